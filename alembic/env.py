@@ -1,0 +1,46 @@
+"""Runs the migrations over the connection that `oai.migrations` hands in, or over the settings' database."""
+
+import contextlib
+from collections.abc import Iterator
+
+from alembic import context
+from sqlalchemy import Connection
+
+import harvester.models
+import manager.models
+import provider.models
+import web.models
+from oai.database import open_database
+from oai.models import Base
+from oai.settings import load_settings
+
+_PARTS = (harvester.models, manager.models, provider.models, web.models)  # imported for their tables
+
+
+def ours(name: str | None, kind: str, _parents: object) -> bool:
+    """Whether a table found in the database is ours to compare; the task queue keeps its own."""
+    return not (kind == "table" and name is not None and name.startswith("procrastinate_"))
+
+
+@contextlib.contextmanager
+def connected() -> Iterator[Connection]:
+    """The connection that was handed in, or one of our own for the command `alembic`."""
+    given = context.config.attributes.get("connection")
+    if given is not None:
+        yield given
+        return
+    with open_database(load_settings(), check_tables=False) as database, database.engine.connect() as own:
+        yield own
+        own.commit()
+
+
+with connected() as connection:
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        include_name=ours,
+        compare_server_default=True,
+        transaction_per_migration=False,
+    )
+    with context.begin_transaction():
+        context.run_migrations()

@@ -1,0 +1,249 @@
+"""The harvester's tables, by their UIUC names in snake_case (UIUC, "Tables and Columns").
+
+They are a public interface: columns may be added, none dropped, and a row inserted by plain SQL counts.
+"""
+
+import uuid
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Identity,
+    Index,
+    LargeBinary,
+    SmallInteger,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from oai.models import Base
+
+
+class RunStatus(StrEnum):
+    """How a harvest ended, in the words that pages, command line and tables share."""
+
+    COMPLETED = "completed"
+    COMPLETED_WITH_ERRORS = "completed with errors"
+    NO_CHANGES = "no changes"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    KILLED = "killed"
+    LOST = "lost"
+
+
+class RecordStatus(StrEnum):
+    """Whether a harvested record lives at its repository."""
+
+    ACTIVE = "active"
+    DELETED = "deleted"
+
+
+class Change(StrEnum):
+    """What the last harvest that saw a record did with it (`updateFlag`)."""
+
+    NEW = "new"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    DELETED = "deleted"
+
+
+class Repository(Base):
+    """A repository that we harvest. Base URL and base directory are enough; Identify tells the rest."""
+
+    __tablename__ = "oai_repository"
+    __table_args__ = (UniqueConstraint("base_url", "base_dir"),)
+
+    repository_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    repository_name: Mapped[str | None] = mapped_column(Text)
+    base_url: Mapped[str] = mapped_column(Text)
+    base_dir: Mapped[str] = mapped_column(Text)
+    """Root folder of the record files; a relative one lies under the store (`ZATVA_DATA/store`)."""
+    protocol_version: Mapped[str | None] = mapped_column(Text)
+    admin_email: Mapped[str | None] = mapped_column(Text)
+    registry_prefix: Mapped[str | None] = mapped_column(Text)
+    date_added: Mapped[datetime] = mapped_column(server_default=func.now())
+    granularity: Mapped[str | None] = mapped_column(Text)
+    deleted_record: Mapped[str | None] = mapped_column(Text)
+    earliest_datestamp: Mapped[str | None] = mapped_column(Text)
+    identified: Mapped[datetime | None]
+    """When Identify last answered."""
+    plain_prefix: Mapped[str | None] = mapped_column(Text)
+    """The format whose files carry plain names; the first one harvested. Others' are told apart by `@prefix`."""
+
+
+class OaiSet(Base):
+    """A set that a repository lists."""
+
+    __tablename__ = "oai_set"
+
+    repository_id: Mapped[int] = mapped_column(
+        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), primary_key=True
+    )
+    set_spec: Mapped[str] = mapped_column(Text, primary_key=True)
+    set_name: Mapped[str | None] = mapped_column(Text)
+
+
+class MetadataFormat(Base):
+    """A metadata format that some repository knows."""
+
+    __tablename__ = "oai_metadata_format"
+    __table_args__ = (
+        UniqueConstraint("metadata_prefix", "metadata_schema", "metadata_namespace"),
+    )
+
+    prefix_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    metadata_prefix: Mapped[str] = mapped_column(Text)
+    metadata_schema: Mapped[str] = mapped_column(Text, server_default="")
+    metadata_namespace: Mapped[str] = mapped_column(Text, server_default="")
+
+
+class PrefixMapping(Base):
+    """Which repository offers which format."""
+
+    __tablename__ = "oai_prefix_mapping"
+
+    repository_id: Mapped[int] = mapped_column(
+        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), primary_key=True
+    )
+    prefix_id: Mapped[int] = mapped_column(
+        ForeignKey("oai_metadata_format.prefix_id", ondelete="CASCADE"), primary_key=True
+    )
+
+
+class Record(Base):
+    """A harvested record: its header, and where its file is."""
+
+    __tablename__ = "oai_record"
+    __table_args__ = (
+        UniqueConstraint("repository_id", "metadata_prefix", "identifier_key"),
+        CheckConstraint("status IN ('active', 'deleted')", name="status"),
+        CheckConstraint("update_flag IN ('new', 'updated', 'unchanged', 'deleted')", name="update_flag"),
+    )
+
+    record_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    repository_id: Mapped[int] = mapped_column(ForeignKey("oai_repository.repository_id", ondelete="CASCADE"))
+    identifier: Mapped[str] = mapped_column(Text)
+    identifier_key: Mapped[uuid.UUID]
+    """First 128 bits of the identifier's SHA-256: an identifier may be longer than an index entry can be."""
+    filename: Mapped[str | None] = mapped_column(Text)
+    """Path of the record's file below the base directory, with `/`; none where a deletion removed it."""
+    harvest_time: Mapped[datetime] = mapped_column(server_default=func.now())
+    """When the record was last fetched and found new or changed."""
+    datestamp: Mapped[str] = mapped_column(Text)
+    """As the repository wrote it."""
+    metadata_prefix: Mapped[str] = mapped_column(Text)
+    status: Mapped[str] = mapped_column(Text, server_default=RecordStatus.ACTIVE)
+    update_flag: Mapped[str] = mapped_column(Text, server_default=Change.NEW)
+    digest: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """SHA-256 of the file's bytes (fixity)."""
+
+
+Index(
+    "uq_oai_record_filename",
+    Record.repository_id,
+    func.md5(func.lower(Record.filename)),
+    unique=True,
+    postgresql_where=text("filename IS NOT NULL"),
+)
+
+
+class SetMapping(Base):
+    """Which sets a record's header names."""
+
+    __tablename__ = "oai_set_mapping"
+
+    record_id: Mapped[int] = mapped_column(
+        BigInteger, ForeignKey("oai_record.record_id", ondelete="CASCADE"), primary_key=True
+    )
+    set_spec: Mapped[str] = mapped_column(Text, primary_key=True)
+
+
+class Directory(Base):
+    """How many files a folder of a repository's store has got, so that nobody has to list it."""
+
+    __tablename__ = "oai_directory"
+
+    repository_id: Mapped[int] = mapped_column(
+        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), primary_key=True
+    )
+    path_key: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    """First 128 bits of the SHA-256 of the folder's path below the base directory."""
+    files: Mapped[int]
+    """Files ever placed there, its `starting_at_` folders included."""
+
+
+class Harvest(Base):
+    """Where one selective harvest (repository, format, set) stands: watermark, checkpoint, live progress."""
+
+    __tablename__ = "oai_harvest"
+    __table_args__ = (UniqueConstraint("repository_id", "metadata_prefix", "set_spec"),)
+
+    harvest_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    repository_id: Mapped[int] = mapped_column(ForeignKey("oai_repository.repository_id", ondelete="CASCADE"))
+    metadata_prefix: Mapped[str] = mapped_column(Text)
+    set_spec: Mapped[str] = mapped_column(Text, server_default="")
+    """Empty for the whole repository."""
+    watermark: Mapped[str | None] = mapped_column(Text)
+    """The server's responseDate at the start of the last complete harvest; the next `from`, less an overlap."""
+    resumption_token: Mapped[str | None] = mapped_column(Text)
+    """Of the page after the last one committed, while a run is under way or was cut off."""
+    run_parameters: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+    """What the run under way asks for, so that only a run of the same kind resumes it."""
+    run_response_date: Mapped[str | None] = mapped_column(Text)
+    """The server's responseDate on the run's first page: the next watermark."""
+    run_started: Mapped[datetime | None]
+    counts: Mapped[dict[str, int]] = mapped_column(JSONB, server_default=text("'{}'"))
+    """Of the run under way or the last one: new, updated, unchanged, deleted, filtered, invalid, records,
+    pages, requests, bytes."""
+    complete_list_size: Mapped[int | None] = mapped_column(BigInteger)
+    job_id: Mapped[int | None] = mapped_column(index=True)
+    process_id: Mapped[int | None]
+    host: Mapped[str | None] = mapped_column(Text)
+    last_error: Mapped[str | None] = mapped_column(Text)
+    updated: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
+
+
+class History(Base):
+    """One row for each harvest that has ended."""
+
+    __tablename__ = "oai_history"
+
+    history_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    repository_id: Mapped[int] = mapped_column(
+        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), index=True
+    )
+    record_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Records seen, deletions included."""
+    harvest_start_time: Mapped[datetime]
+    harvest_end_time: Mapped[datetime] = mapped_column(server_default=func.now(), index=True)
+    job_id: Mapped[int | None] = mapped_column(index=True)
+    """The job that it was; its row in `oai_job` is gone by now."""
+    recurring_id: Mapped[int | None]
+    status: Mapped[str] = mapped_column(Text)
+    verdict: Mapped[str] = mapped_column(Text, server_default="failed")
+    """complete, partial or failed: whether everything asked for is here."""
+    failure_reason: Mapped[str | None] = mapped_column(Text)
+    set_spec: Mapped[str | None] = mapped_column(Text)
+    metadata_prefix: Mapped[str | None] = mapped_column(Text)
+    new_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    updated_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    unchanged_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    deleted_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    filtered_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    invalid_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    requests: Mapped[int] = mapped_column(server_default="0")
+    bytes: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    warnings: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
+    evidence: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'"))
+    """What the verdict rests on."""
+    harvest_method: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    host: Mapped[str | None] = mapped_column(Text)
+    process_id: Mapped[int | None]

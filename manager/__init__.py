@@ -1,0 +1,1 @@
+"""Recurring jobs become jobs, jobs become running harvests, and those become history."""

@@ -1,0 +1,108 @@
+"""How a command line is put together and run: shared options, lazy handlers, errors to exit codes.
+
+Each part's `cli.py` describes its commands and imports nothing heavy; a handler is named as
+`"module:function"` and imported only when its command runs, for every harvest is a process of its own.
+"""
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from oai.console import Console
+    from oai.settings import Settings
+
+    Subcommands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 it has no public name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invocation:
+    """What a handler gets: the parsed arguments, the settings, and where to print."""
+
+    arguments: argparse.Namespace
+    settings: "Settings"
+    console: "Console"
+
+
+Handler = Callable[[Invocation], int]
+
+
+def add_command(
+    commands: "Subcommands",
+    name: str,
+    *,
+    help: str,  # noqa: A002 argparse's own word
+    handler: str,
+) -> argparse.ArgumentParser:
+    """Add a command with the options that all commands share; `handler` is `"module:function"`."""
+    parser = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    add_shared_options(parser)
+    parser.set_defaults(handler=handler)
+    return parser
+
+
+def add_group(commands: "Subcommands", name: str, *, help: str) -> "Subcommands":  # noqa: A002
+    """Add a command that has commands of its own, and give the place to add them to."""
+    parser = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    return parser.add_subparsers(metavar="COMMAND", required=True)
+
+
+def add_shared_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--json`, `--config`, `--data`, `--quiet` and `--verbose`."""
+    shared = parser.add_argument_group("shared options")
+    shared.add_argument("--json", action="store_true", help="print results as JSON, one object a line")
+    shared.add_argument("--config", type=Path, metavar="FILE", help="settings file (default: ./zatva.toml)")
+    shared.add_argument("--data", type=Path, metavar="DIR", help="data folder, instead of ZATVA_DATA")
+    shared.add_argument("-q", "--quiet", action="store_true", help="no notes and no progress")
+    shared.add_argument("-v", "--verbose", action="store_true", help="log more; show where an error arose")
+
+
+def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
+    """Parse, run the command, and give its exit code; errors are told on standard error."""
+    arguments = parser.parse_args(argv)
+    from oai.errors import ExitCode, ZatvaError
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return int(_handler(arguments.handler)(_invocation(arguments)))
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone, as `head` does; that is no fault of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.DONE
+    except ZatvaError as error:
+        if arguments.verbose:
+            traceback.print_exc()
+        sys.stderr.write(f"zatva: {error}\n")
+        return error.exit_code
+
+
+def _interrupt(_number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _handler(name: str) -> Handler:
+    module, function = name.split(":")
+    handler: Handler = getattr(importlib.import_module(module), function)
+    return handler
+
+
+def _invocation(arguments: argparse.Namespace) -> Invocation:
+    from oai.console import Console
+    from oai.logs import configure
+    from oai.settings import load_settings
+
+    overrides: dict[str, Any] = {"data": arguments.data.absolute()} if arguments.data else {}
+    settings = load_settings(arguments.config, **overrides)
+    configure(settings.log, verbose=arguments.verbose, quiet=arguments.quiet)
+    console = Console(as_json=arguments.json, quiet=arguments.quiet)
+    return Invocation(arguments=arguments, settings=settings, console=console)

@@ -1,0 +1,146 @@
+"""What commands print: results on standard output, notes and progress on standard error."""
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+_LINE_SECONDS = 30.0
+
+
+class Advance(Protocol):
+    """Tells the progress display how far the work is."""
+
+    def __call__(self, done: int, *, total: int | None = None, note: str = "") -> None:
+        """Set the number done so far, the total where it is known, and a short note."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Console:
+    """Writes a command's results as text for people, or as JSON for programs."""
+
+    as_json: bool = False
+    quiet: bool = False
+    out: TextIO = field(default_factory=lambda: sys.stdout)
+    err: TextIO = field(default_factory=lambda: sys.stderr)
+
+    def result(self, data: Mapping[str, Any], text: str) -> None:
+        """Print one result: the object on a line of its own with `--json`, else the text."""
+        self._print(json.dumps(data, default=_plain, ensure_ascii=False) if self.as_json else text)
+
+    def table(self, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, empty: str) -> None:
+        """Print rows as an aligned table under the headings of `columns` (key to heading).
+
+        With `--json` each whole row is an object on a line of its own. `empty` is said where there is none.
+        """
+        if self.as_json:
+            for row in rows:
+                self._print(json.dumps(row, default=_plain, ensure_ascii=False))
+        elif rows:
+            self._print(_aligned(rows, columns))
+        else:
+            self._print(empty)
+
+    def note(self, text: str) -> None:
+        """Say something on standard error, unless asked to be quiet."""
+        if not self.quiet:
+            print(text, file=self.err, flush=True)
+
+    @contextlib.contextmanager
+    def progress(self, label: str) -> Iterator[Advance]:
+        """Show progress for the block: a bar on a terminal, else a line every 30 seconds."""
+        if self.quiet:
+            yield _silent
+        elif self.err.isatty():
+            with _bar(label, self.err) as advance:
+                yield advance
+        else:
+            yield _Lines(label, self)
+
+    def _print(self, text: str) -> None:
+        print(text, file=self.out, flush=True)
+
+
+def _silent(done: int, *, total: int | None = None, note: str = "") -> None:
+    """Show nothing."""
+
+
+class _Lines:
+    """A line every 30 seconds, for logs."""
+
+    def __init__(self, label: str, console: Console) -> None:
+        self._label = label
+        self._console = console
+        self._begun = self._last = time.monotonic()
+
+    def __call__(self, done: int, *, total: int | None = None, note: str = "") -> None:
+        now = time.monotonic()
+        if now - self._last < _LINE_SECONDS:
+            return
+        self._last = now
+        rate = done / (now - self._begun)
+        of_total = f" of {total:,}" if total else ""
+        self._console.note(f"{self._label}: {done:,}{of_total}, {rate:,.0f}/s {note}".rstrip())
+
+
+@contextlib.contextmanager
+def _bar(label: str, err: TextIO) -> Iterator[Advance]:
+    from rich.console import Console as Terminal  # noqa: PLC0415 slow to import, needed on terminals only
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}{task.fields[of_total]}"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    begun = time.monotonic()
+    with Progress(*columns, console=Terminal(file=err), transient=True) as progress:
+        task = progress.add_task(label, total=None, of_total="", rate="", note="")
+
+        def advance(done: int, *, total: int | None = None, note: str = "") -> None:
+            rate = f"{done / max(time.monotonic() - begun, 0.001):,.0f}/s"
+            of_total = f" of {total:,}" if total else ""
+            progress.update(task, completed=done, total=total, of_total=of_total, rate=rate, note=note)
+
+        yield advance
+
+
+def _aligned(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
+    cells = [list(columns.values()), *([_cell(row.get(key)) for key in columns] for row in rows)]
+    numeric = [all(isinstance(row.get(key), int | float | None) for row in rows) for key in columns]
+    widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        ).rstrip()
+        for line in cells
+    )
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"  # noqa: RUF001 a dash on purpose
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%SZ")
+    return str(value)
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 whatever json takes
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

@@ -1,0 +1,97 @@
+"""The database: engine and sessions over PostgreSQL, the embedded one where no other is named."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import URL, Engine, create_engine, make_url
+from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.orm import Session
+
+from oai import migrations
+from oai.embedded import EmbeddedServer
+from oai.errors import DatabaseNotReadyError
+from oai.settings import Settings
+
+_POOL = 5
+_DRIVER = "postgresql+psycopg"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Database:
+    """An open database. `session()` begins a unit of work; whoever begins it commits it."""
+
+    engine: Engine
+
+    def session(self) -> Session:
+        """A new session; use it as a context manager and commit in it."""
+        return Session(self.engine)
+
+    @property
+    def url(self) -> URL:
+        """Address with password, for SQLAlchemy."""
+        return self.engine.url
+
+    @property
+    def conninfo(self) -> str:
+        """Address with password, as libpq and psycopg take it."""
+        return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+@contextlib.contextmanager
+def open_database(
+    settings: Settings,
+    *,
+    pool_size: int = _POOL,
+    statement_seconds: float | None = None,
+    check_tables: bool = True,
+) -> Iterator[Database]:
+    """Open the database that the settings name, and close it at the end of the block.
+
+    The embedded server is started where no URL is set, and its tables are brought to this version; an empty
+    database on a server of one's own gets its tables, too. The pool never grows beyond `pool_size`
+    connections. `statement_seconds` is the longest time for one statement.
+
+    Raises DatabaseNotReadyError when the server cannot be reached, or its tables are of another version.
+    """
+    with contextlib.ExitStack() as stack:
+        url = _url(settings, stack)
+        engine = _engine(url, pool_size, statement_seconds)
+        stack.callback(engine.dispose)
+        try:
+            if check_tables:
+                migrations.ensure_current(engine, may_upgrade=settings.database_url is None)
+        except OperationalError as error:
+            shown = url.render_as_string(hide_password=True)
+            raise DatabaseNotReadyError(f"database {shown}: {error.orig}".strip()) from None
+        yield Database(engine=engine)
+
+
+def _url(settings: Settings, stack: contextlib.ExitStack) -> URL:
+    if settings.database_url is None:
+        server = EmbeddedServer(settings.data)
+        stack.callback(server.release)
+        server.acquire()
+        return server.url
+    try:
+        url = make_url(settings.database_url.get_secret_value())
+    except ArgumentError:
+        raise DatabaseNotReadyError(
+            "database_url: not an address; write it as postgresql://user:password@host:5432/name"
+        ) from None
+    if url.get_backend_name() != "postgresql":
+        raise DatabaseNotReadyError(f"database_url: {url.get_backend_name()!r} is not postgresql")
+    return url.set(drivername=_DRIVER)
+
+
+def _engine(url: URL, pool_size: int, statement_seconds: float | None) -> Engine:
+    options = "-c timezone=UTC"
+    if statement_seconds is not None:
+        options += f" -c statement_timeout={int(statement_seconds * 1000)}"
+    return create_engine(
+        url,
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_pre_ping=True,
+        connect_args={"options": options, "application_name": "zatva", "connect_timeout": 10},
+    )

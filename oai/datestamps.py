@@ -1,0 +1,61 @@
+"""UTC datestamps in the two granularities of OAI-PMH (specification, section 3.3)."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from oai.vocabulary import Granularity
+
+_DAY = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_SECOND = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})Z")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Datestamp:
+    """A datestamp as it was written: its first moment (UTC) and how fine it is."""
+
+    moment: datetime
+    granularity: Granularity
+
+    @property
+    def last_second(self) -> datetime:
+        """The last whole second that this datestamp covers, UTC: of a day, 23:59:59."""
+        if self.granularity is Granularity.SECOND:
+            return self.moment
+        return self.moment + timedelta(days=1, seconds=-1)
+
+    def __str__(self) -> str:
+        return format_datestamp(self.moment, self.granularity)
+
+
+def parse_datestamp(text: str) -> Datestamp:
+    """Read `YYYY-MM-DD` or `YYYY-MM-DDThh:mm:ssZ`, to the letter.
+
+    Other digits than 0 to 9, blanks, single-digit parts, fractions, offsets and impossible dates are
+    refused with a ValueError that says what was found.
+    """
+    for pattern, granularity in ((_DAY, Granularity.DAY), (_SECOND, Granularity.SECOND)):
+        match = pattern.fullmatch(text)
+        if match:
+            year, month, day, hour, minute, second = (*map(int, match.groups()), 0, 0, 0)[:6]
+            try:
+                moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+            except ValueError as error:
+                raise ValueError(f"{text!r} is no possible date: {error}") from None
+            return Datestamp(moment=moment, granularity=granularity)
+    raise ValueError(f"{text!r} is neither {Granularity.DAY} nor {Granularity.SECOND}")
+
+
+def format_datestamp(moment: datetime, granularity: Granularity = Granularity.SECOND) -> str:
+    """Write a moment with a time zone as a UTC datestamp; fractions of a second are cut off."""
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment!r} has no time zone; datestamps are UTC")
+    text = moment.astimezone(UTC).strftime("%m-%dT%H:%M:%SZ")
+    # strftime pads years before 1000 on some systems only.
+    text = f"{moment.astimezone(UTC).year:04d}-{text}"
+    return text if granularity is Granularity.SECOND else text[:10]
+
+
+def utc_now() -> datetime:
+    """The present moment, UTC, cut to whole seconds, which is as fine as the protocol tells time."""
+    return datetime.now(UTC).replace(microsecond=0)

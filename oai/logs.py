@@ -1,0 +1,38 @@
+"""Logging to standard error, for people or as JSON lines for programs."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+from oai.settings import LogSettings
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object a line: time (UTC), level, logger, message, and an error's trace."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["trace"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
+
+
+def configure(settings: LogSettings, *, verbose: bool = False, quiet: bool = False) -> None:
+    """Set the root logger up; `verbose` and `quiet` come from the command line and win over the level set."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        _JsonLines()
+        if settings.format == "json"
+        else logging.Formatter("{asctime} {levelname:<7} {name}: {message}", style="{")
+    )
+    level = "DEBUG" if verbose else "WARNING" if quiet else settings.level.upper()
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    # These tell each step at INFO; that is for debugging only.
+    for chatty in ("alembic", "procrastinate", "apscheduler", "aiohttp.access"):
+        logging.getLogger(chatty).setLevel("DEBUG" if verbose else "WARNING")

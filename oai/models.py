@@ -1,0 +1,31 @@
+"""What all tables share: the declarative base with its naming rules, and the kernel's own table."""
+
+from datetime import datetime
+
+from sqlalchemy import DateTime, MetaData, func
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+_NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Base(DeclarativeBase):
+    """The base of every table; times carry their zone and are UTC."""
+
+    metadata = MetaData(naming_convention=_NAMES)
+    type_annotation_map = {datetime: DateTime(timezone=True)}  # noqa: RUF012 as SQLAlchemy reads it
+
+
+class SigningKey(Base):
+    """The key that signs resumption tokens, kept here so that every instance and restart shares it."""
+
+    __tablename__ = "signing_key"
+
+    purpose: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[bytes]
+    created: Mapped[datetime] = mapped_column(server_default=func.now())

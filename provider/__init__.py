@@ -1,0 +1,1 @@
+"""OAI-PMH data provider over a web archive, and the indexer that fills it."""

@@ -1,0 +1,113 @@
+"""The embedded PostgreSQL: shared by processes, stopped when the last has gone, closed to other users."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import URL
+
+from oai import keeper
+from oai.embedded import EmbeddedServer, cluster_folder
+
+_USER = """
+import sys, time, pathlib
+from oai.embedded import EmbeddedServer
+server = EmbeddedServer(pathlib.Path(sys.argv[1]))
+server.acquire()
+print("ready", flush=True)
+sys.stdin.read()
+server.release()
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "data"
+    yield folder
+    cluster = cluster_folder(folder)
+    keeper.stop(cluster)
+    shutil.rmtree(cluster)
+
+
+def _answers(url: URL) -> bool:
+    try:
+        with psycopg.connect(url.set(drivername="postgresql").render_as_string()) as connection:
+            return connection.execute("SELECT 1").fetchone() == (1,)
+    except psycopg.OperationalError:
+        return False
+
+
+def _another_user(data: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _USER, str(data)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_it_stops_with_its_last_user_and_keeps_its_data(data: Path) -> None:
+    first, second = EmbeddedServer(data), EmbeddedServer(data)
+    first.acquire()
+    second.acquire()
+    first.release()
+    assert _answers(second.url)
+    with psycopg.connect(second.url.set(drivername="postgresql").render_as_string()) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 42 AS n")
+    second.release()
+    assert keeper.postmaster_pid(cluster_folder(data)) is None
+    first.acquire()
+    with psycopg.connect(first.url.set(drivername="postgresql").render_as_string()) as connection:
+        assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
+    first.release()
+
+
+def test_it_stops_when_its_only_user_is_killed(data: Path) -> None:
+    process = _another_user(data)
+    pid = keeper.postmaster_pid(cluster_folder(data))
+    assert pid is not None
+    with process:
+        process.kill()
+    deadline = time.monotonic() + 60
+    while keeper.postmaster_pid(cluster_folder(data)):
+        assert time.monotonic() < deadline, "the keeper did not stop the server"
+        time.sleep(0.05)
+
+
+def test_one_user_leaving_does_not_disturb_another(data: Path) -> None:
+    server = EmbeddedServer(data)
+    server.acquire()
+    with _another_user(data) as other:
+        other.kill()
+    assert _answers(server.url)
+    server.release()
+
+
+def test_it_recovers_when_the_server_itself_was_killed(data: Path) -> None:
+    server = EmbeddedServer(data)
+    server.acquire()
+    pid = keeper.postmaster_pid(cluster_folder(data))
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    again = EmbeddedServer(data)
+    again.acquire()
+    assert _answers(again.url)
+    again.release()
+    server.release()
+
+
+def test_no_folder_is_opened_to_others_for_it(data: Path) -> None:
+    closed = data.parent
+    closed.chmod(0o700)
+    server = EmbeddedServer(data)
+    server.acquire()
+    server.release()
+    assert closed.stat().st_mode & 0o777 == 0o700
+    assert cluster_folder(data).stat().st_mode & 0o077 == 0

@@ -1,0 +1,90 @@
+"""Migrations make the tables that the models describe, once, whoever comes first."""
+
+import threading
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+import harvester.models
+import manager.models
+import provider.models
+import web.models
+from oai import migrations
+from oai.database import Database, open_database
+from oai.errors import DatabaseNotReadyError
+from oai.models import Base
+from oai.settings import Settings
+
+_PARTS = (harvester.models, manager.models, provider.models, web.models)
+
+
+def test_the_migrated_tables_are_those_of_the_models(database: Database) -> None:
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection,
+            opts={
+                "include_name": lambda name, kind, _: (
+                    not (kind == "table" and name.startswith("procrastinate_"))
+                ),
+                "compare_server_default": True,
+            },
+        )
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_the_revision_known_to_the_kernel_is_the_newest_migration() -> None:
+    assert ScriptDirectory(str(migrations.folder())).get_heads() == [migrations.HEAD]
+
+
+def test_upgrading_twice_changes_nothing(database: Database) -> None:
+    assert migrations.upgrade(database.engine) == (migrations.HEAD, migrations.HEAD)
+
+
+def test_many_may_open_an_empty_database_at_once(settings: Settings) -> None:
+    with open_database(settings) as database:
+        with database.engine.begin() as connection:
+            connection.execute(sa.text("DROP SCHEMA public CASCADE"))
+            connection.execute(sa.text("CREATE SCHEMA public"))
+        faults: list[BaseException] = []
+
+        def open_it() -> None:
+            try:
+                with open_database(settings):
+                    pass
+            except BaseException as fault:  # noqa: BLE001 whatever it is, the test shows it
+                faults.append(fault)
+
+        threads = [threading.Thread(target=open_it) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert faults == []
+        assert migrations.upgrade(database.engine)[0] == migrations.HEAD
+
+
+@pytest.mark.parametrize(("revision", "words"), [("0000", "zatva database upgrade"), ("9999", "newer")])
+def test_tables_of_another_version_are_refused(
+    settings: Settings, database: Database, revision: str, words: str
+) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = :r"), {"r": revision})
+    with pytest.raises(DatabaseNotReadyError, match=words), open_database(settings):
+        pass
+
+
+def test_an_unreachable_server_is_named_without_its_password() -> None:
+    settings = Settings(database_url="postgresql://u:hidden@127.0.0.1:1/none")
+    with pytest.raises(DatabaseNotReadyError) as caught, open_database(settings):
+        pass
+    assert "127.0.0.1:1/none" in str(caught.value)
+    assert "hidden" not in str(caught.value)
+
+
+def test_another_kind_of_database_is_refused() -> None:
+    settings = Settings(database_url="sqlite:///x.db")
+    with pytest.raises(DatabaseNotReadyError, match="not postgresql"), open_database(settings):
+        pass

@@ -1,0 +1,65 @@
+"""Settings: file, variables, overrides, and errors in plain words."""
+
+from pathlib import Path
+
+import pytest
+
+from oai.errors import SettingsError
+from oai.settings import load_settings
+
+
+@pytest.fixture(autouse=True)
+def _a_folder_without_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("ZATVA_CONFIG", "ZATVA_DATA", "ZATVA_DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_there_need_not_be_any_settings() -> None:
+    assert load_settings().provider.records_per_answer == 200
+
+
+def test_the_file_in_the_current_folder_is_read(tmp_path: Path) -> None:
+    (tmp_path / "zatva.toml").write_text("[provider]\nrecords_per_answer = 7\n")
+    assert load_settings().provider.records_per_answer == 7
+
+
+def test_a_variable_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "zatva.toml").write_text("[provider]\nrecords_per_answer = 7\nsets_per_answer = 8\n")
+    monkeypatch.setenv("ZATVA_PROVIDER__RECORDS_PER_ANSWER", "9")
+    provider = load_settings().provider
+    assert (provider.records_per_answer, provider.sets_per_answer) == (9, 8)
+
+
+def test_an_override_wins_over_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZATVA_DATA", "/elsewhere")
+    assert load_settings(data=tmp_path).data == tmp_path
+
+
+def test_the_password_is_not_shown() -> None:
+    settings = load_settings(database_url="postgresql://u:hidden@host/db")
+    assert "hidden" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[provider]\nrecords_per_answer = 0",
+            "provider.records_per_answer.*greater than or equal to 1, found 0",
+        ),
+        ("[provider]\nrecord_per_answer = 5", "provider.record_per_answer"),
+        ("[provider]\nnamespace = '1.cz'", "must begin with a letter"),
+        ("[provider]\nadmin_emails = ['nobody']", "admin_emails.0"),
+        ("nonsense", "not valid TOML"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_is_allowed(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "zatva.toml").write_text(text)
+    with pytest.raises(SettingsError, match=words):
+        load_settings()
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no such settings file"):
+        load_settings(tmp_path / "none.toml")

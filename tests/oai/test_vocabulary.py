@@ -1,0 +1,24 @@
+"""The protocol's words are whole and agree with each other."""
+
+from oai.vocabulary import ARGUMENTS, RULES, ErrorCode, Verb
+
+
+def test_every_verb_has_a_rule() -> None:
+    assert set(RULES) == set(Verb)
+
+
+def test_the_protocol_has_eight_errors_and_each_verb_but_unknown_ones_can_have_a_bad_argument() -> None:
+    assert len(ErrorCode) == 8
+    assert all(ErrorCode.BAD_ARGUMENT in rule.errors for rule in RULES.values())
+    assert set().union(*(rule.errors for rule in RULES.values())) == set(ErrorCode) - {ErrorCode.BAD_VERB}
+
+
+def test_only_lists_can_be_resumed() -> None:
+    resumable = {verb for verb, rule in RULES.items() if rule.exclusive == "resumptionToken"}
+    assert resumable == {Verb.LIST_IDENTIFIERS, Verb.LIST_RECORDS, Verb.LIST_SETS}
+
+
+def test_the_argument_names_are_those_of_the_specification() -> None:
+    assert {
+        "verb", "identifier", "metadataPrefix", "from", "until", "set", "resumptionToken",
+    } == ARGUMENTS  # fmt: skip

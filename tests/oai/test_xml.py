@@ -1,0 +1,74 @@
+"""XML in and out: nothing forbidden goes out, nothing dangerous comes in."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from oai.errors import MalformedXmlError
+from oai.xml import escape, parse
+
+_DOCTYPE = b'<!DOCTYPE a [<!ENTITY b "c">]>'
+
+
+@given(st.text(st.characters(codec="utf-16-be", exclude_categories=[])))
+def test_any_text_survives_in_content_and_attributes_but_for_forbidden_characters(text: str) -> None:
+    document = f'<a b="{escape(text)}">{escape(text)}</a>'.encode()
+    root = etree.fromstring(document)
+    allowed = "".join(
+        c
+        for c in text
+        if c in "\t\n\r" or (c >= " " and not "\ud800" <= c <= "\udfff" and c not in "\ufffe\uffff")
+    )
+    assert root.get("b") == allowed
+    assert (root.text or "") == allowed
+
+
+def test_forbidden_characters_and_lone_surrogates_are_left_out() -> None:
+    assert escape("a\x00b\x1fc\ud800d\ufffee") == "abcde"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        _DOCTYPE + b"<a>&b;</a>",
+        b'<?xml version="1.0"?>\n<!-- x -->\n' + _DOCTYPE + b"<a/>",
+        b"\xef\xbb\xbf" + _DOCTYPE + b"<a/>",
+        ('<?xml version="1.0" encoding="utf-16"?>' + _DOCTYPE.decode() + "<a/>").encode("utf-16"),
+        b'<!DOCTYPE a SYSTEM "http://127.0.0.1:1/a.dtd"><a/>',
+    ],
+)
+def test_a_document_type_declaration_is_refused(document: bytes) -> None:
+    with pytest.raises(MalformedXmlError, match="DOCTYPE"):
+        parse(document, source="test")
+
+
+def test_the_words_of_a_declaration_may_stand_in_content() -> None:
+    assert parse(b"<a><![CDATA[<!DOCTYPE a>]]></a>", source="test").text == "<!DOCTYPE a>"
+
+
+def test_an_error_names_source_line_and_reason() -> None:
+    with pytest.raises(MalformedXmlError) as caught:
+        parse(b"<a>\n<b></a>", source="http://127.0.0.1/oai")
+    assert (caught.value.source, caught.value.line) == ("http://127.0.0.1/oai", 2)
+    assert "mismatch" in caught.value.reason
+
+
+def test_more_bytes_than_allowed_are_refused() -> None:
+    with pytest.raises(MalformedXmlError, match="100 bytes; the limit is 99"):
+        parse(b"<a>" + b"x" * 93 + b"</a>", source="test", max_bytes=99)
+
+
+def test_a_text_node_larger_than_the_parser_likes_is_read_whole() -> None:
+    root = parse(b"<a>" + b"x" * 11_000_000 + b"</a>", source="test")
+    assert len(root.text or "") == 11_000_000
+
+
+def test_external_entities_are_never_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    document = f'<!DOCTYPE a [<!ENTITY b SYSTEM "{secret.as_uri()}">]><a>&b;</a>'
+    with pytest.raises(MalformedXmlError):
+        parse(document.encode(), source="test")
