@@ -1,0 +1,185 @@
+"""The two languages of the rules: XPath 1.0 finds nodes in a record, regular expressions judge them.
+
+Both come from people who may be careless, and are applied to records that may be hostile. Regular expressions
+run in google-re2, in time linear in the text. An XPath expression is held to the functions of XPath 1.0, to
+1,000 characters and to the record itself; its time is not limited otherwise (see `docs/how-to/rules.md`).
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final
+
+import re2
+from lxml import etree
+
+MAX_LENGTH: Final = 1000
+"""Characters in one XPath or regular expression."""
+
+# fmt: off
+_CORE_FUNCTIONS: Final = frozenset({
+    "boolean", "ceiling", "concat", "contains", "count", "false", "floor", "id", "lang", "last",
+    "local-name", "name", "namespace-uri", "normalize-space", "not", "number", "position", "round",
+    "starts-with", "string", "string-length", "substring", "substring-after", "substring-before", "sum",
+    "translate", "true",
+})
+# fmt: on
+_NODE_TESTS: Final = frozenset({"comment", "node", "processing-instruction", "text"})
+_OPERATORS: Final = frozenset({"and", "div", "mod", "or"})
+
+_NAME: Final = r"[^\W\d][\w.\-]*"
+_LITERAL: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
+_PREFIX: Final = re.compile(rf"({_NAME}):(?=[^\W\d]|\*)")
+_CALL: Final = re.compile(rf"({_NAME}(?::{_NAME})?)\s*\(")
+_VARIABLE: Final = re.compile(rf"\$\s*({_NAME})")
+_NAMESPACE_AXIS: Final = re.compile(r"\bnamespace\s*::")
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be used: the reason and what to do. The rule file adds the place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """One node of a record, or one value that was computed from it."""
+
+    value: str
+    """The string value, as XPath's `string()` gives it."""
+    bearer: etree._Element | None
+    """The element itself, or the one that holds the text or attribute; none for a computed value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordPath:
+    """A checked XPath expression, for use on records."""
+
+    expression: str
+    namespaces: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        """Raise ExpressionError where the expression cannot be used on any record."""
+        if not self.expression.strip():
+            raise ExpressionError("the XPath expression is empty; write one such as '//dc:subject'")
+        if len(self.expression) > MAX_LENGTH:
+            raise ExpressionError(
+                f"the XPath expression has {len(self.expression):,} characters, more than 1,000"
+            )
+        try:
+            etree.XPath(self.expression, regexp=False)
+        except etree.XPathError as error:
+            raise ExpressionError(
+                f"the XPath expression {self.expression!r} is not XPath 1.0: {error}"
+            ) from None
+        _refuse_unknown_names(self.expression, self.namespaces)
+        self.find(etree.Element("record"))
+
+    def find(self, record: etree._Element) -> list[Found]:
+        """Give the nodes that the expression yields, in document order, or the one value that it computes.
+
+        The record is the whole document: `//dc:subject` never looks into its neighbours, and a relative path
+        starts at `<record>`. Numbers and truth values are written as XPath's `string()` writes them.
+
+        Raises ExpressionError where it cannot be evaluated, such as a function with too few arguments.
+        """
+        evaluator = etree.XPathDocumentEvaluator(
+            etree.ElementTree(record), namespaces=dict(self.namespaces), regexp=False
+        )
+        try:
+            result: Any = evaluator(self.expression)
+        except etree.XPathError as error:
+            reason = f"the XPath expression {self.expression!r} cannot be evaluated: {error}"
+            raise ExpressionError(reason) from None
+        if isinstance(result, list):
+            return [_node(item) for item in result]
+        return [Found(value=_computed(result), bearer=None)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expression:
+    """A compiled regular expression (google-re2), searched anywhere in a value."""
+
+    pattern: str
+    ignore_case: bool
+    _compiled: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Raise ExpressionError where re2 refuses the pattern."""
+        if not self.pattern:
+            raise ExpressionError("the regular expression is empty; write '.*' where any value will do")
+        if len(self.pattern) > MAX_LENGTH:
+            raise ExpressionError(
+                f"the regular expression has {len(self.pattern):,} characters, more than 1,000"
+            )
+        options = re2.Options()
+        options.case_sensitive = not self.ignore_case
+        options.log_errors = False
+        try:
+            compiled = re2.compile(self.pattern, options)
+        except re2.error as error:
+            raise ExpressionError(
+                f"the regular expression {self.pattern!r} is refused: {_re2_reason(error)}; "
+                "write it in RE2's syntax, which has no look-around and no back-references"
+            ) from None
+        object.__setattr__(self, "_compiled", compiled)
+
+    def matches(self, value: str) -> bool:
+        """Tell whether the pattern occurs anywhere in the value."""
+        return self._compiled.search(value) is not None
+
+
+def text_of(node: etree._Element) -> str:
+    """Give the string value of an element, a comment or a processing instruction."""
+    if not isinstance(node.tag, str):
+        return node.text or ""
+    return "".join(str(text) for text in node.itertext())
+
+
+def _refuse_unknown_names(expression: str, namespaces: Mapping[str, str]) -> None:
+    """Look for what the evaluator would find too late: it skips the parts that no node reaches."""
+    code = _LITERAL.sub("''", expression)
+    for prefix in _PREFIX.findall(code):
+        if prefix != "xml" and prefix not in namespaces:
+            raise ExpressionError(
+                f"the namespace prefix {prefix!r} in the XPath expression {expression!r} is not declared; "
+                f"add xmlns:{prefix}='…' to <selectionNamespaces>"
+            )
+    for name in _CALL.findall(code):
+        if name not in _CORE_FUNCTIONS | _NODE_TESTS | _OPERATORS:
+            raise ExpressionError(
+                f"the XPath expression {expression!r} calls {name}(), which XPath 1.0 does not have"
+            )
+    for name in _VARIABLE.findall(code):
+        raise ExpressionError(
+            f"the XPath expression {expression!r} uses the variable ${name}; rules have none"
+        )
+    if _NAMESPACE_AXIS.search(code):
+        raise ExpressionError(
+            f"the XPath expression {expression!r} uses the namespace axis, which rules do not have"
+        )
+
+
+def _node(item: Any) -> Found:  # noqa: ANN401 whatever a node set may hold
+    if etree.iselement(item):
+        return Found(value=text_of(item), bearer=item)
+    return Found(value=str(item), bearer=item.getparent())
+
+
+def _computed(result: str | float | bool) -> str:  # noqa: FBT001 XPath's own three types
+    if isinstance(result, str):
+        return str(result)
+    if isinstance(result, bool):
+        return "true" if result else "false"
+    if math.isnan(result):
+        return "NaN"
+    if math.isinf(result):
+        return "Infinity" if result > 0 else "-Infinity"
+    if result == int(result):
+        return str(int(result))
+    return format(Decimal(repr(result)), "f")
+
+
+def _re2_reason(error: Exception) -> str:
+    reason = error.args[0] if error.args else "no reason given"
+    return reason.decode("utf-8", errors="replace") if isinstance(reason, bytes) else str(reason)
