@@ -45,8 +45,8 @@ class _Section(BaseModel):
 class LogSettings(_Section):
     """What is logged, and how it is written to standard error."""
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["console", "json"] = "console"
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least that is logged.")
+    format: Literal["console", "json"] = Field("console", description="For people, or one JSON object a line.")
 
 
 class ProviderSettings(_Section):

@@ -154,6 +154,9 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_document_arc_id"), "document", ["arc_id"], unique=False)
     op.create_index("ix_document_datestamp", "document", ["datestamp", "id"], unique=False)
+    op.create_index(
+        "ix_document_deleted", "document", ["id"], unique=False, postgresql_where=sa.text("deleted")
+    )
     op.create_index("ix_document_domain", "document", ["domain_id", "datestamp", "id"], unique=False)
     op.create_index("ix_document_host", "document", ["host_id", "datestamp", "id"], unique=False)
     op.create_index("ix_document_mime", "document", ["mime_id", "datestamp", "id"], unique=False)

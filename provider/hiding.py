@@ -1,0 +1,35 @@
+"""Hiding documents from harvesters, as deleted records, and showing them again.
+
+The repository keeps deletions (`deletedRecord` is persistent): a hidden document stays in its sets, so that
+harvests by set see the deletion (specification, section 2.5.1).
+"""
+
+from datetime import datetime
+
+from sqlalchemy import select, text
+from sqlalchemy.orm import Session
+
+from provider.models import Document
+from provider.publishing import publish_chosen
+from provider.selection import Selection, conditions
+
+
+def hide(session: Session, selection: Selection, *, margin: float) -> int:
+    """Mark documents as deleted; gives how many were not before. Commits by itself."""
+    return _mark(session, selection, deleted=True, margin=margin)
+
+
+def unhide(session: Session, selection: Selection, *, margin: float) -> int:
+    """Show hidden documents again; gives how many were hidden. Commits by itself."""
+    return _mark(session, selection, deleted=False, margin=margin)
+
+
+def _mark(session: Session, selection: Selection, *, deleted: bool, margin: float) -> int:
+    def change(_: datetime) -> None:
+        session.execute(
+            text("UPDATE document SET deleted = :deleted FROM chosen WHERE chosen.id = document.id"),
+            {"deleted": deleted},
+        )
+
+    chosen = select(Document.id).where(*conditions(session, selection), Document.deleted.is_not(deleted))
+    return publish_chosen(session, chosen, change, margin=margin)

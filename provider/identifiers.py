@@ -1,0 +1,42 @@
+"""The stable identifiers of captures: a key from URL and capture time, and the OAI identifier around it.
+
+The key depends on nothing but the capture, so a database built anew gives the same identifiers.
+"""
+
+import hashlib
+import re
+import uuid
+from datetime import UTC, datetime
+
+_KEY_BYTES = 16
+_KEY = re.compile(r"[0-9a-f]{32}")
+
+
+def capture_key(url: str, archived: datetime) -> uuid.UUID:
+    """The key of what stood at `url` at the moment `archived` (with a time zone).
+
+    The first 128 bits of the SHA-256 of `<time> <url>` in UTF-8. The time is UTC, `YYYY-MM-DDThh:mm:ss`, with
+    a fraction of at most six digits only where there is one (trailing zeros left out), and `Z`; so it does
+    not matter with how many zeros a WARC-Date was written. Raises ValueError for a time without a zone.
+    """
+    if archived.tzinfo is None:
+        raise ValueError(f"{archived!r} has no time zone; a capture time needs one")
+    moment = archived.astimezone(UTC).replace(tzinfo=None).isoformat()
+    if archived.microsecond:
+        moment = moment.rstrip("0")
+    hashed = hashlib.sha256(f"{moment}Z {url}".encode())
+    return uuid.UUID(bytes=hashed.digest()[:_KEY_BYTES])
+
+
+def oai_identifier(namespace: str, key: uuid.UUID) -> str:
+    """`oai:<namespace>:<32 lower-case hexadecimal digits>` (guidelines for oai-identifier)."""
+    return f"oai:{namespace}:{key.hex}"
+
+
+def parse_oai_identifier(namespace: str, text: str) -> uuid.UUID | None:
+    """The key in an identifier of this namespace; None for anything that `oai_identifier` would not write."""
+    prefix = f"oai:{namespace}:"
+    if not text.startswith(prefix):
+        return None
+    digits = text.removeprefix(prefix)
+    return uuid.UUID(hex=digits) if _KEY.fullmatch(digits) else None

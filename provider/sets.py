@@ -1,0 +1,159 @@
+"""The spelling of set specs: hosts, MIME types and collections in the characters that OAI-PMH allows.
+
+A setSpec is parts of `[A-Za-z0-9-_.!~*'()]` joined by colons (OAI-PMH.xsd, setSpecType). Whatever else a
+name holds is written as `!` and two hexadecimal digits for each of its UTF-8 bytes, `!` itself included, so
+that each spelling leads back to one name. A part that begins with `~` is ours and never comes from a host.
+"""
+
+import ipaddress
+import re
+from functools import lru_cache
+
+from oai.errors import UsageError
+
+COLLECTION_ROOT = "collection"
+DOMAIN_ROOT = "domain"
+MIMETYPE_ROOT = "mimetype"
+UNKNOWN_MIMETYPE = "unknown"
+
+_ADDRESSES = "~ip"
+_EMPTY_LABEL = "~"
+_SPEC = re.compile(r"[A-Za-z0-9\-_.!~*'()]+(:[A-Za-z0-9\-_.!~*'()]+)*")
+_COLLECTION_PART = re.compile(r"[A-Za-z0-9\-_.]+")
+_NOT_IN_LABEL = re.compile(rb"[^A-Za-z0-9_-]")
+_NOT_IN_ADDRESS = re.compile(rb"[^A-Za-z0-9.]")
+_NOT_IN_MIMETYPE = re.compile(rb"[^A-Za-z0-9\-_.~*'()]")
+_ESCAPED = re.compile(rb"!([0-9A-F]{2})")
+# RFC 6838, section 4.2, lets a type's name have 127 characters at most.
+_MIMETYPE = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]{1,127})/([A-Za-z0-9!#$%&'*+.^_`|~-]{1,127})")
+_AUTHORITY = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#]*@)?(\[[^\]/?#]*\]|[^/?#:]*)(?::[0-9]*)?(?=[/?#]|$)", re.ASCII
+)
+_LONGEST_SPEC = 1000
+
+
+@lru_cache(maxsize=65_536)
+def domain_set_specs(host: str) -> tuple[tuple[str, str, int], ...]:
+    """The sets of a host from its top-level domain down, each as (set_spec, name, level from 1).
+
+    `www.webarchiv.cz` is in `domain:cz`, `domain:cz:webarchiv` and `domain:cz:webarchiv:www` (thesis, 3.1).
+    Addresses are in `domain:~ip` and one set for each; a host of one label is its own top-level domain.
+    A port is no part of a host: see `host_of`.
+    """
+    if _is_address(host):
+        part = _escape(host, _NOT_IN_ADDRESS)
+        root = f"{DOMAIN_ROOT}:{_ADDRESSES}"
+        return (root, "IP addresses", 1), (f"{root}:{part}", host, 2)
+    labels = host.split(".")
+    nodes = []
+    spec = DOMAIN_ROOT
+    for level in range(1, len(labels) + 1):
+        label = labels[-level]
+        spec += ":" + (_escape(label, _NOT_IN_LABEL) if label else _EMPTY_LABEL)
+        nodes.append((spec, ".".join(labels[-level:]), level))
+    return tuple(nodes)
+
+
+def host_of_set_spec(set_spec: str) -> str | None:
+    """The host or domain that `domain_set_specs` spells so; None where it is no such spelling."""
+    root, *parts = set_spec.split(":")
+    if root != DOMAIN_ROOT or not parts:
+        return None
+    if parts[0] == _ADDRESSES:
+        host = _unescape(parts[-1])
+    else:
+        host = ".".join("" if part == _EMPTY_LABEL else _unescape(part) for part in reversed(parts))
+    return host if domain_set_specs(host)[-1][0] == set_spec else None
+
+
+def host_of(url: str) -> str | None:
+    """The host in a URL as sets name it: lower case, ASCII where IDNA knows how, no port, no final dot.
+
+    None where the URL has no host. Brackets of an IPv6 address are left out.
+    """
+    found = _AUTHORITY.match(url)
+    if found is None:
+        return None
+    host = found[1].lower()
+    if host.startswith("["):
+        return host[1:-1] or None
+    if not host.isascii():
+        host = _ascii(host)
+    return host.removesuffix(".") or None
+
+
+@lru_cache(maxsize=4096)
+def mimetype_set_specs(mimetype: str | None) -> tuple[tuple[str, str], ...]:
+    """The sets of a MIME type, major type first, each as (set_spec, name).
+
+    Takes the value of a Content-Type header; parameters and case do not matter. What is no MIME type (nothing
+    at all, `text`, `no-type`) is in the one set `mimetype:unknown`.
+    """
+    found = _MIMETYPE.fullmatch((mimetype or "").partition(";")[0].strip().lower())
+    if found is None:
+        return ((f"{MIMETYPE_ROOT}:{UNKNOWN_MIMETYPE}", UNKNOWN_MIMETYPE),)
+    major = f"{MIMETYPE_ROOT}:{_escape(found[1], _NOT_IN_MIMETYPE)}"
+    return (major, found[1]), (f"{major}:{_escape(found[2], _NOT_IN_MIMETYPE)}", found[0])
+
+
+def mimetype_of_set_spec(set_spec: str) -> str | None:
+    """The major or full MIME type that `mimetype_set_specs` spells so; None where it is none of those."""
+    root, *parts = set_spec.split(":")
+    if root != MIMETYPE_ROOT or len(parts) not in {1, 2}:
+        return None
+    name = "/".join(_unescape(part) for part in parts)
+    full = name if len(parts) == len(("major", "minor")) else f"{name}/x"
+    return name if (set_spec, name) in (*mimetype_set_specs(full), *mimetype_set_specs(None)) else None
+
+
+def collection_set_spec(text: str) -> str:
+    """The full set spec of a collection given as `serials:nov07` or `collection:serials:nov07`.
+
+    Raises UsageError where a part is empty or has other characters than letters, digits, `-`, `_` and `.`.
+    """
+    parts = text.split(":")
+    if parts[0] == COLLECTION_ROOT:
+        del parts[0]
+    if not all(_COLLECTION_PART.fullmatch(part) for part in parts) or len(text) > _LONGEST_SPEC:
+        raise UsageError(
+            f"collection {text!r}: write parts of letters, digits, '-', '_' and '.' joined by colons,"
+            f" such as 'serials:nov07', {_LONGEST_SPEC} characters at most"
+        )
+    return ":".join((COLLECTION_ROOT, *parts))
+
+
+def ancestors(set_spec: str) -> tuple[str, ...]:
+    """The set specs above this one, the root first, this one left out."""
+    parts = set_spec.split(":")
+    return tuple(":".join(parts[:length]) for length in range(1, len(parts)))
+
+
+def is_set_spec(text: str) -> bool:
+    """Whether the schema lets this stand as a setSpec."""
+    return _SPEC.fullmatch(text) is not None
+
+
+def _escape(name: str, forbidden: re.Pattern[bytes]) -> str:
+    return forbidden.sub(lambda found: b"!%02X" % found[0][0], name.encode()).decode("ascii")
+
+
+def _unescape(part: str) -> str:
+    raw = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode("ascii")), part.encode())
+    return raw.decode(errors="replace")
+
+
+def _is_address(host: str) -> bool:
+    if ":" not in host and not host[-1:].isdigit():
+        return False
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _ascii(host: str) -> str:
+    try:
+        return host.encode("idna").decode("ascii")
+    except UnicodeError:
+        return host

@@ -1,0 +1,157 @@
+"""Resumption tokens: signed, and with all in them that the next page needs (OAI-PMH 2.0, section 3.5).
+
+Nothing is kept on the server, so a token is good on any instance, after a restart, and more than once.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from itsdangerous import BadData, URLSafeSerializer
+
+from oai.errors import ProtocolError
+from oai.vocabulary import ErrorCode, Verb
+
+PURPOSE: Final = "resumption token"
+"""What the signing key is for, as `oai.signing` keeps it."""
+
+_VERSION: Final = 1
+_LONGEST: Final = 4096
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """The last item of a page: the next one begins behind it."""
+
+    datestamp: datetime
+    id: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemList:
+    """A list of records or headers, and how far it has got."""
+
+    verb: Verb
+    metadata_prefix: str
+    set_spec: str | None
+    from_: datetime | None
+    until: datetime
+    """Upper bound (UTC), frozen at the first request."""
+    after: Position | None = None
+    cursor: int = 0
+    """Items on the pages before."""
+    size: int | None = None
+    """Items in the whole list, where that is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetList:
+    """A list of sets, and how far it has got."""
+
+    after: str | None = None
+    """The last setSpec of the page before."""
+    cursor: int = 0
+
+
+class Tokens:
+    """Writes and reads tokens with one key; `lifetime` is how long they are good."""
+
+    def __init__(self, key: bytes, lifetime: timedelta) -> None:
+        self._serializer = URLSafeSerializer(
+            key, salt=PURPOSE, signer_kwargs={"key_derivation": "hmac", "digest_method": hashlib.sha256}
+        )
+        self.lifetime = lifetime
+
+    def write(self, state: ItemList | SetList, now: datetime) -> str:
+        """A token for the page that `state` tells: URL-safe characters, good for the lifetime from `now`."""
+        fields = _item_fields(state) if isinstance(state, ItemList) else _set_fields(state)
+        whole = {"v": _VERSION, "e": _number(now + self.lifetime), **fields}
+        return _text(self._serializer.dumps(whole))
+
+    def read_items(self, token: str, verb: Verb, now: datetime) -> ItemList:
+        """The list of records or headers that the token goes on with.
+
+        Raises ProtocolError badResumptionToken when it is altered, expired, of another version or verb.
+        """
+        fields = self._fields(token, verb, now)
+        return ItemList(
+            verb=verb,
+            metadata_prefix=fields["p"],
+            set_spec=fields["s"],
+            from_=None if fields["f"] is None else _moment(fields["f"]),
+            until=_moment(fields["u"]),
+            after=Position(datestamp=_moment(fields["d"]), id=fields["i"]) if "d" in fields else None,
+            cursor=fields["c"],
+            size=fields["n"],
+        )
+
+    def read_sets(self, token: str, now: datetime) -> SetList:
+        """The list of sets that the token goes on with; raises as `read_items` does."""
+        fields = self._fields(token, Verb.LIST_SETS, now)
+        return SetList(after=fields["a"], cursor=fields["c"])
+
+    def _fields(self, token: str, verb: Verb, now: datetime) -> Mapping[str, Any]:
+        fields = self._signed(token)
+        if fields is None:
+            raise bad_token("the token was not given out here, or was altered")
+        if fields["v"] != _VERSION:
+            raise bad_token("the token is of another version of this repository")
+        if fields["b"] != verb:
+            raise bad_token(f"the token belongs to {fields['b']}, not to {verb}")
+        if _moment(fields["e"]) < now:
+            raise bad_token("the token has expired")
+        return fields
+
+    def _signed(self, token: str) -> Mapping[str, Any] | None:
+        """What the token says, if it is ours to the last character."""
+        if len(token) > _LONGEST:
+            return None
+        try:
+            fields: Mapping[str, Any] = self._serializer.loads(token)
+        except (BadData, ValueError):
+            return None
+        # Base64 leaves spare bits at its end, so that several texts may mean the same signature.
+        return fields if _text(self._serializer.dumps(fields)) == token else None
+
+
+def bad_token(reason: str) -> ProtocolError:
+    """The error for a token that cannot be gone on with, and the way out."""
+    return ProtocolError(
+        ErrorCode.BAD_RESUMPTION_TOKEN, f"{reason}; begin the list again without resumptionToken"
+    )
+
+
+def _item_fields(state: ItemList) -> dict[str, Any]:
+    fields = {
+        "b": state.verb,
+        "p": state.metadata_prefix,
+        "s": state.set_spec,
+        "f": None if state.from_ is None else _number(state.from_),
+        "u": _number(state.until),
+        "c": state.cursor,
+        "n": state.size,
+    }
+    if state.after is not None:
+        fields |= {"d": _number(state.after.datestamp), "i": state.after.id}
+    return fields
+
+
+def _set_fields(state: SetList) -> dict[str, Any]:
+    return {"b": Verb.LIST_SETS, "a": state.after, "c": state.cursor}
+
+
+def _number(moment: datetime) -> int:
+    """Microseconds since 1970: exact, whatever the database holds."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _moment(number: int) -> datetime:
+    return _EPOCH + number * _MICROSECOND
+
+
+def _text(serialized: str | bytes) -> str:
+    return serialized if isinstance(serialized, str) else serialized.decode()

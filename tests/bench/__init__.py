@@ -1,0 +1,1 @@
+"""Benchmarks: run by `script/bench`, never by the tests."""

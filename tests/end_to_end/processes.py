@@ -1,0 +1,84 @@
+"""Real `zatva` processes for tests: commands run to their end, and servers for the length of a block."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+Found = TypeVar("Found")
+
+_DEADLINE = 60.0
+_ZATVA = (sys.executable, "-W", "error", "-m", "zatva")
+
+
+def zatva(environment: Mapping[str, str], *arguments: str | Path, expect: int = 0) -> list[dict[str, Any]]:
+    """Run a command with `--json` and give the objects that it printed."""
+    done = subprocess.run(
+        [*_ZATVA, *map(str, arguments), "--json"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2 * _DEADLINE,
+    )
+    assert done.returncode == expect, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@contextlib.contextmanager
+def running(
+    environment: Mapping[str, str], log: Path, *arguments: str, ready: str
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Start a server, wait until its log has a line with `ready`, and give the process and the rest of the line.
+
+    At the end of the block it is asked to end, and has to do so.
+    """
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [*_ZATVA, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file
+        )
+    with process:
+        try:
+            yield process, eventually(lambda: _said(process, log, ready), f"a line with {ready!r}")
+        finally:
+            process.terminate()
+            try:
+                process.wait(_DEADLINE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+
+
+def _said(process: subprocess.Popen[bytes], log: Path, ready: str) -> str | None:
+    text = log.read_text()
+    assert process.poll() is None, text
+    for line in text.splitlines():
+        if ready in line:
+            return line.partition(ready)[2].strip()
+    return None
+
+
+def eventually(look: Callable[[], Found | None], what: str) -> Found:
+    """Look again and again until something is found, and fail after a minute."""
+    deadline = time.monotonic() + _DEADLINE
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.1)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process lives; one that has ended and only waits to be collected does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/status")
+    return not (status.exists() and "State:\tZ" in status.read_text())

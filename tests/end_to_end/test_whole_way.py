@@ -1,0 +1,183 @@
+"""The whole way with real processes: archive file, index, provider, harvest, XML files, manager, history."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+from sqlalchemy import func, select, text, update
+
+from harvester.models import History, Record, Repository
+from manager.models import Job, RecurringJob
+from oai.database import Database
+from oai.vocabulary import OAI_NAMESPACE
+from provider.models import Document
+from tests.end_to_end.processes import alive, eventually, running, zatva
+from zatva.sample import write_archive
+
+_PAGES = 60
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    write_archive(tmp_path / "archive", pages=_PAGES)
+    return tmp_path / "archive"
+
+
+@pytest.fixture
+def indexed(archive: Path, environment: dict[str, str], database: Database) -> Path:
+    """The archive, indexed and due: nobody has to wait for the publishing margin."""
+    zatva(environment, "provider", "index", archive, "--jobs", "1")
+    _make_due(database)
+    return archive
+
+
+@pytest.fixture
+def base_url(indexed: Path, environment: dict[str, str], tmp_path: Path) -> Iterator[str]:
+    """A provider that serves the archive, in answers of seven records."""
+    del indexed
+    serving = {**environment, "ZATVA_PROVIDER__RECORDS_PER_ANSWER": "7"}
+    with running(
+        serving, tmp_path / "provider.log", "provider", "serve", "--port", "0", ready="provider at"
+    ) as (_, address):
+        yield address
+
+
+def _make_due(database: Database) -> None:
+    with database.session() as session:
+        session.execute(update(Document).values(datestamp=func.date_trunc("second", func.now())))
+        session.execute(text("UPDATE document_collection SET datestamp = date_trunc('second', now())"))
+        session.commit()
+
+
+def _records(folder: Path) -> dict[str, etree._Element]:
+    found = {}
+    for path in folder.rglob("*.xml"):
+        root = etree.parse(path).getroot()
+        assert root.tag == f"{{{OAI_NAMESPACE}}}record"
+        found[str(root.findtext(f"{{{OAI_NAMESPACE}}}header/{{{OAI_NAMESPACE}}}identifier"))] = root
+    return found
+
+
+def _counts(result: dict[str, Any]) -> dict[str, int]:
+    return {name: result[name] for name in ("records", "new", "updated", "unchanged", "deleted", "invalid")}
+
+
+def test_a_harvest_has_a_file_for_each_document_and_then_finds_nothing_changed(
+    base_url: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    first = zatva(environment, "harvest", base_url, "--out", out)[-1]
+    assert first["verdict"] == "complete"
+    assert _counts(first) == {
+        "records": _PAGES, "new": _PAGES, "updated": 0, "unchanged": 0, "deleted": 0, "invalid": 0,
+    }  # fmt: skip
+    assert len(_records(out)) == _PAGES
+    again = zatva(environment, "harvest", base_url, "--out", out, "--full")[-1]
+    assert _counts(again) == {
+        "records": _PAGES, "new": 0, "updated": 0, "unchanged": _PAGES, "deleted": 0, "invalid": 0,
+    }  # fmt: skip
+
+
+def test_a_document_hidden_at_the_provider_is_deleted_by_the_next_harvest(
+    base_url: str, environment: dict[str, str], tmp_path: Path, database: Database
+) -> None:
+    out = tmp_path / "out"
+    zatva(environment, "harvest", base_url, "--out", out)
+    before = _records(out)
+    gone = next(iter(before))
+    zatva(environment, "provider", "hide", gone)
+    with database.session() as session:
+        due = session.scalar(select(func.max(Document.datestamp)))
+        eventually(lambda: session.scalar(select(func.clock_timestamp() >= due)), "the deletion to be due")
+    result = zatva(environment, "harvest", base_url, "--out", out)[-1]
+    assert (result["verdict"], result["deleted"]) == ("complete", 1)
+    assert _records(out).keys() == before.keys() - {gone}
+    zatva(environment, "provider", "unhide", gone)
+    with database.session() as session:
+        assert session.scalar(select(func.count()).where(Document.deleted)) == 0
+
+
+def test_indexing_again_changes_nothing(
+    indexed: Path, environment: dict[str, str], database: Database
+) -> None:
+    def state() -> list[tuple[object, ...]]:
+        with database.session() as session:
+            return [tuple(row) for row in session.execute(text("SELECT * FROM document ORDER BY id"))]
+
+    before = state()
+    assert len(before) == _PAGES
+    zatva(environment, "provider", "index", indexed, "--jobs", "1")
+    assert state() == before
+
+
+def test_a_schedule_inserted_by_plain_sql_is_harvested(
+    base_url: str, environment: dict[str, str], tmp_path: Path, database: Database
+) -> None:
+    with database.session() as session:
+        session.execute(
+            text(
+                "WITH added AS (INSERT INTO oai_repository (base_url, base_dir) VALUES (:url, 'by-hand')"
+                " RETURNING repository_id)"
+                " INSERT INTO oai_recurring_job (repository_id, frequency)"
+                " SELECT repository_id, 'every 1 hours' FROM added"
+            ),
+            {"url": base_url},
+        )
+        session.commit()
+    with running(environment, tmp_path / "manager.log", "manager", "run", ready="manager"):
+        history = eventually(lambda: _history(database), "a history row")
+    assert (history.status, history.verdict, history.new_count) == ("completed", "complete", _PAGES)
+    assert len(_records(Path(environment["ZATVA_DATA"]) / "store" / "by-hand")) == _PAGES
+    with database.session() as session:
+        (following,) = session.scalars(select(Job)).all()
+        assert following.recurring_id == session.scalar(select(RecurringJob.id))
+
+
+def _history(database: Database) -> History | None:
+    with database.session() as session:
+        return session.scalars(select(History).order_by(History.history_id)).first()
+
+
+def test_a_killed_harvester_is_told_of_and_tried_again_and_none_outlives_the_manager(
+    environment: dict[str, str], tmp_path: Path, database: Database
+) -> None:
+    with database.session() as session:
+        # Nobody answers there, so the harvester stays in its first request.
+        repository = Repository(base_url="http://127.0.0.1:9/oai", base_dir="silent")
+        session.add(repository)
+        session.flush()
+        session.add(RecurringJob(repository_id=repository.repository_id, frequency="every 1 hours"))
+        session.commit()
+    waiting = {**environment, "ZATVA_HARVESTER__RETRIES": "50", "ZATVA_MANAGER__RETRY_MINUTES": "0.01"}
+    with running(waiting, tmp_path / "manager.log", "manager", "run", ready="manager") as (manager, _):
+        first = eventually(lambda: _harvester(database, but_not=None), "a harvester's process")
+        os.kill(first, signal.SIGKILL)
+        history = eventually(lambda: _history(database), "a history row")
+        assert history.status in {"failed", "lost"}
+        assert str(first) in (history.failure_reason or "")
+        second = eventually(lambda: _harvester(database, but_not=first), "the harvester's next try")
+        manager.kill()
+        manager.wait()
+        eventually(lambda: not alive(second), "the harvester to end with its manager")
+
+
+def _harvester(database: Database, *, but_not: int | None) -> int | None:
+    with database.session() as session:
+        pid = session.scalar(select(Job.process_id).where(Job.status == 1))
+    return pid if pid is not None and pid != but_not and alive(pid) else None
+
+
+def test_all_records_are_in_the_tables_with_their_files(
+    base_url: str, environment: dict[str, str], tmp_path: Path, database: Database
+) -> None:
+    out = tmp_path / "out"
+    zatva(environment, "harvest", base_url, "--out", out, "--set", "mimetype:text")
+    with database.session() as session:
+        rows = session.execute(select(Record.identifier, Record.filename)).all()
+    assert {str(path.relative_to(out)) for path in out.rglob("*.xml")} == {row.filename for row in rows}
+    assert {row.identifier for row in rows} == _records(out).keys()
+    assert 0 < len(rows) < _PAGES

@@ -1,0 +1,137 @@
+"""An archive for tests: documents put straight into the tables, with datestamps of the test's choice."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
+
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from oai.database import Database
+from oai.settings import Settings
+from provider.identifiers import capture_key, oai_identifier
+from provider.models import Arc, Collection, Document, DocumentCollection, Domain, Mimetype
+from provider.sets import ancestors, domain_set_specs, mimetype_set_specs
+
+BEGINNING = datetime(2020, 1, 1, tzinfo=UTC)
+"""The datestamp of the first document; each further one is a second later unless told otherwise."""
+
+
+@dataclass
+class Archive:
+    """Adds documents and answers with their identifiers."""
+
+    database: Database
+    settings: Settings
+    _added: int = 0
+    _rows: dict[str, int] = field(default_factory=dict)
+
+    def add(
+        self,
+        url: str | None = None,
+        *,
+        datestamp: datetime | None = None,
+        mime_type: str = "text/html",
+        collections: Sequence[str] = (),
+        title: str | None = None,
+        deleted: bool = False,
+    ) -> str:
+        """Add a document, in these collections (full setSpecs), and give its OAI identifier."""
+        self._added += 1
+        url = url or f"http://www.example.cz/{self._added}"
+        moment = datestamp or BEGINNING + timedelta(seconds=self._added - 1)
+        key = capture_key(url, BEGINNING + timedelta(days=self._added))
+        with self.database.session() as session:
+            document = self._document(session, key, url, moment, mime_type)
+            document.title, document.deleted = title, deleted
+            session.add(document)
+            session.flush()
+            self._assign(session, document, collections)
+            session.commit()
+        return oai_identifier(self.settings.provider.namespace, key)
+
+    def add_many(self, count: int) -> list[str]:
+        """Add this many documents, all alike but for URL and datestamp."""
+        return [self.add() for _ in range(count)]
+
+    def redate(self, identifier: str, datestamp: datetime, *, deleted: bool = False) -> None:
+        """Change a document as indexing and staff do: with a new datestamp."""
+        key = uuid.UUID(identifier.rpartition(":")[2])
+        with self.database.session() as session:
+            changed = update(Document).where(Document.key == key).returning(Document.id)
+            number = session.scalars(changed.values(datestamp=datestamp, deleted=deleted)).one()
+            memberships = update(DocumentCollection).where(DocumentCollection.document_id == number)
+            session.execute(memberships.values(datestamp=datestamp))
+            session.commit()
+
+    def describe(self, set_spec: str, description: str) -> None:
+        """Describe a collection."""
+        with self.database.session() as session:
+            wanted = update(Collection).where(Collection.set_spec == set_spec)
+            session.execute(wanted.values(description=description))
+            session.commit()
+
+    def _document(
+        self, session: Session, key: uuid.UUID, url: str, moment: datetime, mime_type: str
+    ) -> Document:
+        hosts = [
+            self._row(session, Domain, set_spec, name=name, level=level)
+            for set_spec, name, level in domain_set_specs(urlsplit(url).hostname or "")
+        ]
+        types = [
+            self._row(session, Mimetype, set_spec, name=name)
+            for set_spec, name in mimetype_set_specs(mime_type)
+        ]
+        return Document(
+            key=key,
+            arc_id=self._arc(session),
+            offset=self._added,
+            length=100,
+            url=url,
+            archived=BEGINNING + timedelta(days=self._added),
+            datestamp=moment,
+            tld_id=hosts[0],
+            domain_id=hosts[min(1, len(hosts) - 1)],
+            host_id=hosts[-1],
+            mime_major_id=types[0],
+            mime_id=types[-1],
+            http_status=200,
+            record_type="response",
+        )
+
+    def _assign(self, session: Session, document: Document, collections: Sequence[str]) -> None:
+        above = {spec for set_spec in collections for spec in ancestors(set_spec)}
+        for set_spec in sorted({*collections, *above}):
+            number = self._row(session, Collection, set_spec, name=f"Collection {set_spec}")
+            session.add(
+                DocumentCollection(
+                    document_id=document.id,
+                    collection_id=number,
+                    datestamp=document.datestamp,
+                    direct=set_spec in collections,
+                )
+            )
+
+    def _row(
+        self, session: Session, tree: type[Domain | Mimetype | Collection], set_spec: str, **facts: object
+    ) -> int:
+        """The row of this set, made at its first document, with one document more in its count."""
+        if set_spec not in self._rows:
+            above = self._rows.get(set_spec.rpartition(":")[0])
+            row = tree(set_spec=set_spec, parent_id=above, **facts)
+            session.add(row)
+            session.flush()
+            self._rows[set_spec] = row.id
+        counted = update(tree).where(tree.set_spec == set_spec)
+        session.execute(counted.values(documents=tree.documents + 1))
+        return self._rows[set_spec]
+
+    def _arc(self, session: Session) -> int:
+        if "arc" not in self._rows:
+            arc = Arc(path="/archive/one.warc.gz", name="one.warc", size=1, modified=BEGINNING)
+            session.add(arc)
+            session.flush()
+            self._rows["arc"] = arc.id
+        return self._rows["arc"]

