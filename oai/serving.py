@@ -13,6 +13,7 @@ from aiohttp import web
 from oai.errors import UsageError
 
 _BACKLOG: Final = 512
+_PORTS: Final = 1 << 16
 
 
 def open_listener(host: str, port: int, *, shared: bool = False, option: str = "--port") -> socket.socket:
@@ -20,21 +21,23 @@ def open_listener(host: str, port: int, *, shared: bool = False, option: str = "
 
     Raises UsageError when the address is not ours or the port is taken; `option` is what to change then.
     """
+    if port not in range(_PORTS):
+        raise UsageError(f"port {port}: ports are 0 (any free one) to {_PORTS - 1}; change {option}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
-    except (OSError, OverflowError) as error:
+    except (OSError, UnicodeError) as error:
         raise UsageError(f"cannot listen on {host!r}, port {port}: {error}") from None
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if shared:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         listener.bind(address)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         listener.close()
-        hint = f"; choose another with {option}" if getattr(error, "errno", None) == errno.EADDRINUSE else ""
+        hint = f"; choose another with {option}" if error.errno == errno.EADDRINUSE else ""
         raise UsageError(f"cannot listen on {host!r}, port {port}: {error}{hint}") from None
     return listener
 
@@ -46,25 +49,8 @@ def address(listener: socket.socket) -> str:
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    app: web.Application,
-    listener: socket.socket,
-    *,
-    stop_seconds: float,
-    cancel_abandoned: bool = False,
-    longest_line: int = 8190,
-) -> AsyncIterator[None]:
-    """Serve the app during the block; at its end open answers have `stop_seconds` to finish.
-
-    With `cancel_abandoned` a handler ends when its client has gone. `longest_line` is in bytes, of a request.
-    """
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        handler_cancellation=cancel_abandoned,
-        max_line_size=longest_line,
-        shutdown_timeout=stop_seconds,
-    )
+async def serving(runner: web.AppRunner, listener: socket.socket) -> AsyncIterator[None]:
+    """Serve during the block; at its end open answers have the runner's shutdown time to finish."""
     await runner.setup()
     try:
         await web.SockSite(runner, listener, backlog=_BACKLOG).start()
@@ -73,16 +59,21 @@ async def serving(
         await runner.cleanup()
 
 
-async def until_stopped(parent: int | None = None) -> None:
-    """Wait for SIGTERM or SIGINT, or for the end of `parent`, the reading end of a pipe that it holds open."""
+def told_to_stop(parent: int | None = None) -> asyncio.Event:
+    """From now on SIGTERM and SIGINT set this event, and so does the end of `parent`.
+
+    `parent` is the reading end of a pipe whose writing end the parent process alone has. Take the event
+    before announcing that the server is ready, so that no signal comes too early.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     if parent is not None:
-        loop.add_reader(parent, stop.set)
-    try:
-        await stop.wait()
-    finally:
-        if parent is not None:
+
+        def ended() -> None:
             loop.remove_reader(parent)
+            stop.set()
+
+        loop.add_reader(parent, ended)
+    return stop

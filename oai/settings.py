@@ -5,6 +5,7 @@ An environment variable wins over the file. Sections are joined with two undersc
 """
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -22,6 +23,9 @@ from oai.errors import SettingsError
 
 CONFIG_VARIABLE = "ZATVA_CONFIG"
 
+# As the oai-identifier schema has it: at least two labels, the first of which begins with a letter.
+_DOMAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9\-]*(?:\.[A-Za-z0-9][A-Za-z0-9\-]*)+")
+
 
 def default_data_folder() -> Path:
     """Where the data goes when nobody says: `/var/lib/zatva` for root, else the user's data folder."""
@@ -31,10 +35,8 @@ def default_data_folder() -> Path:
 
 
 def _host_name(value: str) -> str:
-    if not value.isascii() or not all(part.replace("-", "a").isalnum() for part in value.split(".")):
-        raise ValueError(f"{value!r} is not a domain name such as 'webarchiv.example'")
-    if not value[0].isalpha():
-        raise ValueError(f"{value!r} must begin with a letter (oai-identifier guidelines)")
+    if not _DOMAIN_NAME.fullmatch(value):
+        raise ValueError(f"{value!r} is not a domain name that begins with a letter, as 'webarchiv.example'")
     return value
 
 
@@ -45,8 +47,12 @@ class _Section(BaseModel):
 class LogSettings(_Section):
     """What is logged, and how it is written to standard error."""
 
-    level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least that is logged.")
-    format: Literal["console", "json"] = Field("console", description="For people, or one JSON object a line.")
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least that is logged."
+    )
+    format: Literal["console", "json"] = Field(
+        "console", description="For people, or one JSON object a line."
+    )
 
 
 class ProviderSettings(_Section):

@@ -1,5 +1,6 @@
 """Indexes many files in several processes; one file is one unit of work."""
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -36,7 +37,8 @@ def index_files(
     with ProcessPoolExecutor(
         min(jobs, len(files)), mp_context=context, initializer=_begin_worker, initargs=(stop,)
     ) as pool:
-        work = [pool.submit(_work, url, settings.data, file, options) for file in files]
+        with _interrupts_held_back():
+            work = [pool.submit(_work, url, settings.data, file, options) for file in files]
         try:
             for done in as_completed(work):
                 yield done.result()
@@ -49,6 +51,16 @@ def index_files(
             pool.shutdown(cancel_futures=True)
 
 
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Start the block's processes deaf to Ctrl-C, which reaches the whole group; the parent alone decides."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Worker:
     """What a worker process is given once, when it begins."""
 
@@ -57,8 +69,6 @@ class _Worker:
 
 def _begin_worker(stop: Event) -> None:
     _Worker.stop = stop
-    # Ctrl-C reaches the whole group of processes; the parent alone decides what to do.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -1,10 +1,8 @@
 """`zatva provider serve`: the provider in one process, or in several that share a port."""
 
 import asyncio
-import errno
 import os
 import re
-import signal
 import socket
 import threading
 from typing import Final
@@ -14,12 +12,11 @@ from aiohttp import web
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
+from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
 from provider.app import PATH, create_app
 from provider.processes import Announce, run_processes
 
-_PORTS: Final = 65_536
-_BACKLOG: Final = 512
 _LONGEST_LINE: Final = 64 * 1024
 _STOP_SECONDS: Final = 40.0
 _MERCY_SECONDS: Final = 5.0
@@ -32,11 +29,11 @@ def serve(invocation: Invocation) -> ExitCode:
     # Alone at first, even for several processes: a shared port would be shared with a stranger, too.
     listener = open_listener(arguments.host, arguments.port)
     port = listener.getsockname()[1]
-    address = f"http://{_in_url(arguments.host)}:{port}{PATH}"
-    base_url = _base_url(arguments.base_url or settings.provider.base_url or address)
+    at = f"{address(listener)}{PATH}"
+    base_url = _base_url(arguments.base_url or settings.provider.base_url or at)
 
     def tell() -> None:
-        invocation.console.note(f"provider at {address}")
+        invocation.console.note(f"provider at {at}")
 
     if arguments.processes == 1:
         _serve(settings, listener, base_url, announce=tell)
@@ -73,36 +70,6 @@ def create_runner(app: web.Application) -> web.AppRunner:
     )
 
 
-def open_listener(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """A bound TCP socket; `port` 0 takes a free one. With `shared`, several processes may bind the same.
-
-    Raises UsageError when the address is not ours or the port is taken.
-    """
-    if port not in range(_PORTS):
-        raise UsageError(f"port {port}: ports are 0 (any free one) to {_PORTS - 1}")
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except (OSError, UnicodeError) as error:
-        raise UsageError(f"cannot listen on {host!r}, port {port}: {error}") from None
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if shared:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    try:
-        listener.bind(address)
-    except OSError as error:
-        listener.close()
-        hint = "; choose another with --port" if error.errno == errno.EADDRINUSE else ""
-        raise UsageError(f"cannot listen on {host!r}, port {port}: {error}{hint}") from None
-    return listener
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
 def _base_url(text: str) -> str:
     if not _WEB_ADDRESS.fullmatch(text):
         raise UsageError(f"base URL {text!r}: write it as http://host/path or https://host/path")
@@ -131,24 +98,11 @@ def _serve(
 async def _until_stopped(
     app: web.Application, listener: socket.socket, announce: Announce, parent: int | None
 ) -> None:
-    """Serve until a signal comes, or `parent`, the reading end of a pipe, is closed at its other end."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    if parent is not None:
-        loop.add_reader(parent, stop.set)
-    runner = create_runner(app)
-    await runner.setup()
-    try:
-        await web.SockSite(runner, listener, backlog=_BACKLOG).start()
+    async with serving(create_runner(app), listener):
+        stop = told_to_stop(parent)
         announce()
         await stop.wait()
-    finally:
-        if parent is not None:
-            loop.remove_reader(parent)
         _end_at_last()
-        await runner.cleanup()
 
 
 def _end_at_last() -> None:

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from aiohttp import web as http
 from sqlalchemy import Table
 
 import harvester.models
@@ -15,7 +14,6 @@ import provider.models
 import web.app
 import web.models
 from oai.models import Base
-from oai.settings import Settings
 from tests.routes import routes_of
 from zatva.cli import build_parser
 from zatva.init import example
@@ -34,7 +32,7 @@ def commands() -> str:
         "Results go to standard output, notes and progress to standard error.",
         "",
         "Every command takes `--json` (results as JSON, one object a line), `--config FILE` (settings file),",
-        "`--data DIR` (data folder, instead of `ZATVA_DATA`), `-q`/`--quiet`, `-v`/`--verbose` and `-h`/`--help`.",
+        "`--data DIR` (data folder, instead of `ZATVA_DATA`), `-q`/`--quiet`, `-v`/`--verbose`, `--help`.",
         "",
         "| exit status | meaning |",
         "| --- | --- |",
@@ -82,7 +80,7 @@ def tables() -> str:
         lines += [f"## `{table.name}`", "", _table_words(table), ""]
         lines += ["| column | type | |", "| --- | --- | --- |"]
         for column in table.columns:
-            kind = str(column.type).lower().replace(" collate \"c\"", "")
+            kind = str(column.type).lower().replace(' collate "c"', "")
             optional = "may be empty" if column.nullable else ""
             lines.append(f"| `{column.name}` | {kind} | {optional} |")
         lines.append("")

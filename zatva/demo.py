@@ -21,7 +21,7 @@ from oai.cli import Invocation
 from oai.console import Console
 from oai.database import Database, open_database
 from oai.errors import ExitCode, ZatvaError
-from oai.serving import address, open_listener, until_stopped
+from oai.serving import address, open_listener, told_to_stop
 from oai.settings import Settings
 from provider import collections, hiding
 from provider.indexer import IndexOptions, find_archives, index_file
@@ -64,7 +64,11 @@ def _own_settings(settings: Settings) -> Iterator[Settings]:
     with tempfile.TemporaryDirectory(prefix="zatva-demo-", ignore_cleanup_errors=True) as folder:
         if os.geteuid() == 0:
             Path(folder).chmod(0o711)  # the database's own account passes through
-        sample = {"repository_name": "Sample web archive", "namespace": "archive.example", "publish_margin": 1}
+        sample = {
+            "repository_name": "Sample web archive",
+            "namespace": "archive.example",
+            "publish_margin": 1,
+        }
         yield settings.model_copy(
             update={
                 "data": Path(folder),
@@ -97,18 +101,19 @@ async def _run(settings: Settings, archive: Archive, console: Console, *, once: 
         async with everything(settings, provider_listener, web_listener) as database:
             base_url = f"{address(provider_listener)}{provider.app.PATH}"
             dashboard = address(web_listener)
-            console.note(
-                f"indexed    {archive.documents:,} documents of {archive.files} files, {archive.hidden:,} hidden\n"
-                f"provider   {base_url}?verb=Identify\ndashboard  {dashboard}"
-            )
+            console.note(f"indexed    {archive.documents:,} documents, {archive.hidden:,} of them hidden")
+            console.note(f"provider   {base_url}?verb=Identify")
+            console.note(f"dashboard  {dashboard}")
             await _schedule(settings, database, base_url, archive.due)
             history = await _first_history(database)
             stored = sum(1 for _ in settings.store.rglob("*.xml"))
-            console.note(f"harvested  {history.record_count:,} records: {history.status}\nstored     {stored:,} files")
+            console.note(
+                f"harvested  {history.record_count:,} records: {history.status}\nstored     {stored:,} files"
+            )
             if once:
                 return _summary(console, archive, base_url, history, stored)
             await asyncio.to_thread(_invite, settings, database, dashboard, console)
-            await until_stopped()
+            await told_to_stop().wait()
     return ExitCode.DONE
 
 

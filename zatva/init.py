@@ -1,4 +1,4 @@
-"""`zatva init`: a settings file with everything that can be set, the data folder, the tables, an administrator."""
+"""`zatva init`: a settings file that explains itself, the data folder, the tables, an administrator."""
 
 import json
 from collections.abc import Iterator

@@ -13,7 +13,12 @@ from warcio.warcwriter import WARCWriter
 
 from oai.xml import escape
 
-_HOSTS: Final = ("www.knihovna.example", "www.knihovna.example", "casopis.univerzita.example", "mesto.example")
+_HOSTS: Final = (
+    "www.knihovna.example",
+    "www.knihovna.example",
+    "casopis.univerzita.example",
+    "mesto.example",
+)
 _SUBJECTS: Final = ("almanac", "catalogue", "chronicle", "exhibition", "gazette", "map", "reading", "survey")
 _FIRST_CAPTURE: Final = datetime(2024, 3, 1, 8, 0, tzinfo=UTC)
 _PIXEL: Final = bytes.fromhex(
@@ -90,7 +95,9 @@ def _write_arc(path: Path, pages: list[Page]) -> None:
     about = b"1 0 Zatva\nURL IP-address Archive-date Content-type Archive-length\n\n"
     with path.open("wb") as file:
         stamp = pages[0].captured.strftime("%Y%m%d%H%M%S")
-        file.write(f"filedesc://{path.name} 127.0.0.1 {stamp} text/plain {len(about)}\n".encode() + about + b"\n")
+        file.write(
+            f"filedesc://{path.name} 127.0.0.1 {stamp} text/plain {len(about)}\n".encode() + about + b"\n"
+        )
         for page in pages:
             answer = _http_headers(page).to_bytes() + page.content
             kind = page.content_type.split(";")[0]

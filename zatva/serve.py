@@ -4,18 +4,19 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
-from typing import Final
 
 import manager.running
 import provider.app
+import provider.serving
 import web.app
+import web.serving
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode
-from oai.serving import address, open_listener, serving, until_stopped
+from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
-
-_STOP_SECONDS: Final = 20.0
+from web.serving import STATEMENT_SECONDS
+from web.threads import THREADS
 
 
 def serve(invocation: Invocation) -> ExitCode:
@@ -33,9 +34,10 @@ async def _serve(
     invocation: Invocation, provider_listener: socket.socket, web_listener: socket.socket
 ) -> None:
     async with everything(invocation.settings, provider_listener, web_listener):
+        stop = told_to_stop()
         invocation.console.note(f"provider at {address(provider_listener)}{provider.app.PATH}")
         invocation.console.note(f"dashboard at {address(web_listener)}")
-        await until_stopped()
+        await stop.wait()
 
 
 @contextlib.asynccontextmanager
@@ -50,14 +52,14 @@ async def everything(
     with (
         open_database(settings, pool_size=own.threads, statement_seconds=own.statement_seconds) as archive,
         open_database(settings) as managed,
-        open_database(settings) as shown,
+        open_database(settings, pool_size=THREADS, statement_seconds=STATEMENT_SECONDS) as shown,
     ):
         base_url = own.base_url or f"{address(provider_listener)}{provider.app.PATH}"
         oai_pmh = provider.app.create_app(settings, archive, base_url=base_url)
         dashboard = web.app.create_app(settings, shown)
         async with (
-            serving(oai_pmh, provider_listener, stop_seconds=_STOP_SECONDS, cancel_abandoned=True),
-            serving(dashboard, web_listener, stop_seconds=_STOP_SECONDS),
+            serving(provider.serving.create_runner(oai_pmh), provider_listener),
+            serving(web.serving.create_runner(dashboard), web_listener),
             asyncio.TaskGroup() as tasks,
         ):
             managing = tasks.create_task(manager.running.run(settings, managed))

@@ -34,7 +34,7 @@ def zatva(environment: Mapping[str, str], *arguments: str | Path, expect: int = 
 def running(
     environment: Mapping[str, str], log: Path, *arguments: str, ready: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """Start a server, wait until its log has a line with `ready`, and give the process and the rest of the line.
+    """Start a server, wait for a line with `ready` in its log, give the process and the rest of the line.
 
     At the end of the block it is asked to end, and has to do so.
     """

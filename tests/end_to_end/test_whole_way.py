@@ -11,7 +11,7 @@ from lxml import etree
 from sqlalchemy import func, select, text, update
 
 from harvester.models import History, Record, Repository
-from manager.models import Job, RecurringJob
+from manager.models import Job, JobStatus, RecurringJob
 from oai.database import Database
 from oai.vocabulary import OAI_NAMESPACE
 from provider.models import Document
@@ -130,11 +130,18 @@ def test_a_schedule_inserted_by_plain_sql_is_harvested(
         session.commit()
     with running(environment, tmp_path / "manager.log", "manager", "run", ready="manager"):
         history = eventually(lambda: _history(database), "a history row")
+        following = eventually(lambda: _job(database), "the next job")
     assert (history.status, history.verdict, history.new_count) == ("completed", "complete", _PAGES)
     assert len(_records(Path(environment["ZATVA_DATA"]) / "store" / "by-hand")) == _PAGES
     with database.session() as session:
-        (following,) = session.scalars(select(Job)).all()
         assert following.recurring_id == session.scalar(select(RecurringJob.id))
+    assert following.harvest_start_time > history.harvest_end_time
+
+
+def _job(database: Database) -> Job | None:
+    """The one job there is, once it is scheduled and not the one that runs."""
+    with database.session() as session:
+        return session.scalars(select(Job).where(Job.status == JobStatus.SCHEDULED)).one_or_none()
 
 
 def _history(database: Database) -> History | None:
@@ -167,7 +174,7 @@ def test_a_killed_harvester_is_told_of_and_tried_again_and_none_outlives_the_man
 
 def _harvester(database: Database, *, but_not: int | None) -> int | None:
     with database.session() as session:
-        pid = session.scalar(select(Job.process_id).where(Job.status == 1))
+        pid = session.scalar(select(Job.process_id).where(Job.status == JobStatus.IN_PROGRESS))
     return pid if pid is not None and pid != but_not and alive(pid) else None
 
 

@@ -1,6 +1,7 @@
 """What a record says becomes a typed capture; what cannot be is refused with the reason."""
 
 import io
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def test_an_unheard_of_type_is_counted_as_other() -> None:
 
 
 @pytest.mark.parametrize("write", [warc_record, arc_record])
-def test_a_name_look_up_is_no_document(write: type[bytes]) -> None:
+def test_a_name_look_up_is_no_document(write: Callable[[Page], bytes]) -> None:
     assert read(write(Page(url="dns:a.example"))) == Ignored(kind="dns")
 
 
@@ -110,7 +111,9 @@ def test_a_capture_time_is_as_fine_as_it_is_stated(date: str, moment: datetime) 
     assert capture(warc_record(Page(url="http://a.example/", date=date))).archived == moment
 
 
-@pytest.mark.parametrize("date", ["2007-13-01T00:00:00Z", "2007-02-30", "yesterday", "", "0000-01-01T00:00:00Z"])
+@pytest.mark.parametrize(
+    "date", ["2007-13-01T00:00:00Z", "2007-02-30", "yesterday", "", "0000-01-01T00:00:00Z"]
+)
 def test_an_impossible_capture_time_is_refused(date: str) -> None:
     found = read(warc_record(Page(url="http://a.example/", date=date)))
     assert isinstance(found, Problem)

@@ -107,7 +107,10 @@ def test_a_length_that_is_no_number_costs_that_record_alone(tmp_path: Path, leng
 
 
 def test_an_empty_file_is_told(tmp_path: Path) -> None:
-    assert read(write_archive(tmp_path / "x.warc", [])) == ([], [Problem(offset=0, reason="the file is empty")])
+    assert read(write_archive(tmp_path / "x.warc", [])) == (
+        [],
+        [Problem(offset=0, reason="the file is empty")],
+    )
 
 
 @pytest.mark.parametrize("content", [b"GIF89a\n" * 100, b"\x00" * 5000, gzip.compress(b"hello")])

@@ -134,7 +134,9 @@ def test_a_renamed_file_takes_its_documents_along(database: Database, tmp_path: 
     check_counts(database)
 
 
-def test_another_file_of_the_same_name_is_not_taken_for_the_moved_one(database: Database, tmp_path: Path) -> None:
+def test_another_file_of_the_same_name_is_not_taken_for_the_moved_one(
+    database: Database, tmp_path: Path
+) -> None:
     old = write_pages(tmp_path / "one" / "x.warc.gz", PAGES)
     index_file(database, old, OPTIONS)
     old.unlink()
@@ -177,7 +179,9 @@ def test_documents_that_vanish_from_a_file_are_told(database: Database, tmp_path
     assert "3 documents that were indexed from this file before" in report.merged.problems[0].reason
 
 
-def test_problems_are_kept_and_told_again_when_the_file_is_skipped(database: Database, tmp_path: Path) -> None:
+def test_problems_are_kept_and_told_again_when_the_file_is_skipped(
+    database: Database, tmp_path: Path
+) -> None:
     path = write_archive(tmp_path / "x.warc", [warc_record(PAGES[0]), b"garbage\n", warc_other("request")])
     first = index_file(database, path, OPTIONS)
     second = index_file(database, path, OPTIONS)
@@ -264,7 +268,8 @@ def test_counts_stay_true_whatever_happens_to_the_files(database: Database, tmp_
         action = chance.choice(["write", "write", "move", "delete", "pack"])
         if action == "write" or not files:
             pages = [
-                Page(url=f"http://{chance.choice(hosts)}/{chance.randrange(20)}") for _ in range(chance.randrange(8))
+                Page(url=f"http://{chance.choice(hosts)}/{chance.randrange(20)}")
+                for _ in range(chance.randrange(8))
             ]
             suffix = chance.choice(["warc", "warc.gz", "arc", "arc.gz"])
             file = write_pages(tmp_path / chance.choice("pq") / f"{chance.choice('xyz')}.{suffix}", pages)

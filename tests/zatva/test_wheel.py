@@ -5,7 +5,6 @@ import subprocess
 import sys
 import venv
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,7 +49,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs' folder of an environment with nothing but the wheel and what it depends on."""
     folder = tmp_path_factory.mktemp("clean")
     venv.create(folder, with_pip=True)
@@ -58,7 +57,7 @@ def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
         str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
         f"{wheel}",
     )  # fmt: skip
-    yield folder / "bin"
+    return folder / "bin"
 
 
 def _run(*command: str, **environment: str) -> str:

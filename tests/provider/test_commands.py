@@ -1,0 +1,142 @@
+"""The commands, run as real processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from oai.database import Database
+from provider.identifiers import oai_identifier
+from provider.models import Document
+from tests.provider.archives import Page, packed, warc_record, write_archive, write_pages
+
+PAGES = [Page(url=f"http://www.a.example/{number}") for number in range(3)]
+
+
+def zatva(environment: dict[str, str], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "zatva", "provider", *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def objects(environment: dict[str, str], *arguments: str | Path) -> list[Any]:
+    done = zatva(environment, *arguments, "--json")
+    assert done.returncode in {0, 3}, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_folder_is_indexed_and_told_file_by_file(
+    environment: dict[str, str], tmp_path: Path, jobs: str
+) -> None:
+    for name in ("a.warc.gz", "b.warc.gz"):
+        write_pages(tmp_path / name, [Page(url=f"http://{name}.example/")])
+    one, two, total = objects(environment, "index", tmp_path, "--jobs", jobs)
+    assert (one["file"], one["new"], one["ignored"]) == (str(tmp_path / "a.warc.gz"), 1, {"warcinfo": 1})
+    assert two["file"] == str(tmp_path / "b.warc.gz")
+    assert total == {
+        "total": {"new": 2, "unchanged": 0, "moved": 0, "duplicates": 0, "files": 2, "problems": 0}
+    }
+
+
+def test_damage_is_told_with_its_place_and_in_the_exit_code(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    good = packed(tmp_path / "x.warc.gz", warc_record(PAGES[0]))
+    (tmp_path / "x.warc.gz").write_bytes(good + b"garbage" + good)
+    done = zatva(environment, "index", tmp_path)
+    assert done.returncode == 3
+    assert f"{len(good):,}" in done.stdout
+    assert "begin no gzip member" in done.stdout or "gzip data is damaged" in done.stdout
+    assert "1 files: 1 new, 0 unchanged, 0 moved, 1 duplicates; 1 problems" in done.stdout
+
+
+def test_a_path_that_is_not_there_is_a_usage_error(environment: dict[str, str], tmp_path: Path) -> None:
+    done = zatva(environment, "index", tmp_path / "nothing")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no such file or folder" in done.stderr
+
+
+def test_an_empty_folder_is_no_fault(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = zatva(environment, "index", tmp_path / "empty")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "no ARC or WARC files there")
+
+
+def test_collections_are_made_filled_and_listed(environment: dict[str, str], tmp_path: Path) -> None:
+    write_pages(tmp_path / "x.warc.gz", PAGES)
+    objects(environment, "index", tmp_path, "--collection", "serials:nov07")
+    objects(environment, "collection", "add", "crawls", "--name", "Crawls", "--description", "All of them")
+    (assigned,) = objects(environment, "collection", "assign", "crawls", "--domain", "a.example")
+    (removed,) = objects(environment, "collection", "remove", "serials:nov07", "--url-prefix", PAGES[0].url)
+    assert (assigned["documents"], removed["documents"]) == (3, 1)
+    listed = objects(environment, "collection", "list")
+    assert {row["set_spec"]: row["documents"] for row in listed} == {
+        "collection": 3,
+        "collection:crawls": 3,
+        "collection:serials": 2,
+        "collection:serials:nov07": 2,
+    }
+
+
+def test_a_date_that_is_none_is_a_usage_error(environment: dict[str, str]) -> None:
+    done = zatva(environment, "collection", "assign", "a", "--arc", "x", "--from", "yesterday")
+    assert done.returncode == 2
+    assert "--from: 'yesterday'" in done.stderr
+
+
+def test_a_document_is_hidden_by_identifier_or_url(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    objects(environment, "index", write_pages(tmp_path / "x.warc.gz", PAGES))
+    with database.session() as session:
+        key = session.scalars(select(Document.key).where(Document.url == PAGES[0].url)).one()
+    identifier = oai_identifier("webarchive.localdomain", key)
+    assert objects(environment, "hide", identifier) == [{"document": identifier, "documents": 1}]
+    assert objects(environment, "hide", PAGES[1].url)[0]["documents"] == 1
+    assert objects(environment, "status")[0]["hidden"] == 2
+    assert objects(environment, "unhide", "http://www", "--url-prefix")[0]["documents"] == 2
+    (status,) = objects(environment, "status")
+    assert (status["documents"], status["hidden"], status["files"]) == (3, 0, 1)
+
+
+def test_an_identifier_of_another_repository_is_a_usage_error(environment: dict[str, str]) -> None:
+    done = zatva(environment, "hide", "oai:other.example:1")
+    assert done.returncode == 2
+    assert "no identifier of this repository" in done.stderr
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupted_run_leaves_whole_files_and_can_go_on(
+    environment: dict[str, str], database: Database, tmp_path: Path, jobs: str
+) -> None:
+    small = write_pages(tmp_path / "a.warc.gz", PAGES)
+    large = [warc_record(Page(url=f"http://b.example/{n}", body=b"x" * 100)) for n in range(20_000)]
+    write_archive(tmp_path / "b.warc.gz", large)
+    write_pages(tmp_path / "c.warc.gz", [Page(url="http://c.example/")])
+    command = [sys.executable, "-m", "zatva", "provider", "index", str(tmp_path), "--jobs", jobs]
+    process = subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.PIPE)
+    with process:
+        while not _count(database):
+            assert process.poll() is None
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert b"Traceback" not in said
+    assert _count(database) in {3, 4}
+    reports = objects(environment, "index", tmp_path)
+    assert reports[0]["file"] == str(small)
+    assert reports[0]["skipped"]
+    assert _count(database) == 20_004
+
+
+def _count(database: Database) -> int:
+    with database.session() as session:
+        return session.scalar(select(func.count()).select_from(Document)) or 0

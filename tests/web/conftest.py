@@ -1,0 +1,117 @@
+"""What the dashboard's tests share: a real server on a port of its own, and its standing users."""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from oai.database import Database
+from oai.settings import Settings
+from web.app import create_app
+from web.models import Role
+from web.signing_in import add_user, make_link
+
+_TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
+_POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """The dashboard, listening."""
+
+    app: web.Application
+    base_url: str
+    settings: Settings
+    database: Database
+
+    def link(self, name: str) -> str:
+        """A fresh sign-in link."""
+        with self.database.session() as session:
+            link = make_link(session, self.settings, name, self.base_url)
+            session.commit()
+        return link
+
+
+@dataclass(frozen=True, kw_only=True)
+class Browser:
+    """A user at a browser without scripts: keeps cookies, follows no redirects, fills forms in."""
+
+    http: aiohttp.ClientSession
+    base_url: str
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Status and text of a page."""
+        async with self.http.get(self.base_url + path, allow_redirects=False) as answer:
+            return answer.status, await answer.text()
+
+    async def token(self, path: str = "/account") -> str:
+        """The form token that a page carries."""
+        _, text = await self.get(path)
+        found = _TOKEN.search(text)
+        return found[1] if found else ""
+
+    async def post(
+        self, path: str, form: Mapping[str, str] | None = None, *, token: str | None = None
+    ) -> tuple[int, str, str]:
+        """Status, text and target of a form that was sent as its page would send it."""
+        data = {"csrf_token": await self.token() if token is None else token, **(form or {})}
+        async with self.http.post(self.base_url + path, data=data, allow_redirects=False) as answer:
+            return answer.status, await answer.text(), answer.headers.get("Location", "")
+
+    async def sign_in(self, link: str) -> None:
+        """Follow the link and press its button."""
+        path = link.removeprefix(self.base_url)
+        form = {"token": path.partition("token=")[2]}
+        status, text, _ = await self.post("/sign-in", form, token=await self.token(path))
+        assert status == 303, text
+
+
+SignIn = Callable[[str], Awaitable[Browser]]
+
+
+@pytest.fixture
+async def server(settings: Settings, database: Database) -> AsyncIterator[Server]:
+    """The dashboard with an administrator and a viewer."""
+    with database.session() as session:
+        add_user(session, "Alena", Role.ADMINISTRATOR)
+        add_user(session, "Viktor", Role.VIEWER)
+        session.commit()
+    app = create_app(settings, database, poll_seconds=_POLL_SECONDS)
+    runner = web.AppRunner(app, shutdown_timeout=1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    port = runner.addresses[0][1]
+    yield Server(app=app, base_url=f"http://127.0.0.1:{port}", settings=settings, database=database)
+    await runner.cleanup()
+
+
+async def _browser(server: Server) -> AsyncIterator[Browser]:
+    jar = aiohttp.CookieJar(unsafe=True)  # it would keep no cookies of an address without a name
+    async with aiohttp.ClientSession(cookie_jar=jar) as http:
+        yield Browser(http=http, base_url=server.base_url)
+
+
+@pytest.fixture
+async def stranger(server: Server) -> AsyncIterator[Browser]:
+    """Somebody who is not signed in."""
+    async for browser in _browser(server):
+        yield browser
+
+
+@pytest.fixture
+async def administrator(server: Server) -> AsyncIterator[Browser]:
+    """Alena, who may change things."""
+    async for browser in _browser(server):
+        await browser.sign_in(server.link("Alena"))
+        yield browser
+
+
+@pytest.fixture
+async def viewer(server: Server) -> AsyncIterator[Browser]:
+    """Viktor, who may look."""
+    async for browser in _browser(server):
+        await browser.sign_in(server.link("Viktor"))
+        yield browser

@@ -1,0 +1,153 @@
+"""Asked of every route by walking the route table, so that a new route is asked, too."""
+
+import re
+
+from sqlalchemy import text
+
+from tests.web.conftest import Browser, Server
+from web.access import PUBLIC, STREAMS
+
+_VARIABLE = re.compile(r"\{[^}]+\}")
+
+
+def _routes(server: Server, method: str) -> list[str]:
+    """The addresses that take the method, with 1 for each number."""
+    addresses = []
+    for route in server.app.router.routes():
+        assert route.resource is not None
+        path = route.resource.canonical
+        if route.method == method and path not in PUBLIC:
+            addresses.append(_VARIABLE.sub("1", path))
+    return addresses
+
+
+async def test_strangers_are_led_to_the_sign_in_from_every_page(server: Server, stranger: Browser) -> None:
+    pages = _routes(server, "GET")
+
+    assert len(pages) > 10
+    for path in pages:
+        status, _ = await stranger.get(path)
+        assert status == (401 if path in STREAMS else 303), path
+
+
+async def test_strangers_can_post_nothing(server: Server, stranger: Browser) -> None:
+    for path in _routes(server, "POST"):
+        status, _, target = await stranger.post(path)
+        assert (status, target) == (303, "/sign-in"), path
+
+
+async def test_viewers_can_post_nothing_but_their_sign_out(server: Server, viewer: Browser) -> None:
+    posts = [path for path in _routes(server, "POST") if path != "/sign-out"]
+
+    assert len(posts) > 5
+    for path in posts:
+        status, page, _ = await viewer.post(path)
+        assert status == 403, path
+        assert "You are a viewer" in page
+
+
+async def test_every_post_without_the_form_token_is_refused(server: Server, administrator: Browser) -> None:
+    for path in [*_routes(server, "POST"), "/sign-in"]:
+        for token in ("", "x" * 43):
+            status, page, _ = await administrator.post(path, token=token)
+            assert status == 403, path
+            assert "out of date" in page
+
+
+async def test_a_stranger_needs_the_form_token_to_sign_in(server: Server, stranger: Browser) -> None:
+    token = server.link("Alena").partition("token=")[2]
+
+    status, _, _ = await stranger.post("/sign-in", {"token": token}, token="")
+
+    assert status == 403
+
+
+async def test_a_post_that_another_site_asks_for_is_refused(server: Server, administrator: Browser) -> None:
+    token = await administrator.token()
+    for headers in (
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ):
+        async with administrator.http.post(
+            server.base_url + "/sign-out", data={"csrf_token": token}, headers=headers, allow_redirects=False
+        ) as answer:
+            assert answer.status == 403, headers
+
+
+async def test_a_post_from_our_own_page_is_taken(server: Server, administrator: Browser) -> None:
+    headers = {"Origin": server.base_url, "Sec-Fetch-Site": "same-origin"}
+    data = {"csrf_token": await administrator.token()}
+
+    async with administrator.http.post(
+        server.base_url + "/sign-out", data=data, headers=headers, allow_redirects=False
+    ) as answer:
+        assert answer.status == 303
+
+
+async def test_every_answer_carries_the_security_headers(server: Server, administrator: Browser) -> None:
+    for path in ("/", "/static/style.css", "/no-such-page", "/static/no-such-file", "/events"):
+        async with administrator.http.get(server.base_url + path) as answer:
+            policy = answer.headers["Content-Security-Policy"]
+            assert policy == (
+                "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; "
+                "form-action 'self'; object-src 'none'"
+            ), path
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_pages_are_not_kept_by_caches_and_marked_files_are(
+    server: Server, administrator: Browser
+) -> None:
+    async with administrator.http.get(server.base_url + "/") as answer:
+        assert answer.headers["Cache-Control"] == "no-store"
+        stylesheet = re.search(r'href="(/static/style\.css\?v=[0-9a-f]+)"', await answer.text())
+    assert stylesheet
+    async with administrator.http.get(server.base_url + stylesheet[1]) as answer:
+        assert "immutable" in answer.headers["Cache-Control"]
+
+
+async def test_faults_are_pages_that_say_what_to_do(administrator: Browser) -> None:
+    for path in ("/no-such-page", "/repositories/1", "/runs/1", "/jobs/1/remove", "/schedules/1/remove"):
+        status, page = await administrator.get(path)
+        assert status == 404, path
+        assert "<h1>There is no such page</h1>" in page
+
+
+async def test_a_broken_database_is_told_without_its_details(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        session.execute(text("ALTER TABLE oai_repository RENAME TO elsewhere"))
+        session.commit()
+
+    status, page = await administrator.get("/repositories")
+
+    assert status == 500
+    assert "Something went wrong" in page
+    assert "elsewhere" not in page
+    assert "Traceback" not in page
+
+
+async def test_a_method_that_a_page_does_not_take_is_a_page_too(administrator: Browser) -> None:
+    async with administrator.http.put(administrator.base_url + "/jobs") as answer:
+        assert answer.status == 405
+        assert answer.content_type == "text/html"
+
+
+async def test_odd_bytes_are_no_fault_of_the_server(server: Server, administrator: Browser) -> None:
+    token = await administrator.token()
+    for cookie in ("zatva_session=\udcff", "zatva_form=\udcff; zatva_session="):
+        async with administrator.http.get(
+            server.base_url + "/", headers={"Cookie": cookie}, allow_redirects=False
+        ) as answer:
+            assert answer.status in {200, 303}
+    for body, status in ((b"csrf_token=%ff", 403), (b"csrf_token=\xff", 400)):
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        async with administrator.http.post(
+            server.base_url + "/repositories/new", data=body, headers=headers
+        ) as answer:
+            assert answer.status == status
+    form = {"base_url": "http://x\0y/", "base_dir": "a\0"}
+    status, page, _ = await administrator.post("/repositories/new", form, token=token)
+    assert status == 422
+    assert "control characters" in page

@@ -1,0 +1,253 @@
+"""The dashboard in a real browser: a librarian's way through it, live rows, accessibility."""
+
+import shutil
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
+from sqlalchemy import text
+
+from harvester.models import RunStatus
+from manager.models import JobStatus
+from tests.web.conftest import Server
+from tests.web.repository import repository
+from tests.web.rows import a_repository, a_run, a_schedule
+
+pytestmark = pytest.mark.browser
+
+_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+_PAGES = (
+    "/",
+    "/repositories",
+    "/repositories/new",
+    "/repositories/1",
+    "/repositories/1/remove",
+    "/schedules",
+    "/schedules/new",
+    "/schedules/new?repository=1",
+    "/schedules/1/remove",
+    "/jobs",
+    "/jobs/1/remove",
+    "/runs",
+    "/runs/1",
+    "/runs/1/remove",
+    "/account",
+    "/no-such-page",
+)
+_LONG = "https://repository.example/oai?verb=ListRecords&resumptionToken=" + "x" * 120 + ": HTTP status 500"
+
+
+@pytest.fixture
+async def chromium() -> AsyncIterator[Browser]:
+    if _CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: install Debian's package chromium to run the browser tests")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
+        yield browser
+        await browser.close()
+
+
+@pytest.fixture
+async def context(chromium: Browser) -> AsyncIterator[BrowserContext]:
+    context = await chromium.new_context(timezone_id="Europe/Prague", locale="en-GB")
+    yield context
+    await context.close()
+
+
+@pytest.fixture
+async def page(context: BrowserContext) -> Page:
+    return await context.new_page()
+
+
+async def _sign_in(page: Page, server: Server, name: str = "Alena") -> None:
+    await page.goto(server.link(name))
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page).to_have_url(server.base_url + "/")
+
+
+def _messages(page: Page) -> list[str]:
+    """Whatever the browser complains of from now on."""
+    said: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        said.append(f"{message.type}: {message.text}")
+
+    page.on("console", note)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    return said
+
+
+def _fill(server: Server) -> None:
+    """Something of everything, with long names and addresses."""
+    with server.database.session() as session:
+        telc = a_repository(session, name="Library of Telč " + "and its many friends " * 4)
+        schedule = a_schedule(session, telc, set_spec="books:" + "a" * 80)
+        a_run(
+            session,
+            telc,
+            status=RunStatus.FAILED,
+            failure_reason=_LONG,
+            warnings=[_LONG],
+            evidence={"x": _LONG},
+        )
+        for status in RunStatus:
+            a_run(session, telc, status=status)
+        add_job = text(
+            "INSERT INTO oai_job (repository_id, recurring_id, status, process_id, host, started) "
+            "VALUES (1, :schedule, :status, 7, 'worker-1.library.example', now())"
+        )
+        for job_status in JobStatus:
+            session.execute(add_job, {"schedule": schedule.id, "status": job_status})
+        progress = (
+            "INSERT INTO oai_harvest (repository_id, metadata_prefix, job_id, run_started, counts, "
+            "complete_list_size, last_error) VALUES (1, 'oai_dc', 2, now(), '{}', 1000, :error)"
+        )
+        session.execute(text(progress), {"error": _LONG})
+        session.commit()
+
+
+async def test_a_librarian_signs_in_and_adds_a_repository(server: Server, page: Page) -> None:
+    said = _messages(page)
+    await _sign_in(page, server)
+    async with repository() as address:
+        await page.get_by_role("link", name="Add a repository").click()
+        await page.get_by_label("Base URL").fill(f"{address}/oai")
+        await page.get_by_label("Base directory").fill("telc")
+        await page.get_by_role("button", name="Ask it and save").click()
+        await expect(page.get_by_role("status")).to_contain_text("The repository was added")
+
+    await page.get_by_role("navigation", name="Main").get_by_role("link", name="Repositories").click()
+
+    await expect(page.get_by_role("row", name="Library of Telč")).to_contain_text("librarian@telc.example")
+    assert said == []
+
+
+async def test_times_are_shown_in_the_reader_s_zone(server: Server, page: Page) -> None:
+    with server.database.session() as session:
+        a_run(session, a_repository(session))
+        session.commit()
+    await _sign_in(page, server)
+
+    await page.goto(server.base_url + "/runs/1")
+
+    ended = page.locator('time[datetime="2026-01-02T03:05:05Z"]')
+    await expect(ended).to_have_text("2026-01-02 04:05:05")
+    await expect(ended).to_have_attribute("title", "2026-01-02 03:05:05 UTC")
+    await expect(page.get_by_text("Europe/Prague")).to_be_visible()
+
+
+async def test_rows_live_and_the_keyboard_focus_stays(server: Server, page: Page) -> None:
+    said = _messages(page)
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+    await _sign_in(page, server)
+    await page.goto(server.base_url + "/jobs")
+    await expect(page.get_by_text("Nothing runs and nothing waits.")).to_be_visible()
+
+    with server.database.session() as session:
+        session.execute(text("INSERT INTO oai_job (repository_id, status, process_id) VALUES (1, 1, 7)"))
+        session.commit()
+    await expect(page.locator("#job-1")).to_contain_text("nothing yet")
+    await page.locator("#job-1").get_by_role("link", name="Delete").focus()
+    with server.database.session() as session:
+        session.execute(
+            text(
+                "INSERT INTO oai_harvest (repository_id, metadata_prefix, job_id, run_started, counts, "
+                "complete_list_size) VALUES (1, 'oai_dc', 1, now(), '{\"records\"\\: 1500}', 3000)"
+            )
+        )
+        session.execute(text("UPDATE oai_job SET host = 'worker-1'"))
+        session.commit()
+    await expect(page.locator("#job-1")).to_contain_text("1\u202f500 / ~3\u202f000")
+    await expect(page.locator("#job-1 progress")).to_have_js_property("value", 1500)
+    await expect(page.locator("#job-1").get_by_role("link", name="Delete")).to_be_focused()
+
+    with server.database.session() as session:
+        session.execute(text("DELETE FROM oai_job"))
+        session.commit()
+    await expect(page.locator("#job-1")).to_have_count(0)
+    await expect(page.locator("#main")).to_be_focused()
+    assert said == []
+
+
+async def test_a_session_that_ends_ends_the_live_rows_for_good(server: Server, page: Page) -> None:
+    await _sign_in(page, server)
+    await page.goto(server.base_url + "/jobs")
+    await expect(page.locator("[data-live-status]")).to_have_text("Live")
+    with server.database.session() as session:
+        session.execute(text("DELETE FROM web_session"))
+        session.commit()
+
+    # The page asks anew, as browsers do when a connection broke.
+    await page.evaluate("window.dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+
+    await expect(page).to_have_url(server.base_url + "/sign-in")
+
+
+async def test_everything_works_without_scripts(server: Server, chromium: Browser) -> None:
+    context = await chromium.new_context(java_script_enabled=False)
+    page = await context.new_page()
+    await _sign_in(page, server)
+    async with repository() as address:
+        await page.get_by_role("link", name="Add a repository").click()
+        await page.get_by_label("Base URL").fill(f"{address}/oai")
+        await page.get_by_label("Base directory").fill("telc")
+        await page.get_by_role("button", name="Ask it and save").click()
+        await expect(page.get_by_role("heading", name="Library of Telč")).to_be_visible()
+
+    await page.get_by_role("link", name="New schedule").click()
+    await page.get_by_label("Set", exact=True).fill("maps")
+    await page.get_by_role("button", name="Save the schedule").click()
+
+    await expect(page.get_by_role("row", name="Library of Telč")).to_contain_text("maps")
+    await context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_every_page_is_accessible_and_needs_no_sideways_scroll(
+    server: Server, page: Page, scheme: Any, width: int
+) -> None:
+    _fill(server)
+    await page.emulate_media(color_scheme=scheme)
+    await page.set_viewport_size({"width": width, "height": 800})
+    await _check(page, server.base_url + "/sign-in", width)
+    await _check(page, server.link("Viktor"), width)
+    await _sign_in(page, server)
+    for path in _PAGES:
+        await _check(page, server.base_url + path, width)
+    await page.goto(server.base_url + "/repositories/new")
+    await page.get_by_role("button", name="Ask it and save").click()
+    await expect(page.get_by_role("alert")).to_be_focused()
+    await _check(page, None, width)
+    await _sign_in(page, server, "Viktor")
+    for path in ("/", "/repositories/1", "/schedules", "/jobs", "/runs/1"):
+        await _check(page, server.base_url + path, width)
+
+
+async def test_every_page_is_accessible_when_there_is_nothing_yet(server: Server, page: Page) -> None:
+    await page.set_viewport_size({"width": 390, "height": 800})
+    await _sign_in(page, server, "Viktor")
+    for path in ("/", "/repositories", "/schedules", "/jobs", "/runs"):
+        await _check(page, server.base_url + path, 390)
+
+
+async def _check(page: Page, address: str | None, width: int) -> None:
+    if address is not None:
+        await page.goto(address)
+    found = await Axe().run(page)
+    assert found.violations_count == 0, f"{page.url}\n{found.generate_report()}"
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width, page.url

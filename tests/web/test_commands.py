@@ -1,0 +1,103 @@
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+
+from tests.web.conftest import Browser
+
+Zatva = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def zatva(environment: dict[str, str]) -> Zatva:
+    """Runs the command as a real process."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "zatva", *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    return run
+
+
+def test_users_are_added_and_listed(zatva: Zatva) -> None:
+    assert zatva("user", "list").stdout.startswith("no users")
+    added = zatva("user", "add", "Alena", "--role", "administrator", "--json")
+
+    assert json.loads(added.stdout) == {"user_id": 1, "name": "Alena", "role": "administrator"}
+    listed = zatva("user", "list")
+    assert "Alena  administrator" in listed.stdout
+    again = zatva("user", "add", "Alena")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "already" in again.stderr
+
+
+def test_a_link_is_printed_alone_on_standard_output(zatva: Zatva) -> None:
+    zatva("user", "add", "Alena")
+
+    usual = zatva("user", "link", "Alena")
+    elsewhere = zatva("user", "link", "Alena", "--base-url", "https://zatva.example/")
+
+    assert usual.stdout.startswith("http://127.0.0.1:8090/sign-in?token=")
+    assert elsewhere.stdout.startswith("https://zatva.example/sign-in?token=")
+    assert "works once" in usual.stderr
+    unknown = zatva("user", "link", "Eva")
+    assert unknown.returncode == 2
+    assert "no user 'Eva'" in unknown.stderr
+
+
+async def test_the_dashboard_serves_a_signed_in_user_and_ends_with_an_open_stream(
+    zatva: Zatva, environment: dict[str, str]
+) -> None:
+    zatva("user", "add", "Alena", "--role", "administrator")
+    with _serving(environment) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            assert line.startswith("dashboard at http://127.0.0.1:"), line
+            address = line.split()[-1]
+            link = zatva("user", "link", "Alena", "--base-url", address).stdout.strip()
+            async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
+                browser = Browser(http=http, base_url=address)
+                await browser.sign_in(link)
+                assert (await browser.get("/"))[0] == 200
+                async with http.get(address + "/events?topics=jobs") as stream:
+                    await stream.content.readuntil(b"\n\n")
+                    process.send_signal(signal.SIGTERM)
+                    await stream.content.read()
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+
+
+def test_a_port_that_is_taken_is_told(zatva: Zatva, environment: dict[str, str]) -> None:
+    with _serving(environment) as process:
+        try:
+            assert process.stderr is not None
+            port = urlsplit(process.stderr.readline().split()[-1]).port
+            second = zatva("web", "serve", "--port", str(port))
+        finally:
+            process.terminate()
+
+    assert second.returncode == 2
+    assert f"port {port}" in second.stderr
+    assert "--port" in second.stderr
+
+
+def _serving(environment: dict[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "zatva", "web", "serve", "--port", "0"],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

@@ -1,0 +1,175 @@
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from sqlalchemy import Connection, delete, event, text
+
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository
+from web.models import UserSession
+from web.streams import HUB
+
+_JOB = "INSERT INTO oai_job (repository_id, metadata_prefix, status, process_id) VALUES (1, 'marc21', 1, 7)"
+_PROGRESS = """
+INSERT INTO oai_harvest (repository_id, metadata_prefix, job_id, run_started, counts)
+VALUES (1, 'marc21', 1, now(), '{"records"\\: 10}')
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One event of a stream."""
+
+    id: str
+    name: str
+    data: dict[str, Any]
+
+
+class Stream:
+    """Reads events one by one."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self.answer = answer
+
+    async def next(self) -> Event:
+        """The next event; comments are passed over."""
+        while True:
+            lines = (await self.answer.content.readuntil(b"\n\n")).decode().strip().splitlines()
+            fields = dict(line.split(": ", 1) for line in lines)
+            if "data" in fields:
+                return Event(id=fields["id"], name=fields["event"], data=json.loads(fields["data"]))
+
+    async def until(self, told: Callable[[Event], bool]) -> Event:
+        """The next event that is of that kind: what changes by the clock alone is passed over."""
+        while not told(found := await self.next()):
+            pass
+        return found
+
+
+@asynccontextmanager
+async def _follow(browser: Browser, last_event_id: str | None = None) -> AsyncIterator[Stream]:
+    headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
+    url = f"{browser.base_url}/events?topics=jobs"
+    async with browser.http.get(url, headers=headers) as answer:
+        assert answer.status == 200
+        assert answer.content_type == "text/event-stream"
+        yield Stream(answer)
+
+
+def _run(server: Server, *statements: str) -> None:
+    with server.database.session() as session:
+        for statement in statements:
+            session.execute(text(statement))
+        session.commit()
+
+
+def _with_repository(server: Server) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+
+
+async def test_rows_come_change_and_go(server: Server, viewer: Browser) -> None:
+    _with_repository(server)
+    async with _follow(viewer) as stream:
+        assert (await stream.next()).data == {"rows": {}, "order": []}
+
+        _run(server, _JOB)
+        added = await stream.next()
+        _run(server, _PROGRESS)
+        changed = await stream.next()
+        _run(server, "DELETE FROM oai_job")
+        gone = await stream.until(lambda event: "order" in event.data)
+
+    assert added.data["order"] == ["job-1"]
+    assert added.data["rows"]["job-1"].startswith('<tr id="job-1">')
+    assert "order" not in changed.data
+    assert "10 / unknown" in changed.data["rows"]["job-1"]
+    assert gone.data == {"rows": {}, "order": []}
+
+
+async def test_the_pushed_row_is_the_page_s_row(server: Server, viewer: Browser) -> None:
+    _with_repository(server)
+    _run(server, _JOB)
+    _, page = await viewer.get("/jobs")
+
+    async with _follow(viewer) as stream:
+        pushed = (await stream.next()).data["rows"]["job-1"]
+
+    assert pushed.strip() in page
+
+
+async def test_who_comes_back_gets_what_changed_meanwhile(server: Server, viewer: Browser) -> None:
+    _with_repository(server)
+    _run(server, _JOB)
+    async with _follow(viewer) as stream:
+        seen = (await stream.next()).id
+
+    _run(server, "INSERT INTO oai_job (repository_id) VALUES (1)")
+    async with _follow(viewer, seen) as stream:
+        missed = await stream.next()
+
+    assert missed.data["order"] == ["job-1", "job-2"]
+    assert set(missed.data["rows"]) == {"job-2"}
+
+
+async def test_who_comes_back_to_another_server_gets_everything(server: Server, viewer: Browser) -> None:
+    _with_repository(server)
+    _run(server, _JOB)
+
+    async with _follow(viewer, "of-another-server.99") as stream:
+        assert set((await stream.next()).data["rows"]) == {"job-1"}
+
+
+async def test_nothing_is_read_while_nobody_looks_and_once_for_all_who_do(
+    server: Server, viewer: Browser
+) -> None:
+    _with_repository(server)
+    reads: list[str] = []
+
+    def note(_c: Connection, _u: object, statement: str, *_: object) -> None:
+        if "FROM oai_job JOIN" in statement:
+            reads.append(statement)
+
+    event.listen(server.database.engine, "before_cursor_execute", note)
+    hub = server.app[HUB]
+    assert reads == []
+    async with _follow(viewer) as one, _follow(viewer) as two:
+        assert (await one.next()).data == (await two.next()).data
+        _run(server, _JOB)
+        first, second = await one.next(), await two.next()
+
+    assert first == second
+    assert reads
+    assert hub.knows("jobs")
+
+
+async def test_topics_that_there_are_not_are_refused(viewer: Browser) -> None:
+    for topics in ("", "?topics=", "?topics=secrets", "?topics=jobs,secrets"):
+        assert (await viewer.get("/events" + topics))[0] == 400
+
+
+async def test_strangers_get_401_and_not_a_redirect(stranger: Browser) -> None:
+    status, page = await stranger.get("/events?topics=jobs")
+
+    assert (status, page) == (401, "Sign in first.")
+
+
+async def test_streams_end_when_the_server_does(server: Server, viewer: Browser) -> None:
+    async with _follow(viewer) as stream:
+        await stream.next()
+
+        await server.app.shutdown()
+
+        assert await stream.answer.content.read() == b""
+
+
+async def test_a_session_that_is_over_opens_no_stream(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        session.execute(delete(UserSession))
+        session.commit()
+
+    assert (await viewer.get("/events?topics=jobs"))[0] == 401

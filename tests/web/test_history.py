@@ -1,0 +1,107 @@
+import re
+
+from sqlalchemy import func, select
+
+from harvester.models import History, RunStatus
+from oai.datestamps import utc_now
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository, a_run
+
+
+async def test_a_run_is_shown_in_full(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        a_run(
+            session,
+            a_repository(session),
+            status=RunStatus.FAILED,
+            verdict="partial",
+            record_count=70509,
+            invalid_count=3,
+            failure_reason="page 3: HTTP status 500",
+            warnings=["oai:x:1 <b>: not well-formed"],
+            evidence={"complete_list_size": 80000, "ended_by": "error", "pages": [1, 2]},
+            requests=14,
+            bytes=123_456_789,
+        )
+        session.commit()
+
+    _, page = await viewer.get("/runs/1")
+
+    for fact in (
+        "70\u202f509",
+        "page 3: HTTP status 500",
+        "oai:x:1 &lt;b&gt;: not well-formed",
+        "complete list size",
+        "80\u202f000",
+        "118 MiB",
+        "1:00 min",
+        "Only a part of what was asked for is here.",
+    ):
+        assert fact in page
+
+
+async def test_paging_shows_every_run_once(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        for _ in range(60):
+            a_run(session, telc)
+        session.commit()
+
+    seen, path, pages = [], "/runs?repository=1", 0
+    while path:
+        _, page = await viewer.get(path)
+        seen += re.findall(r'<tr id="run-(\d+)">', page)
+        older = re.search(r'href="(/runs\?repository=1&amp;before=\d+)"', page)
+        path = older[1].replace("&amp;", "&") if older else ""
+        pages += 1
+
+    assert pages == 3
+    assert seen == [str(number) for number in range(60, 0, -1)]
+
+
+async def test_the_history_of_one_repository_shows_no_other(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        a_run(session, a_repository(session))
+        a_run(session, a_repository(session, name="KNAV", folder="knav"))
+        session.commit()
+
+    _, page = await viewer.get("/runs?repository=2")
+
+    assert re.findall(r'<tr id="run-(\d+)">', page) == ["2"]
+    assert (await viewer.get("/runs?repository=3"))[0] == 404
+    assert (await viewer.get("/runs?before=nonsense"))[0] == 200
+
+
+async def test_an_entry_is_removed_after_a_page_that_names_it(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        a_run(session, a_repository(session))
+        session.commit()
+
+    _, page = await administrator.get("/runs/1/remove")
+    assert "Remove run 1 of Library of Telč from the history?" in page
+    _, _, target = await administrator.post("/runs/1/remove")
+
+    assert target == "/runs?done=run-removed"
+    with server.database.session() as session:
+        assert session.scalars(select(func.count()).select_from(History)).one() == 0
+
+
+async def test_the_overview_names_what_needs_attention_until_it_went_well(
+    server: Server, viewer: Browser
+) -> None:
+    now = utc_now()
+    with server.database.session() as session:
+        telc, knav = a_repository(session), a_repository(session, name="KNAV", folder="knav")
+        a_run(session, telc, status=RunStatus.FAILED, harvest_end_time=now, record_count=5)
+        a_run(session, knav, status=RunStatus.INCOMPLETE, harvest_end_time=now, failure_reason="power cut")
+        a_run(session, telc, status=RunStatus.COMPLETED, harvest_end_time=now, record_count=1200)
+        session.commit()
+
+    _, page = await viewer.get("/")
+
+    attention = page[page.index("Needs attention") : page.index("<h2>Next</h2>")]
+    assert "KNAV" in attention
+    assert "power cut" in attention
+    assert "Library of Telč" not in attention
+    assert "2 with trouble" in page
+    assert "1\u202f205" in page

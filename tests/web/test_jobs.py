@@ -1,0 +1,66 @@
+from sqlalchemy import select, text
+
+from manager.models import Job, JobStatus
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository
+
+_RUNNING = """
+INSERT INTO oai_job (repository_id, metadata_prefix, status, process_id, host, started)
+VALUES (1, 'marc21', 1, 4711, 'worker-1', now())
+"""
+_PROGRESS = """
+INSERT INTO oai_harvest (repository_id, metadata_prefix, job_id, run_started, counts, complete_list_size)
+VALUES (1, 'marc21', 1, now() - interval '10 s', '{"records"\\: 1500, "invalid"\\: 2}', 3000)
+"""
+
+
+def _insert(server: Server, *statements: str) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        for statement in statements:
+            session.execute(text(statement))
+        session.commit()
+
+
+async def test_a_running_job_shows_how_far_it_is(server: Server, viewer: Browser) -> None:
+    _insert(server, _RUNNING, _PROGRESS)
+
+    _, page = await viewer.get("/jobs")
+
+    assert 'id="job-1"' in page
+    assert '<progress max="3000" value="1500"' in page
+    assert "1\u202f500 / ~3\u202f000" in page
+    assert "running" in page
+    assert "worker-1" in page
+
+
+async def test_a_job_that_waits_is_removed_at_once(server: Server, administrator: Browser) -> None:
+    _insert(server, "INSERT INTO oai_job (repository_id) VALUES (1)")
+
+    _, page = await administrator.get("/jobs/1/remove")
+    assert "Remove Library of Telč · oai_dc?" in page
+    _, _, target = await administrator.post("/jobs/1/remove")
+
+    assert target == "/jobs?done=job-removed"
+    with server.database.session() as session:
+        assert session.scalars(select(Job)).all() == []
+
+
+async def test_a_running_job_is_marked_for_the_manager_to_end(server: Server, administrator: Browser) -> None:
+    _insert(server, _RUNNING)
+
+    _, page = await administrator.get("/jobs/1/remove")
+    assert "End the harvest of Library of Telč · marc21?" in page
+    assert "process 4711 on worker-1" in page
+    _, _, target = await administrator.post("/jobs/1/remove")
+
+    assert target == "/jobs?done=job-stopping"
+    with server.database.session() as session:
+        assert session.scalars(select(Job.status)).one() == JobStatus.STOPPING
+
+
+async def test_a_job_that_has_ended_meanwhile_is_no_fault(administrator: Browser) -> None:
+    status, page, _ = await administrator.post("/jobs/7/remove")
+
+    assert status == 404
+    assert "it has ended, or was removed" in page

@@ -1,0 +1,149 @@
+import pytest
+from sqlalchemy import func, select, text
+
+from harvester.models import OaiSet, Repository
+from manager.models import RecurringJob
+from tests.web.conftest import Browser, Server
+from tests.web.repository import repository
+from tests.web.rows import a_repository, a_run, a_schedule
+
+
+async def test_base_url_and_folder_are_enough_to_add_a_repository(
+    server: Server, administrator: Browser
+) -> None:
+    async with repository() as address:
+        form = {"base_url": f"  {address}/oai ", "base_dir": "libraries/telc"}
+        status, said, target = await administrator.post("/repositories/new", form)
+
+    assert status == 303, said
+    assert target == "/repositories/1?done=repository-added"
+    _, page = await administrator.get(target)
+    for fact in ("Library of Telč", "librarian@telc.example", "kept for ever", "marc21", "Books &amp; more"):
+        assert fact in page
+    with server.database.session() as session:
+        row = session.scalars(select(Repository)).one()
+        assert (row.base_dir, row.granularity) == ("libraries/telc", "YYYY-MM-DDThh:mm:ssZ")
+        assert session.scalars(select(func.count()).select_from(OaiSet)).one() == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("/home", "There is an answer, but it is not OAI-PMH."),
+        ("/nowhere", "The server is there, but not this address (HTTP 404)."),
+        ("/closed", "The server does not let us in (HTTP 403)."),
+    ],
+)
+async def test_a_failure_is_named_by_its_kind_and_the_form_keeps_its_values(
+    server: Server, administrator: Browser, path: str, title: str
+) -> None:
+    async with repository() as address:
+        form = {"base_url": address + path, "base_dir": "telc"}
+        status, page, _ = await administrator.post("/repositories/new", form)
+
+    assert status == 422
+    assert title in page
+    assert f'value="{address}{path}"' in page
+    assert 'value="telc"' in page
+    with server.database.session() as session:
+        assert session.scalars(select(Repository)).all() == []
+
+
+async def test_a_server_that_is_not_there_is_told_apart(administrator: Browser) -> None:
+    async with repository() as address:
+        gone = address
+
+    status, page, _ = await administrator.post("/repositories/new", {"base_url": gone, "base_dir": "telc"})
+
+    assert status == 422
+    assert "The server does not accept connections there." in page
+
+
+@pytest.mark.parametrize("folder", ["", "../elsewhere", "/etc"])
+async def test_a_folder_outside_the_store_is_refused_before_anything_is_asked(
+    administrator: Browser, folder: str
+) -> None:
+    form = {"base_url": "http://127.0.0.1:9/oai", "base_dir": folder}
+
+    status, page, _ = await administrator.post("/repositories/new", form)
+
+    assert status == 422
+    assert 'id="base_dir-fault"' in page
+    assert 'id="base_url-fault"' not in page
+
+
+async def test_a_folder_that_is_taken_is_told(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+
+    async with repository() as address:
+        form = {"base_url": f"{address}/oai", "base_dir": "telc"}
+        status, page, _ = await administrator.post("/repositories/new", form)
+
+    assert status == 422
+    assert 'id="base_dir-fault"' in page
+
+
+async def test_names_from_elsewhere_are_escaped(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session, name="<script>alert(1)</script>")
+        session.commit()
+
+    for path in ("/repositories", "/repositories/1", "/runs", "/schedules/new"):
+        _, page = await administrator.get(path)
+        assert "&lt;script&gt;alert" in page
+        assert "<script>alert" not in page
+
+
+async def test_a_repository_shows_its_schedules_and_runs(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        a_schedule(session, telc)
+        a_run(session, telc, record_count=12345)
+        session.commit()
+
+    _, page = await viewer.get("/repositories/1")
+
+    assert "daily at 02:30" in page
+    assert "12\u202f345" in page
+    assert '<time datetime="2026-01-02T03:05:05Z">2026-01-02 03:05:05 UTC</time>' in page
+
+
+async def test_harvest_now_plans_a_one_off(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+
+    _, _, target = await administrator.post("/repositories/1/harvest", {"metadata_prefix": "marc21"})
+
+    assert target == "/jobs?done=harvest-asked"
+    with server.database.session() as session:
+        planned = session.scalars(select(RecurringJob)).one()
+        assert (planned.metadata_prefix, planned.frequency) == ("marc21", None)
+
+
+async def test_a_repository_goes_after_a_page_that_names_it(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+
+    _, page = await administrator.get("/repositories/1/remove")
+    assert "<h1>Remove Library of Telč?</h1>" in page
+    _, _, target = await administrator.post("/repositories/1/remove")
+
+    assert target == "/repositories?done=repository-removed"
+    assert "No repository has been added yet" in (await administrator.get(target))[1]
+
+
+async def test_a_repository_that_is_being_harvested_stays(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.execute(text("INSERT INTO oai_job (repository_id, status, process_id) VALUES (1, 1, 7)"))
+        session.commit()
+
+    status, page, _ = await administrator.post("/repositories/1/remove")
+
+    assert status == 409
+    assert "End the harvest under Current jobs first" in page
+    assert (await administrator.get("/repositories/1"))[0] == 200

@@ -1,0 +1,140 @@
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, select, update
+
+from oai.database import Database
+from oai.errors import UsageError
+from oai.settings import Settings
+from tests.web.conftest import Browser, Server
+from web.models import Role, SignInLink, User, UserSession
+from web.signing_in import add_user, find_user, make_link, use_link
+
+
+def test_a_link_signs_its_user_in_once(database: Database, settings: Settings) -> None:
+    with database.session() as session:
+        user = add_user(session, "Alena", Role.ADMINISTRATOR)
+        token = make_link(session, settings, "Alena", "http://zatva.example/").partition("token=")[2]
+
+        assert use_link(session, token) == user.user_id
+        assert use_link(session, token) is None
+
+
+def test_the_database_keeps_no_token_that_could_be_used(database: Database, settings: Settings) -> None:
+    with database.session() as session:
+        add_user(session, "Alena")
+        token = make_link(session, settings, "Alena", "http://zatva.example").partition("token=")[2]
+        session.flush()
+
+        kept = session.scalars(select(SignInLink.token_hash)).one()
+
+    assert len(token) >= 43
+    assert token.encode() not in kept
+
+
+def test_a_link_that_is_too_old_signs_nobody_in(database: Database, settings: Settings) -> None:
+    with database.session() as session:
+        add_user(session, "Alena")
+        token = make_link(session, settings, "Alena", "http://zatva.example").partition("token=")[2]
+        session.execute(update(SignInLink).values(expires=func.now() - timedelta(seconds=1)))
+
+        assert use_link(session, token) is None
+
+
+def test_a_link_for_nobody_is_refused_unless_the_user_is_to_be_made(
+    database: Database, settings: Settings
+) -> None:
+    with database.session() as session:
+        with pytest.raises(UsageError, match="no user 'Eva'"):
+            make_link(session, settings, "Eva", "http://zatva.example")
+
+        make_link(session, settings, "Eva", "http://zatva.example", create_administrator=True)
+
+        made = find_user(session, "Eva")
+        assert made is not None
+        assert made.role == Role.ADMINISTRATOR
+
+
+def test_a_name_is_given_to_one_user_only(database: Database) -> None:
+    with database.session() as session:
+        add_user(session, "Alena")
+
+        with pytest.raises(UsageError, match="already"):
+            add_user(session, " Alena ")
+
+
+async def test_looking_at_a_link_does_not_use_it_up(server: Server, stranger: Browser) -> None:
+    link = server.link("Alena")
+
+    for _ in range(2):
+        status, text = await stranger.get(link.removeprefix(server.base_url))
+        assert status == 200
+        assert "works once" in text
+
+    await stranger.sign_in(link)
+    assert (await stranger.get("/"))[0] == 200
+
+
+async def test_a_used_link_is_explained(server: Server, stranger: Browser) -> None:
+    link = server.link("Alena")
+    await stranger.sign_in(link)
+
+    status, text = await stranger.get(link.removeprefix(server.base_url))
+
+    assert status == 410
+    assert "does not work any more" in text
+
+
+async def test_signing_in_again_replaces_the_session(server: Server, administrator: Browser) -> None:
+    before = _hashes(server)
+
+    await administrator.sign_in(server.link("Viktor"))
+
+    assert len(_hashes(server)) == 1
+    assert _hashes(server) != before
+    assert "Viktor" in (await administrator.get("/account"))[1]
+
+
+async def test_signing_out_ends_the_session_on_the_server(server: Server, administrator: Browser) -> None:
+    status, _, target = await administrator.post("/sign-out")
+
+    assert (status, target) == (303, "/sign-in?done=signed-out")
+    assert _hashes(server) == set()
+    assert (await administrator.get("/"))[0] == 303
+
+
+async def test_a_session_that_has_ended_counts_no_more(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        session.execute(update(UserSession).values(expires=func.now() - timedelta(seconds=1)))
+        session.commit()
+
+    assert (await administrator.get("/"))[0] == 303
+
+
+async def test_a_user_who_is_gone_is_signed_out(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        session.delete(session.scalars(select(User).where(User.name == "Alena")).one())
+        session.commit()
+
+    assert (await administrator.get("/"))[0] == 303
+
+
+async def test_the_session_cookie_is_closed_to_scripts_and_other_sites(
+    server: Server, stranger: Browser
+) -> None:
+    link = server.link("Alena")
+    path = link.removeprefix(server.base_url)
+    data = {"csrf_token": await stranger.token(path), "token": path.partition("token=")[2]}
+
+    async with stranger.http.post(server.base_url + "/sign-in", data=data, allow_redirects=False) as answer:
+        cookie = answer.cookies["zatva_session"]
+
+    assert cookie["httponly"]
+    assert cookie["samesite"] == "Lax"
+    assert cookie["path"] == "/"
+    assert not cookie["secure"]
+
+
+def _hashes(server: Server) -> set[bytes]:
+    with server.database.session() as session:
+        return set(session.scalars(select(UserSession.token_hash)))

@@ -1,0 +1,56 @@
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from oai.database import Database
+from oai.errors import TryLaterError
+from tests.web.conftest import Browser
+from web.threads import THREADS, DatabaseThreads
+
+
+@pytest.fixture
+def threads(database: Database) -> Iterator[DatabaseThreads]:
+    threads = DatabaseThreads(database, waiting_room=1)
+    yield threads
+    threads.close()
+
+
+def _add(session: Session, name: str, *, fails: bool = False) -> None:
+    session.execute(text("INSERT INTO web_user (name) VALUES (:name)"), {"name": name})
+    if fails:
+        raise ValueError(name)
+
+
+def _names(session: Session) -> list[str]:
+    return list(session.scalars(text("SELECT name FROM web_user")))
+
+
+async def test_work_that_returns_is_committed_and_work_that_raises_is_not(threads: DatabaseThreads) -> None:
+    await threads.run(_add, "kept")
+    with pytest.raises(ValueError, match="lost"):
+        await threads.run(_add, "lost", fails=True)
+
+    assert await threads.run(_names) == ["kept"]
+
+
+async def test_work_that_finds_no_place_to_wait_is_told_to_come_later(threads: DatabaseThreads) -> None:
+    go_on = threading.Event()
+    busy = [asyncio.create_task(threads.run(lambda _: go_on.wait(60))) for _ in range(THREADS + 1)]
+    await asyncio.sleep(0)
+
+    with pytest.raises(TryLaterError, match="busy"):
+        await threads.run(_names)
+
+    go_on.set()
+    assert all(await asyncio.gather(*busy))
+    assert await threads.run(_names) == []
+
+
+async def test_a_hundred_who_come_at_once_are_all_answered(viewer: Browser) -> None:
+    answers = await asyncio.gather(*(viewer.get("/account") for _ in range(150)))
+
+    assert {status for status, _ in answers} == {200}

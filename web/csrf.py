@@ -1,0 +1,63 @@
+"""Keeps other sites from posting in a user's name: where the request comes from, and a token in each form."""
+
+import hmac
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from web.access import canonical, signed_in
+from web.cookies import form_token
+from web.keys import SETTINGS
+from web.words import _
+
+FIELD: Final = "csrf_token"
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_OWN_SITES: Final = frozenset({"same-origin", "none"})
+
+
+@web.middleware
+async def csrf(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse a change that another site asks for, or whose form lacks this session's token."""
+    if request.method in _SAFE_METHODS or canonical(request) is None:
+        return await handler(request)
+    if not _from_here(request):
+        raise web.HTTPForbidden(text=_("This request came from another site, so nothing was changed."))
+    try:
+        given = (await request.post()).get(FIELD)
+    except ValueError:
+        raise web.HTTPBadRequest(
+            text=_("The form could not be read: it is not UTF-8, or broken off.")
+        ) from None
+    expected = expected_token(request)
+    if not isinstance(given, str) or not expected or not _same(given, expected):
+        raise web.HTTPForbidden(
+            text=_("This form is out of date, so nothing was changed. Reload its page and send it again.")
+        )
+    return await handler(request)
+
+
+def expected_token(request: web.Request) -> str | None:
+    """What the form has to carry: the session's token, or the value of a stranger's cookie."""
+    who = signed_in(request)
+    return who.csrf_token if who else form_token(request)
+
+
+def _same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(), expected.encode())
+
+
+def _from_here(request: web.Request) -> bool:
+    """Whether the browser says that one of our own pages asks; programs that are no browsers say nothing."""
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None and site not in _OWN_SITES:
+        return False
+    origin = request.headers.get("Origin")
+    if origin is None:
+        return True
+    own = {request.host}
+    base_url = request.config_dict[SETTINGS].web.base_url
+    if base_url:
+        own.add(urlsplit(base_url).netloc)
+    return urlsplit(origin).netloc in own

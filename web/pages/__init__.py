@@ -1,0 +1,1 @@
+"""The dashboard's pages: a module for each noun, with its routes."""

@@ -1,0 +1,125 @@
+"""A repository that did not answer as it should: each kind of failure in plain words, with what to do."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from harvester.errors import (
+    AnswerTooLargeError,
+    EndlessListError,
+    HttpStatusError,
+    MalformedAnswerError,
+    NotOaiPmhError,
+    OaiError,
+    ServerBusyError,
+    TransportError,
+    TransportKind,
+)
+from oai.errors import ZatvaError
+from web.forms import Problem
+from web.words import _
+
+_NOT_FOUND: Final = 404
+_SERVER_FAULT: Final = 500
+_CLOSED: Final = frozenset({401, 403})
+
+
+def problem_of(error: ZatvaError) -> Problem:
+    """What happened, what to do about it, and the technical text."""
+    title, advice = _words(error)
+    return Problem(title=title, lines=(advice, str(error)))
+
+
+def _words(error: ZatvaError) -> tuple[str, str]:
+    if isinstance(error, TransportError):
+        return _transport()[error.kind]
+    if isinstance(error, HttpStatusError):
+        return _status(error.status)
+    if isinstance(error, OaiError):
+        return (
+            _("The repository answered with the error %(code)s.") % {"code": error.code},
+            _("Check the base URL; if it is right, ask the repository's administrator."),
+        )
+    for kind, words in _answers().items():
+        if isinstance(error, kind):
+            return words
+    return _("The repository could not be read."), _("The text below says what was found.")
+
+
+def _answers() -> Mapping[type[ZatvaError], tuple[str, str]]:
+    """Words for the kinds that say enough by themselves; of two that fit the first one counts."""
+    return MappingProxyType(
+        {
+            ServerBusyError: (
+                _("The server asks to come back later."),
+                _("Wait, then send the form again."),
+            ),
+            NotOaiPmhError: (
+                _("There is an answer, but it is not OAI-PMH."),
+                _("Look for the repository's OAI-PMH base URL: its home page is mostly another address."),
+            ),
+            EndlessListError: (
+                _("The repository's list of sets does not come to an end."),
+                _("Write to its administrator: the resumption tokens go in circles."),
+            ),
+            MalformedAnswerError: (
+                _("The answer is OAI-PMH, but broken."),
+                _("Write to the repository's administrator, and send the text below along."),
+            ),
+            AnswerTooLargeError: (
+                _("The answer is too large."),
+                _("Raise the setting max_answer_bytes if you trust the repository."),
+            ),
+        }
+    )
+
+
+def _status(status: int) -> tuple[str, str]:
+    if status == _NOT_FOUND:
+        return (
+            _("The server is there, but not this address (HTTP 404)."),
+            _("Check the path after the host name."),
+        )
+    if status in _CLOSED:
+        return (
+            _("The server does not let us in (HTTP %(status)s).") % {"status": status},
+            _("Ask the repository's administrator to open OAI-PMH for this machine's address."),
+        )
+    if status >= _SERVER_FAULT:
+        return (
+            _("The server has trouble of its own (HTTP %(status)s).") % {"status": status},
+            _("Try again later; if it stays so, tell the repository's administrator."),
+        )
+    return _("The server answered with HTTP %(status)s.") % {"status": status}, _("Check the base URL.")
+
+
+def _transport() -> Mapping[TransportKind, tuple[str, str]]:
+    return MappingProxyType(
+        {
+            TransportKind.DNS: (_("There is no host of that name."), _("Check how the host name is spelt.")),
+            TransportKind.REFUSED: (
+                _("The server does not accept connections there."),
+                _("Check the host name and the port; the server may also be down or behind a firewall."),
+            ),
+            TransportKind.TLS: (
+                _("No secure connection could be made."),
+                _("The server's certificate is not valid here; its administrator has to renew it."),
+            ),
+            TransportKind.TIMEOUT: (
+                _("The server did not answer in time."),
+                _("Try again; if it stays so, ask the repository's administrator."),
+            ),
+            TransportKind.DISCONNECTED: (
+                _("The connection broke off."),
+                _("Try again; if it stays so, ask the repository's administrator."),
+            ),
+            TransportKind.REDIRECT: (
+                _("The address leads on and on to others."),
+                _("Ask the repository's administrator for the present base URL."),
+            ),
+            TransportKind.ADDRESS: (
+                _("That is no address."),
+                _("Write it as https://host/path."),
+            ),
+        }
+    )

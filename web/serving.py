@@ -1,0 +1,43 @@
+"""`zatva web serve`: the dashboard as a process of its own."""
+
+import asyncio
+import socket
+from typing import Final
+
+from aiohttp import web
+
+from oai.cli import Invocation
+from oai.database import Database, open_database
+from oai.errors import ExitCode
+from oai.serving import address, open_listener, serving, told_to_stop
+from oai.settings import Settings
+from web.app import create_app
+from web.threads import THREADS
+
+STATEMENT_SECONDS: Final = 30.0
+_STOP_SECONDS: Final = 5.0
+
+
+def serve(invocation: Invocation) -> ExitCode:
+    """Run the dashboard until interrupted."""
+    settings, arguments = invocation.settings, invocation.arguments
+    with (
+        open_listener(arguments.host, arguments.port) as listener,
+        open_database(settings, pool_size=THREADS, statement_seconds=STATEMENT_SECONDS) as database,
+    ):
+        asyncio.run(_serve(invocation, settings, database, listener))
+    return ExitCode.DONE
+
+
+def create_runner(app: web.Application) -> web.AppRunner:
+    """A runner for the dashboard's application."""
+    return web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECONDS)
+
+
+async def _serve(
+    invocation: Invocation, settings: Settings, database: Database, listener: socket.socket
+) -> None:
+    async with serving(create_runner(create_app(settings, database)), listener):
+        stop = told_to_stop()
+        invocation.console.note(f"dashboard at {address(listener)}")
+        await stop.wait()

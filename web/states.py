@@ -1,0 +1,53 @@
+"""How each state word is shown: an icon, the word, and a tone, so that colour is never alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """The icon's name in `icons.py`, and the tone's name in `style.css`."""
+
+    icon: str
+    tone: str
+
+
+_UNKNOWN: Final = Look(icon="dot", tone="neutral")
+
+_LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
+    {
+        "queued": Look(icon="clock", tone="neutral"),
+        "starting": Look(icon="play", tone="active"),
+        "running": Look(icon="play", tone="active"),
+        "waiting": Look(icon="hourglass", tone="caution"),
+        "pausing": Look(icon="pause", tone="neutral"),
+        "paused": Look(icon="pause", tone="neutral"),
+        "stopping": Look(icon="stop", tone="caution"),
+        "completed": Look(icon="check", tone="good"),
+        "completed with errors": Look(icon="warning", tone="caution"),
+        "no changes": Look(icon="equals", tone="good"),
+        "incomplete": Look(icon="half", tone="caution"),
+        "held": Look(icon="hand", tone="caution"),
+        "failed": Look(icon="cross", tone="bad"),
+        "killed": Look(icon="stop", tone="bad"),
+        "lost": Look(icon="cross", tone="bad"),
+        "missed": Look(icon="warning", tone="caution"),
+        "skipped": Look(icon="skip", tone="neutral"),
+        # Of schedules.
+        "scheduled": Look(icon="clock", tone="neutral"),
+        "new": Look(icon="dot", tone="neutral"),
+        "recurring": Look(icon="repeat", tone="good"),
+        "one-off": Look(icon="once", tone="neutral"),
+        "set aside": Look(icon="warning", tone="bad"),
+        # Of verdicts.
+        "complete": Look(icon="check", tone="good"),
+        "partial": Look(icon="half", tone="caution"),
+    }
+)
+
+
+def look_of(state: str) -> Look:
+    """How the state is shown; a word that is not in the table is shown neutrally."""
+    return _LOOKS.get(state, _UNKNOWN)

@@ -1,0 +1,123 @@
+"use strict";
+
+// What pages gain with a script: times in the reader's zone, and live rows. Every page works without it.
+(() => {
+  const clock = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
+
+  const localise = (root) => {
+    for (const time of root.querySelectorAll("time[datetime]")) {
+      time.title = time.textContent;
+      time.textContent = clock.format(new Date(time.dateTime));
+    }
+  };
+
+  const nameZone = () => {
+    const note = document.querySelector("[data-zone]");
+    note.textContent = note.dataset.zone.replace("%s", clock.resolvedOptions().timeZone);
+  };
+
+  // The HTML that each cell was made of: what is shown differs from it by the times.
+  const sources = new WeakMap();
+
+  const parseRow = (html) => {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    const row = template.content.firstElementChild;
+    for (const cell of row.cells) {
+      sources.set(cell, cell.outerHTML);
+    }
+    localise(row);
+    return row;
+  };
+
+  const focusables = (row) => [...row.querySelectorAll("a, button, input, select")];
+
+  // Changed cells are exchanged one by one, and the keyboard focus goes on to the same place in the row.
+  const refresh = (row, fresh) => {
+    const focus = focusables(row).indexOf(document.activeElement);
+    const cells = [...fresh.cells];
+    if (row.cells.length !== cells.length) {
+      row.replaceChildren(...cells);
+    }
+    cells.forEach((cell, place) => {
+      const old = row.cells[place];
+      if (old !== cell && sources.get(old) !== sources.get(cell)) {
+        old.replaceWith(cell);
+      }
+    });
+    row.className = fresh.className;
+    if (focus >= 0 && !row.contains(document.activeElement)) {
+      focusables(row)[focus]?.focus({ preventScroll: true });
+    }
+  };
+
+  // A row that goes hands its focus to its neighbour, or to the page.
+  const remove = (row) => {
+    const neighbour = row.nextElementSibling ?? row.previousElementSibling;
+    const hadFocus = row.contains(document.activeElement);
+    row.remove();
+    if (hadFocus) {
+      const target = (neighbour && focusables(neighbour)[0]) ?? document.getElementById("main");
+      target.focus({ preventScroll: true });
+    }
+  };
+
+  const arrange = (body, order) => {
+    for (const row of [...body.rows]) {
+      if (!order.includes(row.id)) {
+        remove(row);
+      }
+    }
+    const focus = document.activeElement;
+    order.forEach((id, place) => {
+      const row = document.getElementById(id);
+      if (row && body.rows[place] !== row) {
+        body.insertBefore(row, body.rows[place] ?? null);
+      }
+    });
+    if (focus !== document.activeElement) {
+      focus.focus({ preventScroll: true });
+    }
+  };
+
+  const apply = (body, news) => {
+    for (const [id, html] of Object.entries(news.rows)) {
+      const fresh = parseRow(html);
+      const row = document.getElementById(id);
+      if (row) {
+        refresh(row, fresh);
+      } else {
+        body.append(fresh);
+      }
+    }
+    if (news.order) {
+      arrange(body, news.order);
+    }
+  };
+
+  const follow = (bodies) => {
+    const status = document.querySelector("[data-live-status]");
+    const say = (word) => {
+      status.dataset.liveStatus = word;
+      status.querySelector("span").textContent = status.dataset[word];
+      status.hidden = false;
+    };
+    const topics = bodies.map((body) => body.dataset.live).join(",");
+    const source = new EventSource(`/events?topics=${encodeURIComponent(topics)}`);
+    for (const body of bodies) {
+      source.addEventListener(body.dataset.live, (event) => apply(body, JSON.parse(event.data)));
+    }
+    source.onopen = () => say("on");
+    source.onerror = () => say(source.readyState === EventSource.CLOSED ? "ended" : "waiting");
+    window.addEventListener("pagehide", () => source.close());
+    window.addEventListener("pageshow", (event) => event.persisted && window.location.reload());
+  };
+
+  localise(document);
+  nameZone();
+  document.querySelector("[role=alert][tabindex]")?.focus();
+  const bodies = [...document.querySelectorAll("tbody[data-live]")];
+  if (bodies.length > 0) {
+    follow(bodies);
+  }
+})();

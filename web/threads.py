@@ -1,0 +1,66 @@
+"""Database work off the event loop: a bounded pool of threads, each work in a session of its own."""
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Concatenate, ParamSpec, TypeVar
+
+from aiohttp import web
+from sqlalchemy.orm import Session
+
+from oai.database import Database
+from oai.errors import TryLaterError
+
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
+
+THREADS = 4
+_WAITING_ROOM = 1000  # after a restart, everybody who follows a live page comes back at once
+
+
+class DatabaseThreads:
+    """Runs functions that take a session in threads, and commits for them when they return."""
+
+    def __init__(self, database: Database, *, waiting_room: int = _WAITING_ROOM) -> None:
+        self._database = database
+        self._most = THREADS + waiting_room
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="web-database")
+        self._pending = 0
+
+    async def run(
+        self, work: Callable[Concatenate[Session, _Args], _Result], *args: _Args.args, **kwargs: _Args.kwargs
+    ) -> _Result:
+        """What `work(session, …)` gives; its transaction is committed, or rolled back where it raises.
+
+        Objects that it gives are detached, with the columns that were loaded.
+        Raises TryLaterError when too many already wait.
+        """
+        if self._pending >= self._most:
+            raise TryLaterError("every database thread is busy; try again in a moment")
+
+        def in_session() -> _Result:
+            with self._database.session() as session:
+                session.expire_on_commit = False
+                result = work(session, *args, **kwargs)
+                session.commit()
+                return result
+
+        self._pending += 1
+        try:
+            context = contextvars.copy_context()
+            return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, in_session)
+        finally:
+            self._pending -= 1
+
+    def close(self) -> None:
+        """Wait for the work under way and end the threads."""
+        self._pool.shutdown()
+
+
+DATABASE = web.AppKey("database", DatabaseThreads)
+
+
+def database_of(request: web.Request) -> DatabaseThreads:
+    """The application's database threads."""
+    return request.config_dict[DATABASE]
