@@ -11,7 +11,6 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from oai.models import Base
 
-
 _EARLIEST = "1970-01-01 00:00:00+00"
 _LATEST = "9000-01-01 00:00:00+00"
 

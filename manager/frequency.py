@@ -1,0 +1,235 @@
+"""How often a schedule is due: interval and calendar words and cron expressions, in a time zone.
+
+Intervals of seconds, minutes and hours are counted in elapsed time from the schedule's start. Everything that
+is told in days keeps to the clock on the wall: in the night when clocks go forward a time that does not exist
+moves to the first one that does, and in the night when they go back a time that comes twice counts once.
+"""
+
+import calendar
+import itertools
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from oai.errors import UsageError
+
+WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+ALLOWED: Final = (
+    "`every 30 minutes`, `every 6 hours`, `every 2 days`, `hourly`, `daily`, `weekly`, `monthly`, "
+    "`daily at 02:30`, `weekly on monday at 02:30`, `monthly on 1 at 02:30`, a cron expression of five "
+    "fields such as `30 2 * * 1-5`, or nothing for a one-off"
+)
+_UNITS: Final = {"second": 1, "minute": 60, "hour": 3600}
+_DAYS: Final = {"day": 1, "week": 7}
+_MOST_DAYS: Final = 3660
+_INSTANT: Final = timedelta(microseconds=1)
+_MINUTE: Final = timedelta(minutes=1)
+_CRON_FIELDS: Final = 5
+_SAFE_DAY: Final = 28
+
+
+class Frequency(ABC):
+    """When a schedule is due again and again."""
+
+    @abstractmethod
+    def next_after(self, moment: datetime, *, start: datetime, zone: tzinfo) -> datetime:
+        """The first due time (UTC) later than `moment` and not before `start`; `zone` is the wall clock's."""
+
+    def first(self, *, start: datetime, zone: tzinfo) -> datetime:
+        """The first due time (UTC) at or after `start`."""
+        return self.next_after(start - _INSTANT, start=start, zone=zone)
+
+    def upcoming(self, moment: datetime, *, start: datetime, zone: tzinfo) -> Iterator[datetime]:
+        """The due times (UTC) later than `moment`, one after another."""
+        while True:
+            moment = self.next_after(moment, start=start, zone=zone)
+            yield moment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elapsed(Frequency):
+    """Every so many seconds from the start on."""
+
+    step: timedelta
+
+    def next_after(self, moment: datetime, *, start: datetime, zone: tzinfo) -> datetime:
+        """See Frequency; the zone does not matter to elapsed time."""
+        del zone
+        start = start.astimezone(UTC)
+        if moment < start:
+            return start
+        return start + ((moment - start) // self.step + 1) * self.step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Days(Frequency):
+    """Every so many days from the start on, at the start's time of day."""
+
+    days: int
+
+    def next_after(self, moment: datetime, *, start: datetime, zone: tzinfo) -> datetime:
+        """See Frequency."""
+        begin = start.astimezone(zone)
+        passed = (moment.astimezone(zone).date() - begin.date()).days
+        return _first_later(
+            moment,
+            start,
+            count_from=passed // self.days - 1,
+            due=lambda count: _on_wall_clock(
+                begin.date() + timedelta(days=count * self.days), begin.time(), zone
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Months(Frequency):
+    """Every month, by default on the start's day and time; the month's last day where it has no such day."""
+
+    day: int | None = None
+    at: time | None = None
+
+    def next_after(self, moment: datetime, *, start: datetime, zone: tzinfo) -> datetime:
+        """See Frequency."""
+        begin = start.astimezone(zone)
+        at = begin.time() if self.at is None else self.at
+        until = moment.astimezone(zone)
+
+        def due(count: int) -> datetime:
+            year, month = divmod(begin.year * 12 + begin.month - 1 + count, 12)
+            last = calendar.monthrange(year, month + 1)[1]
+            return _on_wall_clock(date(year, month + 1, min(self.day or begin.day, last)), at, zone)
+
+        passed = (until.year - begin.year) * 12 + until.month - begin.month
+        return _first_later(moment, start, count_from=passed - 1, due=due)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cron(Frequency):
+    """A cron expression of five fields, read as Debian's cron reads it."""
+
+    expression: str
+
+    def next_after(self, moment: datetime, *, start: datetime, zone: tzinfo) -> datetime:
+        """See Frequency. Raises UsageError when the expression does not come true within fifty years."""
+        moment = max(moment, start - _INSTANT)
+        for due in CronSim(self.expression, moment.astimezone(zone)):
+            # In the hour that comes twice, cronsim tells the first passage of it even in the second one.
+            if due > moment:
+                return due.astimezone(UTC)
+        raise UsageError(f"frequency {self.expression!r}: comes true at no time; write {ALLOWED}")
+
+
+def parse_frequency(text: str) -> Frequency:
+    """Read a frequency; upper case and further blanks do not matter.
+
+    Raises UsageError with what was found and what is allowed. Empty text is refused, too: a one-off has no
+    frequency.
+    """
+    words = " ".join(text.lower().split())
+    for pattern, make in _WORDS:
+        match = pattern.fullmatch(words)
+        if match:
+            try:
+                return make(match)
+            except ValueError as error:
+                raise UsageError(f"frequency {text!r}: {error}; write {ALLOWED}") from None
+    if len(words.split()) == _CRON_FIELDS:
+        return _cron(text)
+    raise UsageError(f"frequency {text!r}: not understood; write {ALLOWED}")
+
+
+def parse_zone(name: str) -> ZoneInfo:
+    """The time zone of that name in the IANA database; raises UsageError where there is none."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UsageError(
+            f"time zone {name!r}: no such zone; write a name such as `Europe/Prague` or `UTC`"
+        ) from None
+
+
+def _cron(text: str) -> Cron:
+    expression = " ".join(text.split())
+    try:
+        comes = next(CronSim(expression, datetime.now(UTC)), None)
+    except CronSimError as error:
+        raise UsageError(f"frequency {text!r}: {str(error).lower()}; write {ALLOWED}") from None
+    if comes is None:
+        raise UsageError(f"frequency {text!r}: comes true at no time; write {ALLOWED}")
+    return Cron(expression=expression)
+
+
+def _first_later(
+    moment: datetime, start: datetime, *, count_from: int, due: Callable[[int], datetime]
+) -> datetime:
+    for count in itertools.count(max(count_from, 0)):
+        candidate = due(count)
+        if candidate > moment and candidate >= start:
+            return candidate
+    raise AssertionError  # counting has no end
+
+
+def _on_wall_clock(day: date, at: time, zone: tzinfo) -> datetime:
+    """The moment (UTC) when clocks in the zone show that: the first of two, the next where there is none."""
+    shown = datetime.combine(day, at.replace(fold=0))
+    while True:
+        moment = shown.replace(tzinfo=zone).astimezone(UTC)
+        if moment.astimezone(zone).replace(tzinfo=None) == shown:
+            return moment
+        shown = shown.replace(second=0, microsecond=0) + _MINUTE
+
+
+def _every(match: re.Match[str]) -> Frequency:
+    number, unit = int(match["number"] or 1), match["unit"]
+    days = number * _DAYS[unit] if unit in _DAYS else number * _UNITS[unit] / 86_400
+    if not 0 < days <= _MOST_DAYS:
+        raise ValueError(f"{number} {unit}s is not between 1 second and {_MOST_DAYS} days")
+    return Days(days=int(days)) if unit in _DAYS else Elapsed(step=timedelta(seconds=number * _UNITS[unit]))
+
+
+def _time(match: re.Match[str]) -> time:
+    hour, minute = int(match["hour"]), int(match["minute"])
+    try:
+        return time(hour, minute)
+    except ValueError:
+        raise ValueError(f"{hour}:{minute:02} is no time of day") from None
+
+
+def _daily(match: re.Match[str]) -> Frequency:
+    at = _time(match)
+    return Cron(expression=f"{at.minute} {at.hour} * * *")
+
+
+def _weekly(match: re.Match[str]) -> Frequency:
+    at = _time(match)
+    if match["weekday"] not in WEEKDAYS:
+        raise ValueError(f"{match['weekday']!r} is no day of the week")
+    return Cron(expression=f"{at.minute} {at.hour} * * {WEEKDAYS.index(match['weekday']) + 1}")
+
+
+def _monthly(match: re.Match[str]) -> Frequency:
+    at, day = _time(match), int(match["day"])
+    if not 1 <= day <= calendar.monthrange(2000, 1)[1]:
+        raise ValueError(f"{day} is no day of a month")
+    if day <= _SAFE_DAY:
+        return Cron(expression=f"{at.minute} {at.hour} {day} * *")
+    return Months(day=day, at=at)
+
+
+_AT: Final = r" at (?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})"
+_WORDS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Frequency]], ...]] = (
+    (re.compile(r"every (?:(?P<number>[0-9]{1,9}) )?(?P<unit>second|minute|hour|day|week)s?"), _every),
+    (re.compile(r"hourly"), lambda _: Elapsed(step=timedelta(hours=1))),
+    (re.compile(r"daily"), lambda _: Days(days=1)),
+    (re.compile(r"weekly"), lambda _: Days(days=7)),
+    (re.compile(r"monthly"), lambda _: Months()),
+    (re.compile(rf"daily{_AT}"), _daily),
+    (re.compile(rf"weekly on (?P<weekday>[a-z]+){_AT}"), _weekly),
+    (re.compile(rf"monthly on (?P<day>[0-9]{{1,2}}){_AT}"), _monthly),
+)

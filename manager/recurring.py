@@ -1,0 +1,75 @@
+"""The manager's first function: schedules become jobs (UIUC, "Manager Program", 1).
+
+A new schedule (state 0) gets its first job; a recurring one that has no job any more, because the last one
+has ended or was deleted, gets the next. Runs that were missed meanwhile are made up for by one.
+"""
+
+import logging
+from datetime import datetime
+
+from sqlalchemy import and_, exists, or_, select
+from sqlalchemy.orm import Session
+
+from manager.models import Job, RecurringJob, RecurringState
+from manager.plans import Plan, read_plan
+from manager.schedules import database_now, drop_planned_jobs, job_of
+from oai.errors import UsageError
+
+logger = logging.getLogger(__name__)
+
+
+def wanting(session: Session) -> list[int]:
+    """The ids of schedules that want a job: new ones, and recurring ones without a job."""
+    new = RecurringJob.state == RecurringState.NEW
+    idle = and_(
+        RecurringJob.state == RecurringState.RECURRING,
+        RecurringJob.state_reason.is_(None),
+        ~exists().where(Job.recurring_id == RecurringJob.id),
+    )
+    return list(session.scalars(select(RecurringJob.id).where(or_(new, idle)).order_by(RecurringJob.id)))
+
+
+def make_job(session: Session, recurring_id: int) -> int | None:
+    """Make the next job of a schedule that wants one; give its id. The caller commits.
+
+    A row that makes no sense is set aside with the reason, to be put right and set to state 0 again.
+    """
+    schedule = session.get(RecurringJob, recurring_id, with_for_update=True)
+    if schedule is None or not _wants(session, schedule):
+        return None
+    if schedule.state == RecurringState.NEW:
+        drop_planned_jobs(session, schedule)
+    try:
+        plan = read_plan(schedule)
+        due = _next_due(schedule, plan, database_now(session))
+    except UsageError as error:
+        schedule.state = RecurringState.SET_ASIDE
+        schedule.state_reason = str(error)
+        logger.warning("schedule %d is set aside: %s", recurring_id, error)
+        return None
+    schedule.state = RecurringState.ONE_OFF if plan.frequency is None else RecurringState.RECURRING
+    if due is None:
+        schedule.state_reason = f"its end date {schedule.end_date} has come"
+        return None
+    schedule.state_reason = None
+    schedule.last_due = due
+    job = job_of(session, schedule, due=due)
+    session.add(job)
+    session.flush()
+    return job.job_id
+
+
+def _wants(session: Session, schedule: RecurringJob) -> bool:
+    """Whether it wants a job still, now that its row is locked."""
+    if schedule.state == RecurringState.RECURRING:
+        return not session.scalar(select(exists().where(Job.recurring_id == schedule.id)))
+    return schedule.state == RecurringState.NEW
+
+
+def _next_due(schedule: RecurringJob, plan: Plan, now: datetime) -> datetime | None:
+    if plan.frequency is not None and schedule.last_due is not None:
+        return plan.next_after(max(now, schedule.last_due))
+    first = plan.first()
+    if first is None or (plan.end is not None and now > plan.end):
+        return None
+    return max(first, now)

@@ -1,0 +1,214 @@
+"""Schedules: rows of `oai_recurring_job`, added, changed, paused, removed, run out of turn, listed."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sqlalchemy import delete, exists, func, select, update
+from sqlalchemy.orm import Session
+
+from harvester.models import History, Repository
+from manager.models import Job, JobStatus, RecurringJob, RecurringState
+from manager.plans import read_plan
+from oai.errors import UsageError
+
+CHANGEABLE: Final = frozenset(
+    {
+        "repository_id",
+        "start_date",
+        "end_date",
+        "harvest_from",
+        "harvest_to",
+        "frequency",
+        "time_zone",
+        "set_spec",
+        "metadata_prefix",
+        "method",
+        "incremental",
+        "filter_file_path",
+        "validation",
+        "normalize_file_path",
+        "parse_id",
+        "files_per_dir",
+    }
+)
+"""The columns that a person decides on; the others are the manager's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleView:
+    """A schedule as lists show it."""
+
+    schedule: RecurringJob
+    repository_name: str
+    state: str
+    """new, recurring, one-off, paused, set aside."""
+    next_due: datetime | None
+    """When its next job is due (UTC), where there is one."""
+
+
+def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN401 each column's own type
+    """Add a schedule with these columns of `oai_recurring_job`; `repository_id` is required.
+
+    The manager makes its first job at its next tick. The caller commits. Raises UsageError for an unknown
+    repository or column, a frequency, time zone or datestamp that cannot be read, an end before the start.
+    """
+    _check_names(columns)
+    repository_id = columns.get("repository_id")
+    if repository_id is None or session.get(Repository, repository_id) is None:
+        raise UsageError(
+            f"repository {repository_id!r}: there is none of that number; see `zatva repository list`"
+        )
+    given = {name: value for name, value in columns.items() if value is not None}
+    defaults = {"start_date": database_now(session), "time_zone": "UTC", "method": 0, "validation": 2}
+    schedule = RecurringJob(**{**defaults, **given})
+    read_plan(schedule)
+    session.add(schedule)
+    session.flush()
+    return schedule
+
+
+def change_schedule(session: Session, recurring_id: int, **columns: Any) -> RecurringJob:  # noqa: ANN401 as above
+    """Change columns of a schedule; its next job is planned anew. The caller commits.
+
+    Raises UsageError as `add_schedule` does; then nothing is changed.
+    """
+    _check_names(columns)
+    schedule = _schedule(session, recurring_id)
+    before = {name: getattr(schedule, name) for name in columns}
+    _set(schedule, columns)
+    try:
+        read_plan(schedule)
+    except UsageError:
+        _set(schedule, before)
+        raise
+    if schedule.state != RecurringState.PAUSED:
+        schedule.state = RecurringState.NEW
+    schedule.state_reason = None
+    session.flush()
+    return schedule
+
+
+def pause_schedule(session: Session, recurring_id: int) -> None:
+    """Let a schedule make no jobs until it is resumed; one that runs goes on. The caller commits."""
+    schedule = _schedule(session, recurring_id)
+    schedule.state = RecurringState.PAUSED
+    drop_planned_jobs(session, schedule)
+
+
+def resume_schedule(session: Session, recurring_id: int) -> None:
+    """Let a paused schedule, or one set aside, make jobs again. The caller commits."""
+    schedule = _schedule(session, recurring_id)
+    if schedule.state in (RecurringState.PAUSED, RecurringState.SET_ASIDE):
+        schedule.state = RecurringState.NEW
+        schedule.state_reason = None
+
+
+def remove_schedule(session: Session, recurring_id: int) -> None:
+    """Remove a schedule and its planned jobs; a harvest that runs goes on. The caller commits."""
+    schedule = _schedule(session, recurring_id)
+    planned = (JobStatus.SCHEDULED, JobStatus.QUEUED)
+    session.execute(delete(Job).where(Job.recurring_id == recurring_id, Job.status.in_(planned)))
+    session.execute(update(Job).where(Job.recurring_id == recurring_id).values(recurring_id=None))
+    session.delete(schedule)
+    session.flush()
+
+
+def run_now(session: Session, recurring_id: int) -> Job:
+    """Make a job of a schedule that is due now, beside those planned. The caller commits."""
+    schedule = _schedule(session, recurring_id)
+    job = job_of(session, schedule, due=database_now(session))
+    session.add(job)
+    session.flush()
+    return job
+
+
+def list_schedules(session: Session, repository_id: int | None = None) -> list[ScheduleView]:
+    """All schedules, or those of one repository, by number."""
+    planned = Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED))
+    next_due = (
+        select(func.min(Job.harvest_start_time))
+        .where(Job.recurring_id == RecurringJob.id, planned)
+        .scalar_subquery()
+    )
+    query = (
+        select(RecurringJob, func.coalesce(Repository.repository_name, Repository.base_url), next_due)
+        .join(Repository, Repository.repository_id == RecurringJob.repository_id)
+        .order_by(RecurringJob.id)
+    )
+    if repository_id is not None:
+        query = query.where(RecurringJob.repository_id == repository_id)
+    return [
+        ScheduleView(
+            schedule=schedule,
+            repository_name=name,
+            state=RecurringState(schedule.state).name.lower().replace("_", " ").replace("one off", "one-off"),
+            next_due=due,
+        )
+        for schedule, name, due in session.execute(query)
+    ]
+
+
+def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
+    """A job with the schedule's parameters, not yet in the session.
+
+    An incremental schedule's `harvest_from` goes with its jobs until one harvest was complete; from then on
+    the harvester knows better where to begin.
+    """
+    begun = schedule.incremental and session.scalar(
+        select(exists().where(History.recurring_id == schedule.id, History.verdict == "complete"))
+    )
+    return Job(
+        repository_id=schedule.repository_id,
+        recurring_id=schedule.id,
+        set_spec=schedule.set_spec,
+        harvest_start_time=due,
+        harvest_method=schedule.method,
+        harvest_from=None if begun else schedule.harvest_from or None,
+        harvest_to=schedule.harvest_to or None,
+        metadata_prefix=schedule.metadata_prefix,
+        incremental=schedule.incremental,
+        filter_file_path=schedule.filter_file_path,
+        validation=schedule.validation,
+        normalize_file_path=schedule.normalize_file_path,
+        parse_id=schedule.parse_id,
+        files_per_dir=schedule.files_per_dir,
+    )
+
+
+def drop_planned_jobs(session: Session, schedule: RecurringJob) -> None:
+    """Remove the schedule's jobs that are due later; jobs that are due by now stay."""
+    now = database_now(session)
+    planned = (
+        Job.recurring_id == schedule.id,
+        Job.status == JobStatus.SCHEDULED,
+        Job.harvest_start_time > now,
+    )
+    dropped = session.scalars(delete(Job).where(*planned).returning(Job.job_id)).all()
+    if dropped and schedule.last_due is not None:
+        schedule.last_due = min(schedule.last_due, now)
+
+
+def database_now(session: Session) -> datetime:
+    """The present moment by the database's clock, the one that all machines share (UTC)."""
+    return session.execute(select(func.now())).scalar_one().astimezone(UTC)
+
+
+def _schedule(session: Session, recurring_id: int) -> RecurringJob:
+    schedule = session.get(RecurringJob, recurring_id, with_for_update=True)
+    if schedule is None:
+        raise UsageError(f"schedule {recurring_id}: there is none of that number; see `zatva schedule list`")
+    return schedule
+
+
+def _set(schedule: RecurringJob, columns: dict[str, Any]) -> None:
+    for name, value in columns.items():
+        setattr(schedule, name, value)
+
+
+def _check_names(columns: dict[str, Any]) -> None:
+    unknown = sorted(columns.keys() - CHANGEABLE)
+    if unknown:
+        raise UsageError(
+            f"schedule: no such column {unknown[0]!r}; there are {', '.join(sorted(CHANGEABLE))}"
+        )

@@ -1,0 +1,124 @@
+"""What the manager's tests share: a quick manager, plain SQL, and waiting for what must come."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Row, text
+
+from manager import running
+from oai.database import Database
+from oai.settings import ManagerSettings, Settings
+
+STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
+PATIENCE = 60.0
+QUICK = {"tick_seconds": 0.1, "retry_minutes": 0.001, "stop_seconds": 10, "lost_seconds": 3, "retries": 2}
+
+
+class Tables:
+    """Plain SQL on the test's database, as anybody may use the public tables."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __call__(self, statement: str, **values: Any) -> list[Row[Any]]:
+        with self._database.engine.begin() as connection:
+            result = connection.execute(text(statement), values)
+            return list(result) if result.returns_rows else []
+
+    def one(self, statement: str, **values: Any) -> Any:
+        (row,) = self(statement, **values)
+        return row[0]
+
+    def add(self, table: str, **columns: Any) -> None:
+        names, marks = ", ".join(columns), ", ".join(f":{name}" for name in columns)
+        self(f"INSERT INTO {table} ({names}) VALUES ({marks})", **columns)  # noqa: S608 the tests' own words
+
+    def repository(self, base_url: str = "https://example.org/oai") -> int:
+        self.add("oai_repository", base_url=base_url, base_dir="here")
+        number: int = self.one("SELECT max(repository_id) FROM oai_repository")
+        return number
+
+    def history(self) -> list[tuple[str, str]]:
+        """Status and format of each ended harvest, in their order."""
+        rows = self("SELECT status, metadata_prefix FROM oai_history ORDER BY history_id")
+        return [(row.status, row.metadata_prefix) for row in rows]
+
+
+@pytest.fixture
+def tables(database: Database) -> Tables:
+    return Tables(database)
+
+
+@pytest.fixture
+def quick(settings: Settings) -> Settings:
+    """Settings under which a manager needs no patience."""
+    return settings.model_copy(update={"manager": ManagerSettings(**QUICK)})
+
+
+@pytest.fixture
+def quick_environment(environment: dict[str, str]) -> dict[str, str]:
+    """The same for a process."""
+    return environment | {f"ZATVA_MANAGER__{name.upper()}": str(value) for name, value in QUICK.items()}
+
+
+@contextlib.asynccontextmanager
+async def managing(
+    settings: Settings, database: Database, command: Sequence[str] | None = None
+) -> AsyncIterator[None]:
+    """A manager in this process for as long as the block lasts."""
+    task = asyncio.create_task(running.run(settings, database, command=command or STAND_IN))
+    try:
+        yield
+        assert not task.done(), task.exception()
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@contextlib.asynccontextmanager
+async def manager_process(
+    environment: dict[str, str], *command: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A manager as a process for as long as the block lasts: with the stand-in, or by this command."""
+    words = command or ("tests.manager.manager_process",)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", *words, env=environment)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def until(condition: Callable[[], Any]) -> Any:
+    """Wait until the condition holds, and give what it gave."""
+    deadline = time.monotonic() + PATIENCE
+    while not (given := condition()):
+        assert time.monotonic() < deadline, "what was waited for did not come"
+        await asyncio.sleep(0.05)
+    return given
+
+
+def running_process(tables: Tables) -> int | None:
+    """The process id of a harvest that runs and listens to signals, where there is one."""
+    rows = tables(
+        "SELECT process_id FROM oai_job JOIN oai_harvest USING (job_id, process_id) WHERE oai_job.status = 1"
+    )
+    return rows[0].process_id if rows else None
+
+
+def alive(process_id: int) -> bool:
+    """Whether a process runs; a dead one that nobody has buried does not."""
+    try:
+        os.kill(process_id, 0)
+        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False

@@ -1,0 +1,93 @@
+"""The manager's commands, run as a user runs them."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.manager.conftest import Tables
+
+
+def zatva(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "zatva", *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def results(environment: dict[str, str], *words: str) -> list[dict[str, Any]]:
+    done = zatva(environment, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_schedule_is_added_listed_run_paused_resumed_and_removed(
+    environment: dict[str, str], tables: Tables
+) -> None:
+    tables.repository()
+    (added,) = results(
+        environment, "schedule", "add", "1", "--frequency", "daily at 02:30", "--zone", "Europe/Prague",
+        "--start", "2050-01-01T00:00", "--format", "mods", "--set", "a:b", "--full", "--filter-file", "f.xml",
+    )  # fmt: skip
+    assert added["incremental"] is False
+    (listed,) = results(environment, "schedule", "list")
+    assert (listed["frequency"], listed["set_spec"], listed["state_word"]) == ("daily at 02:30", "a:b", "new")
+    assert listed["filter_file_path"].startswith("/")
+    (job,) = results(environment, "schedule", "run", "1")
+    assert job["metadata_prefix"] == "mods"
+    results(environment, "schedule", "pause", "1")
+    assert tables.one("SELECT state FROM oai_recurring_job") == 3
+    results(environment, "schedule", "resume", "1")
+    assert tables.one("SELECT state FROM oai_recurring_job") == 0
+    results(environment, "schedule", "remove", "1")
+    assert results(environment, "schedule", "list") == []
+
+
+def test_jobs_are_listed_and_removed(environment: dict[str, str], tables: Tables) -> None:
+    repository = tables.repository()
+    tables.add("oai_job", repository_id=repository)
+    tables.add("oai_job", repository_id=repository, status=1, process_id=5)
+    rows = results(environment, "job", "list")
+    assert [(row["job_id"], row["state"]) for row in rows] == [(2, "running"), (1, "queued")]
+    assert results(environment, "job", "remove", "1") == [{"job_id": 1, "removed": True}]
+    assert results(environment, "job", "remove", "2") == [{"job_id": 2, "removed": False}]
+    (left,) = results(environment, "job", "list", "--repository", str(repository))
+    assert left["state"] == "stopping"
+
+
+def test_history_is_listed(environment: dict[str, str], tables: Tables) -> None:
+    tables.add(
+        "oai_history", repository_id=tables.repository(), status="failed", harvest_start_time="2026-01-01"
+    )
+    (row,) = results(environment, "job", "history")
+    assert (row["status"], row["repository_name"]) == ("failed", "https://example.org/oai")
+    assert "failed" in zatva(environment, "job", "history").stdout
+
+
+def test_the_status_tells_that_no_manager_runs(environment: dict[str, str], tables: Tables) -> None:
+    tables.add("oai_recurring_job", repository_id=tables.repository())
+    (status,) = results(environment, "manager", "status")
+    assert status["leader"] is None
+    assert status["schedules"]["new"] == 1
+    assert "no manager runs" in zatva(environment, "manager", "status").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("schedule", "add", "1", "--frequency", "now and then"), "every 6 hours"),
+        (("schedule", "add", "1", "--start", "tomorrow"), "'tomorrow'"),
+        (("schedule", "add", "9"), "repository 9"),
+        (("schedule", "remove", "9"), "schedule 9"),
+        (("job", "remove", "9"), "job 9"),
+        (("manager", "run", "--concurrency", "0"), "--concurrency 0"),
+    ],
+)
+def test_what_cannot_be_done_is_told_with_exit_code_2(
+    environment: dict[str, str], tables: Tables, words: tuple[str, ...], told: str
+) -> None:
+    tables.repository()
+    done = zatva(environment, *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr

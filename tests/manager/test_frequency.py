@@ -1,0 +1,169 @@
+"""Frequencies: their words, and their due times on ordinary days and on the nights when clocks change."""
+
+import itertools
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.frequency import parse_frequency, parse_zone
+from oai.errors import UsageError
+
+PRAGUE = ZoneInfo("Europe/Prague")
+
+
+def utc(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def due_times(
+    text: str, after: str, count: int = 3, *, start: str = "2026-01-01 00:00", zone: tzinfo = UTC
+) -> list[str]:
+    times = parse_frequency(text).upcoming(utc(after), start=utc(start), zone=zone)
+    return [f"{due:%Y-%m-%d %H:%M}" for due in itertools.islice(times, count)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("every 6 hours", ["2026-05-04 16:00", "2026-05-04 22:00", "2026-05-05 04:00"]),
+        ("Every  30 Minutes", ["2026-05-04 12:30", "2026-05-04 13:00", "2026-05-04 13:30"]),
+        ("every hour", ["2026-05-04 13:00", "2026-05-04 14:00", "2026-05-04 15:00"]),
+        ("hourly", ["2026-05-04 13:00", "2026-05-04 14:00", "2026-05-04 15:00"]),
+        ("every 2 days", ["2026-05-05 10:00", "2026-05-07 10:00", "2026-05-09 10:00"]),
+        ("daily", ["2026-05-05 10:00", "2026-05-06 10:00", "2026-05-07 10:00"]),
+        ("weekly", ["2026-05-08 10:00", "2026-05-15 10:00", "2026-05-22 10:00"]),
+        ("monthly", ["2026-06-01 10:00", "2026-07-01 10:00", "2026-08-01 10:00"]),
+        ("daily at 02:30", ["2026-05-05 02:30", "2026-05-06 02:30", "2026-05-07 02:30"]),
+        ("weekly on monday at 02:30", ["2026-05-11 02:30", "2026-05-18 02:30", "2026-05-25 02:30"]),
+        ("weekly on sunday at 02:30", ["2026-05-10 02:30", "2026-05-17 02:30", "2026-05-24 02:30"]),
+        ("monthly on 1 at 02:30", ["2026-06-01 02:30", "2026-07-01 02:30", "2026-08-01 02:30"]),
+        ("30 2 * * 1", ["2026-05-11 02:30", "2026-05-18 02:30", "2026-05-25 02:30"]),
+        ("0 4 * * MON-WED", ["2026-05-05 04:00", "2026-05-06 04:00", "2026-05-11 04:00"]),
+    ],
+)
+def test_words_give_their_due_times(text: str, expected: list[str]) -> None:
+    # 4 May 2026 is a Monday.
+    assert due_times(text, "2026-05-04 12:00", start="2026-05-01 10:00") == expected
+
+
+def test_seconds_are_counted_from_the_start() -> None:
+    due = parse_frequency("every 10 seconds").next_after(
+        utc("2026-01-01 00:00:14"), start=utc("2026-01-01 00:00:03"), zone=UTC
+    )
+    assert due == utc("2026-01-01 00:00:23")
+
+
+@pytest.mark.parametrize("text", ["monthly", "monthly on 31 at 10:00"])
+def test_a_day_that_a_month_lacks_is_its_last_one(text: str) -> None:
+    times = due_times(text, "2026-01-31 10:00", start="2026-01-31 10:00")
+    assert times == ["2026-02-28 10:00", "2026-03-31 10:00", "2026-04-30 10:00"]
+
+
+@pytest.mark.parametrize("text", ["every 6 hours", "daily", "weekly", "monthly"])
+def test_what_is_counted_from_the_start_is_first_due_at_the_start(text: str) -> None:
+    start = utc("2026-05-04 12:00:00.250")
+    assert parse_frequency(text).first(start=start, zone=PRAGUE) == start
+
+
+def test_a_time_of_day_is_first_due_when_it_comes() -> None:
+    first = parse_frequency("daily at 02:30").first(start=utc("2026-05-04 12:00"), zone=UTC)
+    assert first == utc("2026-05-05 02:30")
+
+
+def test_a_time_of_day_that_is_the_start_is_due_at_once() -> None:
+    first = parse_frequency("daily at 02:30").first(start=utc("2026-05-04 02:30"), zone=UTC)
+    assert first == utc("2026-05-04 02:30")
+
+
+SPRING = [
+    # On 29 March 2026 clocks in Prague go from 02:00 to 03:00: 02:30 is not there, so it moves to 03:00.
+    ("daily at 02:30", ["2026-03-28 01:30", "2026-03-29 01:00", "2026-03-30 00:30"]),
+    ("30 2 * * *", ["2026-03-28 01:30", "2026-03-29 01:00", "2026-03-30 00:30"]),
+    ("monthly on 29 at 02:30", ["2026-03-29 01:00", "2026-04-29 00:30", "2026-05-29 00:30"]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), SPRING)
+def test_a_time_that_the_spring_night_skips_comes_once(text: str, expected: list[str]) -> None:
+    assert due_times(text, "2026-03-27 12:00", zone=PRAGUE) == expected
+
+
+def test_an_interval_of_days_keeps_to_the_wall_clock_in_spring() -> None:
+    times = due_times("every 1 day", "2026-03-27 12:00", start="2026-03-20 01:30", zone=PRAGUE)
+    assert times == ["2026-03-28 01:30", "2026-03-29 01:00", "2026-03-30 00:30"]
+
+
+# On 25 October 2026 clocks in Prague go from 03:00 back to 02:00: 02:30 comes twice, at 00:30 and 01:30 UTC.
+@pytest.mark.parametrize("text", ["daily at 02:30", "30 2 * * *"])
+@pytest.mark.parametrize("after", ["2026-10-24 12:00", "2026-10-25 00:20"])
+def test_a_time_that_the_autumn_night_repeats_comes_once(text: str, after: str) -> None:
+    times = due_times(text, after, 2, zone=PRAGUE)
+    assert times == ["2026-10-25 00:30", "2026-10-26 01:30"]
+
+
+@pytest.mark.parametrize("text", ["daily at 02:30", "30 2 * * *", "daily"])
+def test_in_the_repeated_hour_the_time_that_has_passed_does_not_come_again(text: str) -> None:
+    # 01:10 UTC is 02:10 for the second time.
+    times = due_times(text, "2026-10-25 01:10", 1, start="2026-10-01 00:30", zone=PRAGUE)
+    assert times == ["2026-10-26 01:30"]
+
+
+def test_hours_are_elapsed_time_in_the_autumn_night() -> None:
+    times = due_times("every 1 hour", "2026-10-24 23:00", zone=PRAGUE)
+    assert times == ["2026-10-25 00:00", "2026-10-25 01:00", "2026-10-25 02:00"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "sometimes",
+        "every 0 hours",
+        "every 99999999 days",
+        "every -1 days",
+        "daily at 24:00",
+        "daily at 2:3",
+        "weekly on someday at 02:30",
+        "monthly on 0 at 02:30",
+        "monthly on 32 at 02:30",
+        "61 * * * *",
+        "* * * *",
+        "* * * * * *",
+        "0 0 31 2 *",
+        "a b c d e",
+        "every ٣ hours",
+    ],
+)
+def test_anything_else_is_refused_with_what_was_found_and_what_is_allowed(text: str) -> None:
+    with pytest.raises(UsageError, match="every 6 hours") as caught:
+        parse_frequency(text)
+    assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["Europe/Nowhere", "../etc/passwd", "", "Europe", "\0"])
+def test_an_unknown_time_zone_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="time zone"):
+        parse_zone(name)
+
+
+@given(
+    text=st.sampled_from(
+        ["every 7 minutes", "every 5 hours", "daily", "every 3 weeks", "monthly", "monthly on 31 at 02:30",
+         "daily at 02:30", "weekly on sunday at 02:30", "*/20 1-3 * * *"]
+    ),
+    start=st.timedeltas(timedelta(0), timedelta(days=1000)).map(lambda step: utc("2024-01-01") + step),
+    later=st.timedeltas(timedelta(days=-100), timedelta(days=800)),
+)  # fmt: skip
+def test_due_times_lie_after_the_moment_and_the_start_and_none_is_left_out(
+    text: str, start: datetime, later: timedelta
+) -> None:
+    frequency = parse_frequency(text)
+    moment = start + later
+    due = frequency.next_after(moment, start=start, zone=PRAGUE)
+    assert due > moment
+    assert due >= start
+    between = moment + (due - moment) / 2
+    assert frequency.next_after(between, start=start, zone=PRAGUE) == due

@@ -1,0 +1,80 @@
+"""Managers as processes: what is left when they end, and who takes over."""
+
+import asyncio
+import signal
+
+import pytest
+
+from manager.status import manager_status
+from oai.database import Database
+from tests.manager.conftest import Tables, alive, manager_process, running_process, until
+
+
+def leader(database: Database) -> str | None:
+    with database.session() as session:
+        return manager_status(session).leader
+
+
+def leads(database: Database, process: asyncio.subprocess.Process) -> bool:
+    return (leader(database) or "").endswith(f"process {process.pid}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_manager_that_is_told_to_end_ends_its_harvests_and_is_done(
+    quick_environment: dict[str, str], tables: Tables, number: signal.Signals
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    async with manager_process(quick_environment) as manager:
+        harvest = await until(lambda: running_process(tables))
+        manager.send_signal(number)
+        assert await manager.wait() == 0
+        assert not alive(harvest)
+    assert tables.history() == [("incomplete", "long")]
+    assert [row.status for row in tables("SELECT status FROM oai_job")] == [0]
+
+
+async def test_a_manager_that_is_killed_leaves_no_harvest_behind_and_the_next_one_tries_again(
+    quick_environment: dict[str, str], tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    async with manager_process(quick_environment) as manager:
+        harvest = await until(lambda: running_process(tables))
+        manager.kill()
+        await manager.wait()
+        await until(lambda: not alive(harvest))
+    assert tables.one("SELECT status FROM oai_job") == 1
+    async with manager_process(quick_environment):
+        await until(lambda: running_process(tables) not in {None, harvest})
+        assert tables.one("SELECT attempt FROM oai_job") == 1
+
+
+async def test_a_harvest_that_dies_with_its_manager_is_told_as_lost(
+    quick_environment: dict[str, str], tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="stubborn")
+    async with manager_process(quick_environment) as manager:
+        harvest = await until(lambda: running_process(tables))
+        manager.kill()
+        await manager.wait()
+        await until(lambda: not alive(harvest))
+    assert tables.history() == []
+    async with manager_process(quick_environment):
+        await until(tables.history)
+    assert tables.history() == [("lost", "stubborn")]
+    assert tables.one("SELECT record_count FROM oai_history") == 200
+
+
+async def test_one_of_two_managers_leads_and_the_other_takes_over(
+    quick_environment: dict[str, str], database: Database, tables: Tables
+) -> None:
+    assert leader(database) is None
+    async with manager_process(quick_environment) as first:
+        await until(lambda: leads(database, first))
+        async with manager_process(quick_environment) as second:
+            await until(lambda: tables.one("SELECT count(*) FROM procrastinate_workers") == 2)
+            assert leads(database, first)
+            first.kill()
+            await until(lambda: leads(database, second))
+            tables.add("oai_recurring_job", repository_id=tables.repository())
+            await until(tables.history)
+    assert tables.history() == [("completed", "oai_dc")]

@@ -1,0 +1,191 @@
+"""The first function: from rows of schedules to rows of jobs."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from manager.recurring import make_job, wanting
+from oai.database import Database
+from tests.manager.conftest import Tables
+
+HOUR = timedelta(hours=1)
+
+
+def make_jobs(database: Database) -> None:
+    """Do as a tick does."""
+    with database.session() as session:
+        for recurring_id in wanting(session):
+            make_job(session, recurring_id)
+        session.commit()
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def schedule(tables: Tables, **columns: Any) -> int:
+    tables.add("oai_recurring_job", repository_id=tables.repository(), **columns)
+    number: int = tables.one("SELECT max(id) FROM oai_recurring_job")
+    return number
+
+
+def due_times(tables: Tables) -> list[datetime]:
+    return [row[0] for row in tables("SELECT harvest_start_time FROM oai_job ORDER BY job_id")]
+
+
+def state(tables: Tables) -> int:
+    number: int = tables.one("SELECT state FROM oai_recurring_job")
+    return number
+
+
+def test_a_one_off_without_a_start_is_due_at_once(database: Database, tables: Tables) -> None:
+    schedule(tables, frequency="")
+    make_jobs(database)
+    assert due_times(tables)[0] <= now()
+    assert state(tables) == 2
+
+
+def test_a_later_start_is_the_appointed_time(database: Database, tables: Tables) -> None:
+    start = now() + HOUR
+    schedule(tables, start_date=start, frequency="every 6 hours")
+    make_jobs(database)
+    assert due_times(tables) == [start]
+    assert state(tables) == 1
+
+
+def test_missed_runs_are_made_up_for_by_one_at_once(database: Database, tables: Tables) -> None:
+    schedule(tables, start_date=now() - timedelta(days=10), frequency="every 6 hours")
+    make_jobs(database)
+    assert len(due_times(tables)) == 1
+    assert abs(due_times(tables)[0] - now()) < HOUR
+
+
+def test_a_tick_makes_no_second_job_for_a_schedule_that_has_one(database: Database, tables: Tables) -> None:
+    schedule(tables, frequency="hourly")
+    make_jobs(database)
+    make_jobs(database)
+    assert len(due_times(tables)) == 1
+
+
+def test_the_next_job_comes_when_the_last_one_is_gone_and_lies_in_the_future(
+    database: Database, tables: Tables
+) -> None:
+    start = now() - timedelta(days=10)
+    schedule(tables, start_date=start, frequency="every 6 hours")
+    make_jobs(database)
+    tables("DELETE FROM oai_job")
+    make_jobs(database)
+    (due,) = due_times(tables)
+    assert now() < due <= now() + 6 * HOUR
+    assert (due - start) % (6 * HOUR) == timedelta(0)
+
+
+def test_deleting_a_scheduled_job_skips_that_run_alone(database: Database, tables: Tables) -> None:
+    start = now() + HOUR
+    schedule(tables, start_date=start, frequency="every 6 hours")
+    make_jobs(database)
+    tables("DELETE FROM oai_job")
+    make_jobs(database)
+    assert due_times(tables) == [start + 6 * HOUR]
+
+
+def test_the_time_of_day_is_that_of_the_schedules_zone(database: Database, tables: Tables) -> None:
+    start = datetime(2050, 7, 1, 12, tzinfo=UTC)
+    schedule(tables, start_date=start, frequency="daily at 02:30", time_zone="Europe/Prague")
+    make_jobs(database)
+    assert due_times(tables) == [datetime(2050, 7, 2, 0, 30, tzinfo=UTC)]
+
+
+def test_after_its_end_a_schedule_makes_no_jobs(database: Database, tables: Tables) -> None:
+    schedule(tables, start_date=now() - HOUR, end_date=now() + HOUR, frequency="every 6 hours")
+    make_jobs(database)
+    tables("DELETE FROM oai_job")
+    make_jobs(database)
+    assert due_times(tables) == []
+    assert "end date" in tables.one("SELECT state_reason FROM oai_recurring_job")
+
+
+def test_a_schedule_whose_end_is_past_makes_no_job_at_all(database: Database, tables: Tables) -> None:
+    schedule(tables, start_date=now() - 2 * HOUR, end_date=now() - HOUR)
+    make_jobs(database)
+    assert due_times(tables) == []
+
+
+def test_a_one_off_that_is_done_is_not_done_again(database: Database, tables: Tables) -> None:
+    schedule(tables)
+    make_jobs(database)
+    tables("DELETE FROM oai_job")
+    make_jobs(database)
+    assert due_times(tables) == []
+
+
+def test_a_paused_schedule_makes_no_jobs(database: Database, tables: Tables) -> None:
+    schedule(tables, frequency="hourly", state=3)
+    make_jobs(database)
+    assert due_times(tables) == []
+
+
+def test_the_first_from_goes_with_the_jobs_until_one_harvest_was_complete(
+    database: Database, tables: Tables
+) -> None:
+    number = schedule(tables, frequency="hourly", harvest_from="2020-01-01")
+    froms = []
+    for verdict in ("failed", "partial", "complete", "complete"):
+        make_jobs(database)
+        froms.append(tables.one("SELECT harvest_from FROM oai_job"))
+        tables("DELETE FROM oai_job")
+        tables.add(
+            "oai_history", repository_id=1, recurring_id=number, status="x", verdict=verdict,
+            harvest_start_time=now(),
+        )  # fmt: skip
+    assert froms == ["2020-01-01", "2020-01-01", "2020-01-01", None]
+
+
+def test_a_schedule_that_is_not_incremental_asks_for_the_same_each_time(
+    database: Database, tables: Tables
+) -> None:
+    number = schedule(tables, frequency="hourly", harvest_from="2020-01-01", incremental=False)
+    tables.add(
+        "oai_history", repository_id=1, recurring_id=number, status="x", verdict="complete",
+        harvest_start_time=now(),
+    )  # fmt: skip
+    make_jobs(database)
+    assert tables.one("SELECT harvest_from FROM oai_job") == "2020-01-01"
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        ({"frequency": "every day and night"}, "every day and night"),
+        ({"frequency": "0 0 31 2 *"}, "0 0 31 2"),
+        ({"frequency": "daily", "time_zone": "../../etc"}, "../../etc"),
+        ({"harvest_to": "2026-13-01"}, "2026-13-01"),
+        ({"files_per_dir": 0}, "files_per_dir"),
+        ({"end_date": datetime(2000, 1, 1, tzinfo=UTC)}, "2000-01-01"),
+    ],
+)
+def test_a_row_that_makes_no_sense_is_set_aside_with_the_reason(
+    database: Database, tables: Tables, columns: dict[str, Any], found: str
+) -> None:
+    schedule(tables, **columns)
+    make_jobs(database)
+    assert state(tables) == 4
+    assert found in tables.one("SELECT state_reason FROM oai_recurring_job")
+    assert due_times(tables) == []
+
+
+@pytest.mark.parametrize("value", ["infinity", "-infinity", "20000-01-01", "0044-03-15 BC"])
+def test_times_that_cannot_be_read_are_refused_by_the_table(tables: Tables, value: str) -> None:
+    with pytest.raises(IntegrityError, match="start_date"):
+        schedule(tables, start_date=value)
+
+
+def test_setting_the_state_to_new_plans_anew(database: Database, tables: Tables) -> None:
+    schedule(tables, start_date=now() + HOUR, frequency="every 6 hours")
+    make_jobs(database)
+    start = now() + 2 * HOUR
+    tables("UPDATE oai_recurring_job SET start_date = :start, state = 0", start=start)
+    make_jobs(database)
+    assert due_times(tables) == [start]

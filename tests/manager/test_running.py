@@ -1,0 +1,310 @@
+"""The manager as a whole, in this process, with real harvester processes and the real queue."""
+
+import asyncio
+import contextlib
+import os
+import signal
+
+import pytest
+
+from manager import jobs, schedules
+from manager.launching import launch_due
+from manager.processes import host_name
+from manager.running import run_worker
+from oai.database import Database
+from oai.settings import Settings
+from tests.manager.conftest import STAND_IN, Tables, alive, managing, running_process, until
+
+
+async def test_a_schedule_inserted_by_plain_sql_is_harvested_once(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add("oai_recurring_job", repository_id=tables.repository())
+    async with managing(quick, database):
+        await until(tables.history)
+        await until(lambda: not tables("SELECT FROM oai_job"))
+    assert tables.history() == [("completed", "oai_dc")]
+    assert tables.one("SELECT state FROM oai_recurring_job") == 2
+    assert tables.one("SELECT count(*) FROM procrastinate_jobs") == 0
+
+
+async def test_a_job_inserted_by_plain_sql_is_harvested_with_its_parameters(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add(
+        "oai_job", repository_id=tables.repository(), set_spec="-odd set", harvest_method=1,
+        harvest_from="2026-01-01", harvest_to="2026-02-01", filter_file_path="/f.xml", validation=0,
+        normalize_file_path="/n.xml", incremental=False, parse_id=False, files_per_dir=7,
+    )  # fmt: skip
+    async with managing(quick, database):
+        await until(tables.history)
+    evidence = tables.one("SELECT evidence FROM oai_history")
+    assert set(evidence["argv"]) == {
+        "--repository-id=1", "--job-id=1", "--method=1", "--set-spec=-odd set", "--harvest-from=2026-01-01",
+        "--harvest-to=2026-02-01", "--metadata-prefix=oai_dc", "--filter-file=/f.xml", "--validation=0",
+        "--normalize-file=/n.xml", "--files-per-dir=7", "--no-parse-id", "--full", "--end-with-parent",
+    }  # fmt: skip
+    assert evidence["data"] == str(quick.data)
+
+
+async def test_a_recurring_harvest_comes_again_and_again(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add("oai_recurring_job", repository_id=tables.repository(), frequency="every 1 second")
+    async with managing(quick, database):
+        await until(lambda: len(tables.history()) >= 3)
+    assert set(tables.history()) == {("completed", "oai_dc")}
+    assert tables.one("SELECT state FROM oai_recurring_job") == 1
+
+
+async def test_a_failed_harvest_of_a_schedule_gets_its_next_regular_job(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add(
+        "oai_recurring_job", repository_id=tables.repository(), frequency="hourly", metadata_prefix="fail"
+    )
+    async with managing(quick, database):
+        await until(tables.history)
+        await until(lambda: tables("SELECT FROM oai_job WHERE status = 0 AND harvest_start_time > now()"))
+    assert tables.one("SELECT attempt FROM oai_job") == 0
+
+
+async def test_a_harvester_that_is_killed_becomes_a_failed_row_and_is_tried_again(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    async with managing(quick, database):
+        process_id = await until(lambda: running_process(tables))
+        os.kill(process_id, signal.SIGKILL)
+        await until(tables.history)
+        again = await until(lambda: running_process(tables))
+        assert again != process_id
+        assert tables.one("SELECT attempt FROM oai_job") == 1
+        (failed,) = tables("SELECT status, failure_reason, process_id FROM oai_history")
+        assert (failed.status, failed.process_id) == ("failed", process_id)
+        assert "signal 9" in failed.failure_reason
+    assert not alive(again)
+
+
+async def test_a_harvester_that_crashes_is_tried_as_often_as_set_and_its_last_words_are_told(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="crash")
+    async with managing(quick, database):
+        await until(lambda: len(tables.history()) == 3 and not tables("SELECT FROM oai_job"))
+    assert tables.history() == [("failed", "crash")] * 3
+    reasons = {row.failure_reason for row in tables("SELECT failure_reason FROM oai_history")}
+    assert all(
+        reason.endswith("exit code 1 and wrote no history; the last it said: the disk is full")
+        for reason in reasons
+    )
+
+
+@pytest.mark.parametrize(("conduct", "tries"), [("usage", 1), ("fail", 1), ("later", 3)])
+async def test_only_what_may_come_right_by_itself_is_tried_again(
+    quick: Settings, database: Database, tables: Tables, conduct: str, tries: int
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix=conduct)
+    async with managing(quick, database):
+        await until(lambda: len(tables.history()) == tries and not tables("SELECT FROM oai_job"))
+    assert len(tables.history()) == tries
+
+
+async def test_a_harvester_that_cannot_be_started_is_told_of(
+    quick: Settings, database: Database, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.manager.conftest.STAND_IN", ("/no/such/program",))
+    tables.add("oai_job", repository_id=tables.repository())
+    async with managing(quick, database):
+        await until(tables.history)
+    reason = tables("SELECT failure_reason FROM oai_history")[0].failure_reason
+    assert "could not be started" in reason
+    assert "/no/such/program" in reason
+
+
+async def test_one_repository_is_harvested_by_one_process_at_a_time(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    first, second = tables.repository(), tables.repository("https://example.net/oai")
+    for repository in (first, first, second):
+        tables.add("oai_job", repository_id=repository, metadata_prefix="long")
+    async with managing(quick, database):
+        await until(lambda: len(tables("SELECT FROM oai_harvest")) == 2)
+        with database.session() as session:
+            views = jobs.list_jobs(session)
+        assert [(view.job_id, view.state, view.reason) for view in views] == [
+            (1, "running", None),
+            (3, "running", None),
+            (2, "queued", "one harvest per repository: job 1 comes first"),
+        ]
+        os.kill(views[0].process_id or 0, signal.SIGTERM)
+        await until(lambda: tables("SELECT FROM oai_job WHERE job_id = 2 AND status = 1"))
+        assert tables("SELECT FROM oai_job WHERE job_id = 1") == []
+
+
+async def test_deleting_a_running_job_ends_its_process_first(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    async with managing(quick, database):
+        process_id = await until(lambda: running_process(tables))
+        with database.session() as session:
+            assert not jobs.remove_job(session, 1)
+            session.commit()
+        await until(lambda: not tables("SELECT FROM oai_job"))
+        assert not alive(process_id)
+    assert tables.history() == [("incomplete", "long")]
+
+
+async def test_a_process_that_does_not_listen_is_killed(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    hasty = quick.model_copy(update={"manager": quick.manager.model_copy(update={"stop_seconds": 0.2})})
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="stubborn")
+    async with managing(hasty, database):
+        process_id = await until(lambda: running_process(tables))
+        tables("UPDATE oai_job SET status = 3")
+        await until(lambda: not tables("SELECT FROM oai_job"))
+        assert not alive(process_id)
+    assert tables.history() == [("killed", "stubborn")]
+    (figures,) = tables("SELECT record_count, new_count, invalid_count FROM oai_history")
+    assert tuple(figures) == (200, 190, 10)
+
+
+async def test_deleting_the_row_of_a_running_job_by_plain_sql_ends_its_process(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    async with managing(quick, database):
+        process_id = await until(lambda: running_process(tables))
+        tables("DELETE FROM oai_job")
+        await until(tables.history)
+        await until(lambda: not alive(process_id))
+    assert tables("SELECT FROM oai_job") == []
+
+
+async def test_what_a_harvester_leaves_behind_is_ended(
+    quick: Settings, database: Database, tables: Tables, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="child")
+    async with managing(quick, database):
+        await until(lambda: tables.history() and not tables("SELECT FROM oai_job"))
+    child = int(capfd.readouterr().err.split("child ")[1].split()[0])
+    await until(lambda: not alive(child))
+
+
+async def test_ending_the_manager_ends_its_harvests_and_the_next_one_goes_on_with_them(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    async with managing(quick, database):
+        process_id = await until(lambda: running_process(tables))
+    assert not alive(process_id)
+    assert tables.history() == [("incomplete", "long")]
+    (again,) = tables("SELECT status, attempt, harvest_start_time <= now() AS due FROM oai_job")
+    assert tuple(again) == (0, 0, True)
+    async with managing(quick, database):
+        await until(lambda: running_process(tables))
+
+
+async def test_a_row_that_makes_no_sense_is_set_aside_and_the_others_are_harvested(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    repository = tables.repository()
+    for wrong in ({"frequency": "now and then"}, {"time_zone": "Moon"}, {"harvest_from": "yesterday"}):
+        tables.add("oai_recurring_job", repository_id=repository, **wrong)
+    tables.add("oai_recurring_job", repository_id=repository)
+    async with managing(quick, database):
+        await until(tables.history)
+        set_aside = tables("SELECT state_reason FROM oai_recurring_job WHERE state = 4 ORDER BY id")
+        for row, found in zip(set_aside, ("'now and then'", "'Moon'", "'yesterday'"), strict=True):
+            assert found in row.state_reason
+        tables("UPDATE oai_recurring_job SET frequency = 'hourly', state = 0 WHERE id = 1")
+        await until(lambda: tables("SELECT FROM oai_history WHERE recurring_id = 1"))
+
+
+async def test_run_now_harvests_beside_the_plan(quick: Settings, database: Database, tables: Tables) -> None:
+    with database.session() as session:
+        schedule = schedules.add_schedule(session, repository_id=tables.repository(), frequency="0 0 1 1 *")
+        schedules.run_now(session, schedule.id)
+        session.commit()
+    async with managing(quick, database):
+        await until(tables.history)
+        await until(lambda: len(tables("SELECT FROM oai_job WHERE harvest_start_time > now()")) == 1)
+
+
+async def test_a_job_that_a_dead_manager_left_is_lost_and_tried_again(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), status=1, process_id=4194303, host=host_name())
+    async with managing(quick, database):
+        await until(lambda: len(tables.history()) == 2)
+    assert tables.history() == [("lost", "oai_dc"), ("completed", "oai_dc")]
+
+
+async def test_a_harvester_started_by_other_means_is_left_alone_while_it_lives(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    repository = tables.repository()
+    assert quick.database_url is not None
+    arguments = (f"--repository-id={repository}", "--job-id=1", "--metadata-prefix=long", "--end-with-parent")
+    process = await asyncio.create_subprocess_exec(
+        *STAND_IN,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        env={**os.environ, "ZATVA_DATABASE_URL": quick.database_url.get_secret_value()},
+    )
+    assert process.stdin is not None
+    tables.add("oai_job", repository_id=repository, status=1, process_id=process.pid, metadata_prefix="long")
+    async with managing(quick, database):
+        tables.add("oai_job", repository_id=tables.repository("https://example.net/"))
+        await until(tables.history)
+        assert len(tables("SELECT FROM oai_job WHERE job_id = 1 AND status = 1")) == 1
+        process.stdin.close()
+        await process.wait()
+        await until(lambda: ("incomplete", "long") in tables.history())
+
+
+async def test_a_manager_outlives_the_loss_of_its_database_connections(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository())
+    async with managing(quick, database):
+        await until(tables.history)
+        tables(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        tables.add("oai_recurring_job", repository_id=1)
+        await until(lambda: len(tables.history()) == 2)
+
+
+async def test_no_more_harvests_run_at_a_time_than_allowed(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    narrow = quick.model_copy(update={"manager": quick.manager.model_copy(update={"concurrency": 1})})
+    for name in "ab":
+        tables.add("oai_job", repository_id=tables.repository(name), metadata_prefix="long")
+    async with managing(narrow, database):
+        await until(lambda: running_process(tables) and tables("SELECT FROM oai_job WHERE status = 2"))
+        with database.session() as session:
+            views = jobs.list_jobs(session)
+    assert [(view.state, view.reason) for view in views] == [
+        ("running", None),
+        ("queued", "waiting for a worker"),
+    ]
+
+
+async def test_a_worker_alone_runs_what_a_manager_has_queued(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository())
+    with database.session() as session:
+        assert launch_due(session) == [1]
+        assert launch_due(session) == []
+        session.commit()
+    working = asyncio.create_task(run_worker(quick, database, command=STAND_IN))
+    await until(lambda: tables.history() and not tables("SELECT FROM oai_job"))
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working

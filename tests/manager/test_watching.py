@@ -1,0 +1,137 @@
+"""The third function: what an ended harvest leaves, and when it is tried again."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from manager.launching import run_of
+from manager.models import Job
+from manager.watching import Cause, Ending, settle
+from oai.database import Database
+from oai.settings import ManagerSettings
+from tests.manager.conftest import Tables
+
+SETTINGS = ManagerSettings(retry_minutes=5, retries=8)
+CRASHED = Ending(cause=Cause.ENDED, exit_code=-11)
+MINUTE = timedelta(minutes=1)
+
+
+def settle_job(database: Database, ending: Ending, *, times: int = 1) -> None:
+    with database.session() as session:
+        job = session.get(Job, 1)
+        assert job is not None
+        run = run_of(job)
+    for _ in range(times):
+        with database.session() as session:
+            settle(session, run, ending, SETTINGS)
+            session.commit()
+
+
+def running_job(tables: Tables, **columns: Any) -> None:
+    started = datetime(2026, 1, 1, tzinfo=UTC)
+    own = {
+        "repository_id": tables.repository(),
+        "status": 1,
+        "process_id": 7,
+        "host": "w1",
+        "started": started,
+    }
+    tables.add("oai_job", **own, **columns)
+
+
+def minutes_to_the_next_try(tables: Tables) -> float | None:
+    rows = tables("SELECT harvest_start_time - now() AS wait FROM oai_job")
+    return rows[0].wait / MINUTE if rows else None
+
+
+@pytest.mark.parametrize(("attempt", "minutes"), [(0, 5), (1, 10), (2, 20), (7, 640)])
+def test_each_further_try_comes_twice_as_late(
+    database: Database, tables: Tables, attempt: int, minutes: float
+) -> None:
+    running_job(tables, attempt=attempt, set_spec="a:b", metadata_prefix="mods", incremental=False)
+    settle_job(database, CRASHED)
+    assert minutes_to_the_next_try(tables) == pytest.approx(minutes, abs=1)
+    (again,) = tables("SELECT * FROM oai_job")
+    assert (again.attempt, again.status, again.process_id, again.started) == (attempt + 1, 0, None, None)
+    assert (again.set_spec, again.metadata_prefix, again.incremental) == ("a:b", "mods", False)
+
+
+def test_after_the_last_try_it_is_left(database: Database, tables: Tables) -> None:
+    running_job(tables, attempt=8)
+    settle_job(database, CRASHED)
+    assert minutes_to_the_next_try(tables) is None
+    assert tables.history() == [("failed", "oai_dc")]
+
+
+def test_settling_twice_does_no_harm(database: Database, tables: Tables) -> None:
+    running_job(tables)
+    settle_job(database, CRASHED, times=2)
+    assert tables.history() == [("failed", "oai_dc")]
+    assert tables.one("SELECT count(*) FROM oai_job") == 1
+
+
+def test_the_next_regular_run_is_the_next_try_where_it_comes_sooner(
+    database: Database, tables: Tables
+) -> None:
+    tables.add("oai_recurring_job", repository_id=tables.repository("x"), frequency="every 1 hour", state=1)
+    running_job(tables, recurring_id=1, attempt=6)
+    settle_job(database, CRASHED)
+    minutes = minutes_to_the_next_try(tables)
+    assert minutes is not None
+    assert minutes <= 60
+    assert tables.one("SELECT last_due = harvest_start_time FROM oai_job JOIN oai_recurring_job ON true")
+
+
+def test_a_paused_schedules_harvest_is_not_tried_again(database: Database, tables: Tables) -> None:
+    tables.add("oai_recurring_job", repository_id=tables.repository("x"), frequency="hourly", state=3)
+    running_job(tables, recurring_id=1)
+    settle_job(database, CRASHED)
+    assert minutes_to_the_next_try(tables) is None
+
+
+def test_a_harvest_that_was_stopped_on_request_is_not_tried_again(database: Database, tables: Tables) -> None:
+    running_job(tables)
+    tables("UPDATE oai_job SET status = 3")
+    settle_job(database, CRASHED)
+    assert tables.history() == [("killed", "oai_dc")]
+    assert minutes_to_the_next_try(tables) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "tried_again"), [("completed", False), ("incomplete", True), ("failed", False)]
+)
+def test_what_a_lost_harvest_had_written_itself_decides(
+    database: Database, tables: Tables, status: str, *, tried_again: bool
+) -> None:
+    running_job(tables)
+    tables.add("oai_history", repository_id=1, job_id=1, status=status, harvest_start_time="2026-01-01")
+    settle_job(database, Ending(cause=Cause.LOST))
+    assert [row.status for row in tables("SELECT status FROM oai_history")] == [status]
+    assert (minutes_to_the_next_try(tables) is not None) is tried_again
+
+
+def test_a_repository_that_was_removed_meanwhile_takes_its_history_along(
+    database: Database, tables: Tables
+) -> None:
+    running_job(tables)
+    with database.session() as session:
+        job = session.get(Job, 1)
+        assert job is not None
+        run = run_of(job)
+    tables("DELETE FROM oai_repository")
+    with database.session() as session:
+        settle(session, run, CRASHED, SETTINGS)
+        session.commit()
+    assert tables.history() == []
+
+
+def test_the_row_tells_what_when_where_and_why(database: Database, tables: Tables) -> None:
+    running_job(tables, set_spec="a:b")
+    settle_job(database, Ending(cause=Cause.ENDED, exit_code=1, said="Traceback\n  …\nMemory\0Error\n"))
+    (row,) = tables("SELECT * FROM oai_history")
+    assert (row.job_id, row.set_spec, row.host, row.process_id, row.verdict) == (1, "a:b", "w1", 7, "failed")
+    assert row.harvest_start_time == datetime(2026, 1, 1, tzinfo=UTC)
+    assert row.failure_reason == (
+        "process 7 on host 'w1' ended with exit code 1 and wrote no history; the last it said: MemoryError"
+    )

@@ -1,0 +1,101 @@
+"""The manager with the harvester itself, over a small repository."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+
+from manager import jobs
+from manager.jobs import JobView
+from manager.processes import HARVESTER
+from oai.database import Database
+from oai.settings import Settings
+from tests.harvester.fake_repository import FakeRepository, many, serve
+from tests.manager.conftest import Tables, alive, manager_process, managing, until
+
+
+@contextlib.asynccontextmanager
+async def stuck_after(records: int, tables: Tables) -> AsyncIterator[tuple[FakeRepository, asyncio.Event]]:
+    """A repository whose list stands still after so many records, until the event is set."""
+    go_on = asyncio.Event()
+    repository = FakeRepository(items=many(30), page_size=records)
+
+    async def wait(arguments: dict[str, str]) -> None:
+        if "resumptionToken" in arguments:
+            await go_on.wait()
+
+    repository.before = wait
+    async with serve(repository):
+        tables.repository(repository.url)
+        yield repository, go_on
+        go_on.set()
+
+
+def job_with_a_page(database: Database) -> JobView | None:
+    with database.session() as session:
+        views = [view for view in jobs.list_jobs(session) if view.progress and view.progress.pages]
+    return views[0] if views else None
+
+
+async def test_a_repository_and_a_schedule_inserted_by_plain_sql_are_harvested(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    async with serve(FakeRepository(items=many(25))) as repository:
+        tables.repository(repository.url)
+        tables.add("oai_recurring_job", repository_id=1, frequency="hourly", set_spec="")
+        async with managing(quick, database, HARVESTER):
+            await until(tables.history)
+            await until(lambda: tables("SELECT FROM oai_job WHERE harvest_start_time > now()"))
+    assert tables.history() == [("completed", "oai_dc")]
+    (row,) = tables("SELECT record_count, job_id, recurring_id FROM oai_history")
+    assert tuple(row) == (25, 1, 1)
+    assert len(list((quick.store / "here").rglob("*.xml"))) == 25
+
+
+async def test_progress_is_seen_and_a_killed_harvest_goes_on_where_it_stopped(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    async with stuck_after(10, tables) as (repository, go_on):
+        tables.add("oai_job", repository_id=1)
+        async with managing(quick, database, HARVESTER):
+            job = await until(lambda: job_with_a_page(database))
+            assert (job.state, job.progress.records, job.progress.complete_list_size) == ("running", 10, 30)
+            os.kill(job.process_id, signal.SIGKILL)
+            await until(tables.history)
+            go_on.set()
+            await until(lambda: len(tables.history()) == 2)
+        beginnings = [asked for asked in repository.lists() if "resumptionToken" not in asked]
+    assert tables.history() == [("failed", "oai_dc"), ("completed", "oai_dc")]
+    assert tables.one("SELECT count(*) FROM oai_record") == 30
+    assert len(beginnings) == 1
+
+
+async def test_ending_the_manager_leaves_a_harvest_that_the_next_one_resumes(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    async with stuck_after(10, tables) as (repository, go_on):
+        tables.add("oai_job", repository_id=1)
+        async with managing(quick, database, HARVESTER):
+            job = await until(lambda: job_with_a_page(database))
+        assert not alive(job.process_id)
+        assert tables.history() == [("incomplete", "oai_dc")]
+        go_on.set()
+        async with managing(quick, database, HARVESTER):
+            await until(lambda: len(tables.history()) == 2)
+        beginnings = [asked for asked in repository.lists() if "resumptionToken" not in asked]
+    assert tables.history()[1] == ("completed", "oai_dc")
+    assert len(beginnings) == 1
+
+
+async def test_a_manager_that_is_killed_leaves_a_harvest_that_stops_by_itself(
+    quick_environment: dict[str, str], database: Database, tables: Tables
+) -> None:
+    async with stuck_after(10, tables):
+        tables.add("oai_job", repository_id=1)
+        async with manager_process(quick_environment, "zatva", "manager", "run") as manager:
+            job = await until(lambda: job_with_a_page(database))
+            manager.kill()
+            await manager.wait()
+            await until(lambda: not alive(job.process_id))
+    assert tables.history() == [("incomplete", "oai_dc")]
