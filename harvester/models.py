@@ -76,7 +76,7 @@ class Repository(Base):
     identified: Mapped[datetime | None]
     """When Identify last answered."""
     plain_prefix: Mapped[str | None] = mapped_column(Text)
-    """The format whose files carry plain names; the first one harvested. Others' are told apart by `@prefix`."""
+    """The format whose files carry plain names, the first one harvested; others' have `@prefix` in theirs."""
 
 
 class OaiSet(Base):
@@ -95,9 +95,7 @@ class MetadataFormat(Base):
     """A metadata format that some repository knows."""
 
     __tablename__ = "oai_metadata_format"
-    __table_args__ = (
-        UniqueConstraint("metadata_prefix", "metadata_schema", "metadata_namespace"),
-    )
+    __table_args__ = (UniqueConstraint("metadata_prefix", "metadata_schema", "metadata_namespace"),)
 
     prefix_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     metadata_prefix: Mapped[str] = mapped_column(Text)
@@ -192,7 +190,7 @@ class Harvest(Base):
     set_spec: Mapped[str] = mapped_column(Text, server_default="")
     """Empty for the whole repository."""
     watermark: Mapped[str | None] = mapped_column(Text)
-    """The server's responseDate at the start of the last complete harvest; the next `from`, less an overlap."""
+    """The server's responseDate when the last complete harvest began: the next `from`, less an overlap."""
     resumption_token: Mapped[str | None] = mapped_column(Text)
     """Of the page after the last one committed, while a run is under way or was cut off."""
     run_parameters: Mapped[dict[str, Any] | None] = mapped_column(JSONB)

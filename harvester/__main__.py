@@ -1,0 +1,9 @@
+"""The harvest process: `python -m harvester --repository-id N …`."""
+
+import sys
+
+from harvester.cli import build_process_parser
+from oai.cli import run
+
+if __name__ == "__main__":
+    sys.exit(run(build_process_parser()))

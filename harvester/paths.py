@@ -1,0 +1,129 @@
+"""Where a record's file lies below its base directory, and which record a path belongs to.
+
+`oai:ilLib:alliance:1234` lies at `ilLib/alliance/1234.xml` (UIUC, "File System"). The mapping is safe on any
+file system, unique and reversible:
+
+- all but ASCII letters, digits, `-`, `_` and `.` is written as `%XX` of its UTF-8 bytes; an empty part
+  is `%`;
+- an identifier of another scheme than `oai` begins with `+`: `http://x` is `+http/%2F%2Fx.xml`;
+- a part that would be hidden, reserved or misleading (`.a`, `a.`, `con`, `a.xml` as a folder,
+  `starting_at_5`) has its first or last letter written as `%XX`; a long part goes on below: `aaa+/+aaa`;
+- beyond 1,000 characters, a digest names the file (`++sha256/…`), and the header inside the record;
+- a second format's files are told apart by `@`, names that differ in case alone by `~2`, `~3`, …
+"""
+
+import hashlib
+import re
+import uuid
+from urllib.parse import unquote_to_bytes
+
+_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")
+_WORDS = tuple(chr(code) if code in _SAFE else f"%{code:02X}" for code in range(256))
+_ALL_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?|starting_at_[0-9]+", re.IGNORECASE)
+_MISLEADING_FOLDER = re.compile(r".*\.xml", re.IGNORECASE)
+_STARTING_AT = re.compile(r"starting_at_[0-9]+")
+_TWIN = re.compile(r"~[0-9]+$")
+
+_SCHEME = "oai:"
+_SUFFIX = ".xml"
+_EMPTY = "%"
+_HASHED = "++sha256"
+_PART_LIMIT = 120
+_PATH_LIMIT = 1000
+
+
+def identifier_key(identifier: str) -> uuid.UUID:
+    """First 128 bits of the identifier's SHA-256."""
+    return uuid.UUID(bytes=hashlib.sha256(identifier.encode()).digest()[:16])
+
+
+def record_path(identifier: str, *, parse_id: bool = True, metadata_prefix: str = "") -> str:
+    """The path of a record's file below the base directory, with `/`.
+
+    With `parse_id` the identifier's colons part folders, without it all is one name. `metadata_prefix` is
+    given for the formats whose files are not the base directory's plain ones.
+    """
+    at = f"@{_encoded(metadata_prefix)}" if metadata_prefix else ""
+    path = "/".join(_parts(identifier)) if parse_id else _hardened(_encoded(identifier))
+    too_long = len(path) > (_PATH_LIMIT if parse_id else _PART_LIMIT)
+    if too_long:
+        digest = hashlib.sha256(identifier.encode()).hexdigest()
+        path = f"{_HASHED}/{digest[:2]}/{digest}" if parse_id else f"{_HASHED}-{digest}"
+    return path + at + _SUFFIX
+
+
+def twin_path(path: str, number: int) -> str:
+    """The path for a record whose own is taken by one that differs in case alone; `number` is 2 or more."""
+    return f"{path.removesuffix(_SUFFIX)}~{number}{_SUFFIX}"
+
+
+def placed(path: str, position: int, files_per_directory: int) -> str:
+    """The path of the file that comes as number `position` (from 0) to its folder (UIUC, `filesPerDIR`)."""
+    first = position // files_per_directory * files_per_directory
+    if first == 0:
+        return path
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/starting_at_{first}/{name}".removeprefix("/")
+
+
+def identifier_of(path: str, *, parse_id: bool = True) -> str | None:
+    """The identifier whose record lies at the path; None where a digest names the file."""
+    *folders, name = path.split("/")
+    name = _TWIN.sub("", name.removesuffix(_SUFFIX).partition("@")[0])
+    if folders and _STARTING_AT.fullmatch(folders[-1]):
+        folders.pop()
+    if (folders or [name])[0].startswith(_HASHED):
+        return None
+    if not parse_id:
+        return _decoded(name)
+    first, *rest = [*folders, name]
+    joined = first.removeprefix("+")
+    for part in rest:
+        if part.startswith("+"):
+            joined = joined.removesuffix("+") + part.removeprefix("+")
+        else:
+            joined += "/" + part
+    text = ":".join(_decoded(part) for part in joined.split("/"))
+    return text if first.startswith("+") else _SCHEME + text
+
+
+def _parts(identifier: str) -> list[str]:
+    ours = identifier.startswith(_SCHEME)
+    *folders, name = identifier.removeprefix(_SCHEME).split(":")
+    parts = [step for folder in folders for step in _steps(_hardened(_encoded(folder), folder=True))]
+    parts += _steps(_hardened(_encoded(name)))
+    if not ours:
+        parts[0] = "+" + parts[0]
+    return parts
+
+
+def _encoded(text: str) -> str:
+    if _ALL_SAFE.fullmatch(text):
+        return text
+    return "".join(_WORDS[byte] for byte in text.encode()) or _EMPTY
+
+
+def _decoded(part: str) -> str:
+    return unquote_to_bytes("" if part == _EMPTY else part).decode()
+
+
+def _hardened(part: str, *, folder: bool = False) -> str:
+    """The part with its first or last letter encoded, where the name would be trouble somewhere."""
+    if part.startswith(".") or _RESERVED.fullmatch(part):
+        part = f"%{ord(part[0]):02X}{part[1:]}"
+    if part.endswith(".") or (folder and _MISLEADING_FOLDER.fullmatch(part)):
+        part = f"{part[:-1]}%{ord(part[-1]):02X}"
+    return part
+
+
+def _steps(part: str) -> list[str]:
+    """The part, or its pieces where it is longer than a name may be everywhere."""
+    if len(part) <= _PART_LIMIT:
+        return [part]
+    pieces = [part[start : start + _PART_LIMIT] for start in range(0, len(part), _PART_LIMIT)]
+    last = len(pieces) - 1
+    return [
+        ("+" if number else "") + piece + ("+" if number < last else "")
+        for number, piece in enumerate(pieces)
+    ]

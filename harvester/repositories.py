@@ -1,0 +1,203 @@
+"""Repositories: what they say of themselves, and their rows. The caller commits unless told otherwise."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from sqlalchemy import delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from harvester.answers import FormatInfo, Identity, SetInfo
+from harvester.client import Client, open_client
+from harvester.errors import OaiError
+from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
+from oai.errors import UsageError
+from oai.settings import Settings
+
+_ADDING_LOCK = 0x7A_72_61  # "zra": one repository is added at a time
+_SETS_AT_ONCE = 5000
+_TRIES_WHEN_ASKED = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepositoryFacts:
+    """What a repository says of itself."""
+
+    identity: Identity | None = None
+    sets: Sequence[SetInfo] = ()
+    formats: Sequence[FormatInfo] = ()
+
+
+async def identify_repository(repository: Client | str, settings: Settings) -> RepositoryFacts:
+    """Ask a repository (a client of it, or its base URL) for Identify, ListSets and ListMetadataFormats.
+
+    Raises ClientError or TryLaterError; the message tells what kind of trouble it is.
+    """
+    if isinstance(repository, Client):
+        return await _facts(repository)
+    check_base_url(repository)
+    async with open_client(repository, settings.harvester, retries=_TRIES_WHEN_ASKED) as client:
+        return await _facts(client)
+
+
+def check_base_url(base_url: str) -> str:
+    """The base URL as it was given. Raises UsageError where it is no http or https address."""
+    try:
+        parts = urlsplit(base_url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or re.search(r"\s", base_url):
+        raise UsageError(f"{base_url!r} is no base URL; write it as http://host/path")
+    return base_url
+
+
+def add_repository(
+    session: Session, *, base_url: str, base_dir: str | None = None, facts: RepositoryFacts | None = None
+) -> Repository:
+    """Make a repository's row, with its sets and formats where `facts` has them.
+
+    `base_dir` is absolute, or relative to the store; without it, it is named after the host. Raises
+    UsageError where the base directory is another repository's already.
+    """
+    check_base_url(base_url)
+    session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADDING_LOCK})
+    folder = _free_folder(session, base_url) if base_dir is None else _folder(base_dir)
+    owner = session.scalars(select(Repository).where(Repository.base_dir == folder)).first()
+    if owner is not None:
+        raise UsageError(
+            f"{folder} is the folder of repository {owner.repository_id} ({owner.base_url}) already; "
+            "choose another"
+        )
+    repository = Repository(base_url=base_url, base_dir=folder)
+    session.add(repository)
+    session.flush()
+    if facts is not None:
+        note_facts(session, repository.repository_id, facts)
+        session.refresh(repository)
+    return repository
+
+
+def ensure_repository(session: Session, *, base_url: str, base_dir: str | None) -> Repository:
+    """The repository with this base URL and base directory, made where there is none.
+
+    Without a base directory it is the one repository with the base URL. Raises UsageError where there are
+    several, or the directory is another repository's.
+    """
+    known = select(Repository).where(Repository.base_url == base_url)
+    if base_dir is not None:
+        known = known.where(Repository.base_dir == _folder(base_dir))
+    found = session.scalars(known.order_by(Repository.repository_id)).all()
+    if len(found) > 1:
+        ids = ", ".join(str(repository.repository_id) for repository in found)
+        raise UsageError(f"{base_url} is repositories {ids}; give the number of one, or --out")
+    return found[0] if found else add_repository(session, base_url=base_url, base_dir=base_dir)
+
+
+def get_repository(session: Session, repository_id: int) -> Repository:
+    """The repository. Raises UsageError where there is none of that number."""
+    repository = session.get(Repository, repository_id)
+    if repository is None:
+        raise UsageError(f"there is no repository {repository_id}; see `zatva repository list`")
+    return repository
+
+
+def list_repositories(session: Session) -> Sequence[Repository]:
+    """All repositories, by number."""
+    return session.scalars(select(Repository).order_by(Repository.repository_id)).all()
+
+
+def remove_repository(session: Session, repository_id: int) -> None:
+    """Remove the repository with all its rows; its files stay. Raises UsageError where there is none."""
+    session.delete(get_repository(session, repository_id))
+
+
+def note_facts(session: Session, repository_id: int, facts: RepositoryFacts) -> None:
+    """Replace what the tables say of a repository by what it says itself."""
+    if facts.identity is not None:
+        note_identity(session, repository_id, facts.identity)
+    _replace_sets(session, repository_id, facts.sets)
+    _replace_formats(session, repository_id, facts.formats)
+
+
+def note_identity(session: Session, repository_id: int, identity: Identity) -> None:
+    """Note what Identify said."""
+    session.execute(
+        update(Repository)
+        .where(Repository.repository_id == repository_id)
+        .values(
+            repository_name=identity.repository_name or None,
+            protocol_version=identity.protocol_version or None,
+            admin_email=", ".join(identity.admin_emails) or None,
+            registry_prefix=identity.repository_identifier,
+            granularity=identity.granularity or None,
+            deleted_record=identity.deleted_record or None,
+            earliest_datestamp=identity.earliest_datestamp or None,
+            identified=func.now(),
+        )
+    )
+
+
+def base_folder(repository: Repository, settings: Settings) -> Path:
+    """Where the repository's files are."""
+    return settings.store / repository.base_dir
+
+
+async def _facts(client: Client) -> RepositoryFacts:
+    identity = await client.identify()
+    formats = await client.list_metadata_formats()
+    try:
+        sets = [found async for found in client.list_sets()]
+    except OaiError:
+        # Some servers answer badVerb or badArgument where they have no sets.
+        sets = []
+    return RepositoryFacts(identity=identity, sets=sets, formats=formats)
+
+
+def _folder(base_dir: str) -> str:
+    path = os.path.normpath(base_dir)
+    if path.startswith("..") or path == ".":
+        raise UsageError(
+            f"{base_dir!r} lies outside the store; give an absolute folder, or one below the store"
+        )
+    return path
+
+
+def _free_folder(session: Session, base_url: str) -> str:
+    host = re.sub(r"[^a-z0-9.-]", "-", (urlsplit(base_url).hostname or "").lower()).strip(".") or "repository"
+    taken = set(session.scalars(select(Repository.base_dir)))
+    number = 1
+    name = host
+    while name in taken:
+        number += 1
+        name = f"{host}-{number}"
+    return name
+
+
+def _replace_sets(session: Session, repository_id: int, sets: Sequence[SetInfo]) -> None:
+    session.execute(delete(OaiSet).where(OaiSet.repository_id == repository_id))
+    names = {found.set_spec: found.set_name for found in sets if found.set_spec}
+    rows = [
+        {"repository_id": repository_id, "set_spec": spec, "set_name": name or None}
+        for spec, name in names.items()
+    ]
+    for start in range(0, len(rows), _SETS_AT_ONCE):
+        session.execute(insert(OaiSet), rows[start : start + _SETS_AT_ONCE])
+
+
+def _replace_formats(session: Session, repository_id: int, formats: Sequence[FormatInfo]) -> None:
+    session.execute(delete(PrefixMapping).where(PrefixMapping.repository_id == repository_id))
+    for found in formats:
+        key = {
+            "metadata_prefix": found.metadata_prefix,
+            "metadata_schema": found.schema,
+            "metadata_namespace": found.namespace,
+        }
+        session.execute(insert(MetadataFormat).values(**key).on_conflict_do_nothing())
+        prefix_id = session.scalars(select(MetadataFormat.prefix_id).filter_by(**key)).one()
+        mapping = insert(PrefixMapping).values(repository_id=repository_id, prefix_id=prefix_id)
+        session.execute(mapping.on_conflict_do_nothing())

@@ -1,0 +1,228 @@
+"""Cuts a broken list answer into its records, so that each can be parsed alone; reads no further than tags.
+
+Nothing is repaired and nothing guessed. A record is a piece between the tags of a list's own `<record>`,
+outside CDATA and comments, and not inside another record's `<metadata>` or `<about>`. Damage may have taken
+the very tags that tell this, so a piece is trusted only where an unbroken chain of pieces with matching tags
+leads to it from the list's beginning, or from its end; the others are reported, not read.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from oai.vocabulary import Verb
+
+_DECLARATION = re.compile(rb"\s*<\?xml[^>]*\?>")
+_ROOT = re.compile(rb"<((?:[A-Za-z_][\w.-]*:)?)OAI-PMH(?:\s[^>]*)?>")
+_RESPONSE_DATE = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?responseDate(?:\s[^>]*)?>\s*([^<]*?)\s*</")
+_SKIPPED = rb"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)"
+_ANY_TAG = re.compile(
+    _SKIPPED
+    + rb"""|<(?P<close>/?)(?P<name>[A-Za-z_][^\s/>]*)(?:[^<>"'/]|/(?!>)|"[^"]*"|'[^']*')*(?P<empty>/?)>""",
+    re.DOTALL,
+)
+_NOTHING = re.compile(rb"(?:\s|<!--.*?-->)*", re.DOTALL)
+_NAMES = {Verb.LIST_RECORDS: b"record", Verb.LIST_IDENTIFIERS: b"header"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """Some bytes of the answer that should be one element, whole or not."""
+
+    offset: int
+    raw: bytes
+    fault: str = ""
+    """Why it cannot be read; empty where it can be tried."""
+
+    @property
+    def end(self) -> int:
+        """Where it ends in the answer."""
+        return self.offset + len(self.raw)
+
+
+@dataclass(kw_only=True)
+class Cut:
+    """A broken answer, cut up: `wrap` makes a document of one piece."""
+
+    before: bytes
+    after: bytes
+    response_date: str
+    pieces: list[Piece] = field(default_factory=list)
+    token: Piece | None = None
+    ended: bool = False
+    """Whether the list's end, and the answer's, is there."""
+
+    def wrap(self, piece: Piece) -> bytes:
+        """A document with the piece alone, under the answer's own encoding and namespaces."""
+        return self.before + piece.raw + self.after
+
+
+def cut(body: bytes, verb: Verb) -> Cut | None:
+    """Cut a broken answer to a list request; None where no list begins in it."""
+    root = _ROOT.search(body)
+    if root is None or b"<!DOCTYPE" in body[: root.start()]:
+        return None
+    prefix = root.group(1)
+    opening = re.compile(rb"<%b%b(?:\s[^>]*)?>" % (prefix, verb.encode())).search(body, root.end())
+    if opening is None:
+        return None
+    declaration = _DECLARATION.match(body)
+    date = _RESPONSE_DATE.search(body, root.end(), opening.start())
+    result = Cut(
+        before=(declaration.group() if declaration else b"") + root.group() + opening.group(),
+        after=b"</%b%b></%bOAI-PMH>" % (prefix, verb.encode(), prefix),
+        response_date=date.group(1).decode("ascii", errors="replace") if date else "",
+    )
+    walk = _Walk(body, prefix, verb, result)
+    walk.run(opening.end())
+    result.pieces = _judged(body, result.pieces, first=opening.end(), last=walk.tail if result.ended else -1)
+    return result
+
+
+def _judged(body: bytes, pieces: list[Piece], *, first: int, last: int) -> list[Piece]:
+    """The pieces, with a fault for those that cannot be trusted to be records of the list."""
+    sound = [not piece.fault and _balanced(piece.raw) for piece in pieces]
+    trusted: set[int] = set()
+    if last >= 0:
+        trusted |= set(_chain(body, pieces, sound, range(len(pieces) - 1, -1, -1), last))
+    forward, gap = _forward(body, pieces, sound, first, last if last >= 0 else len(body))
+    # A tag closed between records was opened in one of them: who can tell where.
+    if b"</" not in gap:
+        trusted |= forward
+    doubtful = "it cannot be told from a part of a broken neighbour"
+    return [
+        piece if index in trusted or piece.fault else replace(piece, fault=doubtful)
+        for index, piece in enumerate(pieces)
+    ]
+
+
+def _forward(
+    body: bytes, pieces: list[Piece], sound: list[bool], first: int, last: int
+) -> tuple[set[int], bytes]:
+    """The pieces that a chain leads to from the list's beginning, and what stands behind the chain."""
+    found: set[int] = set()
+    position = first
+    for index, piece in enumerate(pieces):
+        gap = body[position : piece.offset]
+        if not _NOTHING.fullmatch(gap):
+            return found, gap
+        # The piece that breaks the chain begins where it should, so it may be tried itself.
+        found.add(index)
+        if not sound[index]:
+            return found, b""
+        position = piece.end
+    return found, body[position:last]
+
+
+def _chain(
+    body: bytes, pieces: list[Piece], sound: list[bool], order: Iterable[int], position: int
+) -> Iterator[int]:
+    """The pieces that a chain leads to from the list's end."""
+    for index in order:
+        piece = pieces[index]
+        if not sound[index] or not _NOTHING.fullmatch(body[piece.end : position]):
+            return
+        yield index
+        position = piece.offset
+
+
+def _balanced(raw: bytes) -> bool:
+    """Whether each tag in the piece that opens is closed in its turn."""
+    opened: list[bytes] = []
+    for tag in _ANY_TAG.finditer(raw):
+        if tag["name"] is None or tag["empty"]:
+            continue
+        if not tag["close"]:
+            opened.append(tag["name"])
+        elif not opened or opened.pop() != tag["name"]:
+            return False
+    return not opened
+
+
+class _Walk:
+    """Goes over the tags after the list's opening and notes where its records begin and end."""
+
+    def __init__(self, body: bytes, prefix: bytes, verb: Verb, result: Cut) -> None:
+        self.tail = -1
+        """Where the records end: at the token, or at the list's end."""
+        self._body = body
+        self._name = name = _NAMES[verb]
+        self._verb = verb.encode()
+        self._result = result
+        self._start = -1
+        self._inside = b""
+        self._depth = 0
+        names = b"|".join((name, b"metadata", b"about", b"resumptionToken", self._verb))
+        self._tags = re.compile(
+            _SKIPPED + rb"|<(?P<close>/?)%b(?P<name>%b)(?=[\s/>])[^>]*?(?P<empty>/?)>" % (prefix, names),
+            re.DOTALL,
+        )
+        self._ending = re.compile(rb"\s*</%bOAI-PMH\s*>\s*\Z" % prefix)
+
+    def run(self, position: int) -> None:
+        for tag in self._tags.finditer(self._body, position):
+            if tag["name"] is None:
+                continue
+            if self._inside:
+                self._in_content(tag)
+            elif self._start >= 0:
+                self._in_record(tag)
+            elif not self._in_list(tag):
+                return
+        if self._start >= 0:
+            self._add(len(self._body), fault="its end is missing")
+
+    def _in_content(self, tag: re.Match[bytes]) -> None:
+        if tag["name"] == self._inside and not tag["empty"]:
+            self._depth += -1 if tag["close"] else 1
+            if self._depth == 0:
+                self._inside = b""
+
+    def _in_record(self, tag: re.Match[bytes]) -> None:
+        if tag["name"] == self._name:
+            if tag["close"]:
+                self._add(tag.end())
+            else:
+                self._add(tag.start(), fault="its end is missing")
+                self._start = tag.start()
+        elif tag["name"] in {b"metadata", b"about"} and not tag["close"] and not tag["empty"]:
+            self._inside, self._depth = tag["name"], 1
+
+    def _in_list(self, tag: re.Match[bytes]) -> bool:
+        """Look at a tag between records; False at the list's end."""
+        if tag["name"] == self._name and not tag["close"]:
+            self._start = tag.start()
+        elif tag["name"] == b"resumptionToken" and not tag["close"]:
+            self._token(tag)
+        elif tag["name"] == self._verb and tag["close"]:
+            self._end(tag)
+            return False
+        return True
+
+    def _token(self, tag: re.Match[bytes]) -> None:
+        end = tag.end()
+        if not tag["empty"]:
+            closing = self._body.find(b">", self._body.find(b"</", end))
+            end = closing + 1 if closing >= 0 else len(self._body)
+        self._result.token = Piece(offset=tag.start(), raw=self._body[tag.start() : end])
+
+    def _end(self, tag: re.Match[bytes]) -> None:
+        """Note the list's end; a token counts only right before it."""
+        self._result.ended = self._ending.match(self._body, tag.end()) is not None
+        token = self._result.token
+        if token is not None and not (
+            self._result.ended and _NOTHING.fullmatch(self._body[token.end : tag.start()])
+        ):
+            self._result.token, self._result.ended = None, False
+        self.tail = tag.start() if self._result.token is None else self._result.token.offset
+
+    def _add(self, end: int, *, fault: str = "") -> None:
+        piece = Piece(offset=self._start, raw=self._body[self._start : end], fault=fault)
+        self._result.pieces.append(piece)
+        self._start = -1
+
+
+def identifiers(raw: bytes) -> Iterator[str]:
+    """Identifiers that a broken piece names, for the report alone."""
+    for match in re.finditer(rb"<(?:[A-Za-z_][\w.-]*:)?identifier>\s*([^<]{1,500}?)\s*</", raw):
+        yield match.group(1).decode("utf-8", errors="replace")

@@ -1,0 +1,265 @@
+"""The commands and the harvest process, as they are really run."""
+
+import asyncio
+import json
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from harvester.models import Harvest, History, Repository
+from oai.database import Database
+from tests.harvester.fake_repository import FakeRepository, Item, many, serve
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A process that has ended."""
+
+    code: int | None
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out.splitlines()[-1])
+        return found
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeRepository]:
+    async with serve(FakeRepository(items=many(50), sets=["a", "b"])) as served:
+        yield served
+
+
+async def start(environment: dict[str, str], *arguments: str, stdin: int | None = None) -> Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", *arguments, env=environment, stdin=stdin, stdout=PIPE, stderr=PIPE
+    )
+
+
+async def ended(process: Process) -> Ended:
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    return Ended(code=process.returncode, out=out.decode(), err=err.decode())
+
+
+async def run(environment: dict[str, str], *arguments: str) -> Ended:
+    return await ended(await start(environment, *arguments))
+
+
+def stuck_at(fake: FakeRepository, token_begins: str) -> asyncio.Event:
+    """Make the page that the token asks for come never; the event tells when it is asked for."""
+    reached = asyncio.Event()
+
+    async def stick(asked: dict[str, str]) -> None:
+        if asked.get("resumptionToken", "").startswith(token_begins):
+            reached.set()
+            await asyncio.sleep(3600)
+
+    fake.before = stick
+    return reached
+
+
+async def test_a_harvest_needs_no_preparation(
+    fake: FakeRepository, environment: dict[str, str], tmp_path: Path
+) -> None:
+    done = await run(environment, "zatva", "harvest", fake.url, "--out", str(tmp_path / "out"), "--json")
+    assert done.code == 0, done.err
+    wanted = {"verdict": "complete", "records": 50, "new": 50, "updated": 0, "unchanged": 0, "deleted": 0,
+              "filtered": 0, "invalid": 0, "requests": 6, "status": "completed"}  # fmt: skip
+    assert wanted.items() <= done.json.items()
+    assert done.json["seconds"] > 0
+    assert len(list((tmp_path / "out").rglob("*.xml"))) == 50
+    again = await run(environment, "zatva", "harvest", fake.url, "--out", str(tmp_path / "out"))
+    assert again.code == 0
+    assert again.out.startswith("No changes, complete")
+    by_number = await run(
+        environment, "zatva", "harvest", str(done.json["repository_id"]), "--full", "--json"
+    )
+    assert by_number.json["unchanged"] == 50
+
+
+async def test_exit_codes_tell_how_it_went(
+    fake: FakeRepository, environment: dict[str, str], tmp_path: Path
+) -> None:
+    def harvest(*more: str) -> tuple[str, ...]:
+        return ("zatva", "harvest", fake.url, "--out", str(tmp_path / "out"), *more)
+
+    fake.fault = lambda _, good: good.replace(b"Title 12 ", b"\x01")
+    assert (await run(environment, *harvest())).code == 3
+    assert (await run(environment, *harvest("--validation", "strict"))).code == 5
+    fake.fault = lambda asked, good: (404, {}, b"") if "metadataPrefix" in asked else good
+    remote = await run(environment, *harvest())
+    assert remote.code == 4
+    assert "HTTP status 404" in remote.err
+    fake.fault = lambda _asked, _good: (503, {"Retry-After": "999999"}, b"")
+    assert (await run(environment, *harvest())).code == 75
+    assert (await run(environment, *harvest("--from", "yesterday"))).code == 2
+    assert (await run(environment, "zatva", "harvest", "ftp://x/")).code == 2
+    assert (await run(environment, "zatva", "harvest", "12345")).code == 2
+
+
+async def test_a_killed_harvest_goes_on_where_it_was(
+    fake: FakeRepository, environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    reached = stuck_at(fake, "30|")
+    process = await start(environment, "zatva", "harvest", fake.url, "--out", str(out), "--json")
+    await asyncio.wait_for(reached.wait(), 30)
+    with database.session() as session:
+        while True:
+            token = session.scalars(select(Harvest.resumption_token)).one_or_none()
+            session.rollback()
+            if token is not None and token.startswith("30|"):
+                break
+            await asyncio.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    await ended(process)
+    fake.before = None
+    asked = len(fake.lists())
+    done = await run(environment, "zatva", "harvest", fake.url, "--out", str(out), "--json")
+    assert done.code == 0, done.err
+    assert {"verdict": "complete", "records": 50, "new": 50, "resumed_at": 30}.items() <= done.json.items()
+    assert len(fake.lists()) == asked + 2
+    assert len([path for path in out.rglob("*") if path.is_file()]) == 50
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_the_process_with_a_history_row(
+    fake: FakeRepository, environment: dict[str, str], database: Database, number: signal.Signals
+) -> None:
+    repository_id = _repository(database, fake.url)
+    reached = stuck_at(fake, "20|")
+    process = await start(environment, "harvester", "--repository-id", str(repository_id), "--job-id", "5")
+    await asyncio.wait_for(reached.wait(), 30)
+    with database.session() as session:
+        while (row := session.scalars(select(Harvest)).one()).counts.get("records") != 20:
+            session.rollback()
+            await asyncio.sleep(0.02)
+        assert (row.job_id, row.process_id) == (5, process.pid)
+    process.send_signal(number)
+    assert (await ended(process)).code == 130
+    with database.session() as session:
+        history = session.scalars(select(History)).one()
+        assert (history.status, history.verdict, history.job_id) == ("incomplete", "partial", 5)
+        assert history.record_count == 20
+        assert session.scalars(select(Harvest.resumption_token)).one() == "20|||"
+
+
+async def test_the_end_of_its_parent_ends_the_process(
+    fake: FakeRepository, environment: dict[str, str], database: Database
+) -> None:
+    reached = stuck_at(fake, "20|")
+    process = await start(
+        environment, "harvester", "--repository-id", str(_repository(database, fake.url)),
+        "--end-with-parent",
+        stdin=PIPE,
+    )  # fmt: skip
+    await asyncio.wait_for(reached.wait(), 30)
+    assert process.stdin is not None
+    process.stdin.close()
+    assert (await ended(process)).code == 130
+
+
+async def test_the_process_takes_the_parameters_of_the_uiuc_page(
+    fake: FakeRepository, environment: dict[str, str], database: Database
+) -> None:
+    fake.items = [
+        Item(
+            identifier=f"oai:f:{number}",
+            sets=("a" if number % 2 else "b",),
+            datestamp=f"2024-01-{number + 1:02}T00:00:00Z",
+        )
+        for number in range(20)
+    ]
+    repository_id = _repository(database, fake.url)
+    done = await run(
+        environment, "harvester",
+        "--repository-id", str(repository_id), "--job-id", "3", "--recurring-id", "4",
+        "--method", "1", "--set-spec", "a", "--harvest-from", "2024-01-05", "--harvest-to", "2024-01-12",
+        "--metadata-prefix", "oai_dc", "--validation", "0", "--no-parse-id", "--files-per-dir", "3", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    with database.session() as session:
+        history = session.scalars(select(History)).one()
+        assert (history.record_count, history.job_id, history.recurring_id, history.harvest_method) == (
+            4,
+            3,
+            4,
+            1,
+        )
+    store = Path(environment["ZATVA_DATA"]) / "store" / "fake"
+    found = {path.relative_to(store).as_posix() for path in store.rglob("*.xml")}
+    assert found == {f"oai%3Af%3A{number}.xml" for number in (5, 7, 9)} | {"starting_at_3/oai%3Af%3A11.xml"}
+
+
+async def test_repositories_are_added_listed_shown_refreshed_and_removed(
+    fake: FakeRepository, environment: dict[str, str]
+) -> None:
+    added = await run(environment, "zatva", "repository", "add", fake.url, "--json")
+    assert added.code == 0, added.err
+    number = str(added.json["repository_id"])
+    facts = {"repository_name": "Fake", "base_dir": "127.0.0.1", "sets": 2, "formats": ["oai_dc"]}
+    assert facts.items() <= added.json.items()
+    assert "Fake" in (await run(environment, "zatva", "repository", "list")).out
+    fake.sets = ["a", "b", "c"]
+    assert (await run(environment, "zatva", "repository", "refresh", number, "--json")).json["sets"] == 3
+    assert (await run(environment, "zatva", "repository", "show", number, "--json")).json[
+        "base_url"
+    ] == fake.url
+    assert (await run(environment, "zatva", "repository", "remove", number)).code == 0
+    assert (await run(environment, "zatva", "repository", "show", number)).code == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://no-such-host.invalid/oai", "host name is not known"),
+        ("http://127.0.0.1:1/oai", "does not accept connections"),
+        ("nonsense", "no base URL"),
+    ],
+)
+async def test_what_cannot_be_added_is_told_by_its_kind(
+    environment: dict[str, str], url: str, words: str
+) -> None:
+    refused = await run(environment, "zatva", "repository", "add", url)
+    assert refused.code in {2, 4}
+    assert words in refused.err
+    assert "Traceback" not in refused.err
+
+
+async def test_two_harvests_of_two_repositories_run_side_by_side(
+    fake: FakeRepository, environment: dict[str, str], tmp_path: Path
+) -> None:
+    names = ("one", "two", "three")
+    processes = [
+        await start(environment, "zatva", "harvest", fake.url, "--out", str(tmp_path / name), "--json")
+        for name in names
+    ]
+    results = [await ended(process) for process in processes]
+    assert [result.json["records"] for result in results] == [50, 50, 50]
+    assert len({result.json["repository_id"] for result in results}) == 3
+
+
+async def test_a_folder_that_is_another_repositorys_is_refused(
+    fake: FakeRepository, environment: dict[str, str], tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out")
+    assert (await run(environment, "zatva", "harvest", fake.url, "--out", out)).code == 0
+    refused = await run(environment, "zatva", "harvest", fake.url + "?other", "--out", out)
+    assert refused.code == 2
+    assert "choose another" in refused.err
+
+
+def _repository(database: Database, url: str) -> int:
+    with database.session() as session:
+        repository = Repository(base_url=url, base_dir="fake")
+        session.add(repository)
+        session.commit()
+        return repository.repository_id
