@@ -13,6 +13,8 @@ from typing import Self
 _UNFINISHED = "~part"
 """Ends the names of files that are being written; no record's path has a `~` there."""
 _THREADS = 8
+_OPEN_AT_ONCE = 250
+"""Files open at a time: many systems allow a process a thousand."""
 _WORTH_ONE_SYNC = 16
 """From so many files on, one sync of the file system is quicker than one of each file."""
 
@@ -44,6 +46,18 @@ class FileStore:
         Each is written under a temporary name and renamed when its bytes are on the disk, so that a reader
         finds the old file or the new one.
         """
+        for begin in range(0, len(files), _OPEN_AT_ONCE):
+            self._write_some(files[begin : begin + _OPEN_AT_ONCE])
+        self._sync_folders(path for path, _ in files)
+
+    def remove_all(self, paths: Sequence[str]) -> None:
+        """Remove the files durably; one that is not there is as good as removed."""
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._full(path))  # noqa: PTH108 as above
+        self._sync_folders(paths)
+
+    def _write_some(self, files: Sequence[tuple[str, bytes]]) -> None:
         unfinished: list[int] = []
         try:
             for path, data in files:
@@ -55,14 +69,6 @@ class FileStore:
         for path, _ in files:
             full = self._full(path)
             os.replace(full + _UNFINISHED, full)  # noqa: PTH105 as above
-        self._sync_folders(path for path, _ in files)
-
-    def remove_all(self, paths: Sequence[str]) -> None:
-        """Remove the files durably; one that is not there is as good as removed."""
-        for path in paths:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._full(path))  # noqa: PTH108 as above
-        self._sync_folders(paths)
 
     def _full(self, path: str) -> str:
         return f"{self._base}/{path}"

@@ -6,14 +6,11 @@ Takes WARC records of the types response, resource and revisit, and ARC records 
 
 import base64
 import hashlib
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import BinaryIO
-
-from warcio.statusandheaders import StatusAndHeadersParser
 
 from provider.framing import LINE_LIMIT, DamageError, Problem, read_blocks, read_records, skip
 from provider.sets import host_of
@@ -36,6 +33,7 @@ _NAMED_KINDS = frozenset(
         "urn",
     }
 )
+_FOLD = b" \t"
 _BLANK_LINES = frozenset({b"\r\n", b"\n"})
 _LENGTH_DIGITS = 15
 _HEADER_LIMIT = 1 << 20
@@ -48,11 +46,9 @@ _WARC_DATE = re.compile(
     r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2})(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?Z)?)?)?"
 )
 _ARC_DATE = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})()")
-_DIGEST = re.compile(r"[A-Za-z0-9-]{1,32}:[A-Za-z0-9+/=_-]{1,256}")
+_DIGEST = re.compile(rb"[A-Za-z0-9-]{1,32}:[A-Za-z0-9+/=_-]{1,256}")
 _STATUS = re.compile(rb"HTTP/[0-9.]+[ \t]+([0-9]{3})\b")
 _CONTENT_TYPE = re.compile(rb"^content-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
-
-_warc_headers = StatusAndHeadersParser(["WARC/"])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +109,7 @@ def _take(stream: BinaryIO, offset: int) -> Capture | Ignored | Problem:
         line = stream.readline(LINE_LIMIT)
     if not line:
         return Ignored(kind="empty")
-    record = _warc_record(line, stream) if line.startswith(b"WARC/") else _arc_record(line)
+    record = _warc_record(stream) if line.startswith(b"WARC/") else _arc_record(line)
     kind = _kind_left(record)
     if kind is not None:
         skip(stream, record.block)
@@ -139,30 +135,56 @@ def _take(stream: BinaryIO, offset: int) -> Capture | Ignored | Problem:
     )
 
 
-def _warc_record(line: bytes, stream: BinaryIO) -> _Record:
-    headers = _warc_headers.parse(io.BytesIO(_header_block(line, stream)))
-    length: str = headers.get_header("Content-Length", "")
-    record_type = headers.get_header("WARC-Type", "").lower()
-    digest = headers.get_header("WARC-Payload-Digest")
+def _warc_record(stream: BinaryIO) -> _Record:
+    fields = _warc_fields(stream)
+    record_type = fields.get(b"warc-type", b"").decode("iso-8859-1").lower()
+    digest = fields.get(b"warc-payload-digest")
     if digest is None and record_type == "resource":
-        digest = headers.get_header("WARC-Block-Digest")  # the block of a resource is its payload
+        digest = fields.get(b"warc-block-digest")  # the block of a resource is its payload
+    length = _text(fields.get(b"content-length", b""))
     return _Record(
         record_type=record_type,
-        target=headers.get_header("WARC-Target-URI", ""),
-        date=headers.get_header("WARC-Date", ""),
-        mime_type=headers.get_header("Content-Type"),
-        digest=digest if digest and _DIGEST.fullmatch(digest) else None,
+        target=_text(fields.get(b"warc-target-uri", b"")),
+        date=_text(fields.get(b"warc-date", b"")),
+        mime_type=_text(fields.get(b"content-type", b"")),
+        digest=digest.decode("ascii") if digest and _DIGEST.fullmatch(digest) else None,
         block=_block_length(length, f"WARC header: Content-Length {length!r}"),
         is_arc=False,
     )
 
 
-def _arc_record(line: bytes) -> _Record:
+def _warc_fields(stream: BinaryIO) -> dict[bytes, bytes]:
+    """The named fields after a WARC record's first line, names in lower case; the first of a name counts.
+
+    Folded lines are joined (WARC 1.1, section 4). warcio's parser gives the same at three times the cost.
+    """
+    fields: dict[bytes, bytes] = {}
+    name = b""
+    size = 0
+    while (line := stream.readline(LINE_LIMIT)).strip():
+        if line[0] in _FOLD and name:
+            fields[name] += b" " + line.strip()
+        else:
+            name, _, value = line.partition(b":")
+            name = name.strip().lower()
+            fields.setdefault(name, value.strip())
+        size += len(line)
+        if size > _HEADER_LIMIT:
+            raise DamageError(f"the WARC header is longer than {_HEADER_LIMIT:,} bytes")
+    if not line:
+        raise DamageError("the record breaks off in its header")
+    return fields
+
+
+def _text(raw: bytes) -> str:
     try:
-        text = line.decode()
+        return raw.decode()
     except UnicodeDecodeError:
-        text = line.decode("iso-8859-1")
-    fields = text.rstrip("\r\n ").rsplit(" ", _ARC_FIELDS - 1)
+        return raw.decode("iso-8859-1")
+
+
+def _arc_record(line: bytes) -> _Record:
+    fields = _text(line).rstrip("\r\n ").rsplit(" ", _ARC_FIELDS - 1)
     if len(fields) != _ARC_FIELDS or not _SCHEME.match(fields[0]):
         raise DamageError(f"no WARC or ARC record begins with {line[:40]!r}")
     return _Record(
@@ -174,20 +196,6 @@ def _arc_record(line: bytes) -> _Record:
         block=_block_length(fields[4], f"ARC header line: length {fields[4]!r}"),
         is_arc=True,
     )
-
-
-def _header_block(line: bytes, stream: BinaryIO) -> bytes:
-    """The lines of a WARC header up to the blank one, the first line given."""
-    lines = [line]
-    size = 0
-    while (line := stream.readline(LINE_LIMIT)).strip():
-        lines.append(line)
-        size += len(line)
-        if size > _HEADER_LIMIT:
-            raise DamageError(f"the WARC header is longer than {_HEADER_LIMIT:,} bytes")
-    if not line:
-        raise DamageError("the record breaks off in its header")
-    return b"".join(lines)
 
 
 def _block_length(text: str, where: str) -> int:

@@ -47,3 +47,15 @@ def test_removing_a_file_that_is_not_there_is_fine(tmp_path: Path) -> None:
         assert store.exists("a/r.xml")
         store.remove_all(["a/r.xml", "a/none.xml", "b/none.xml"])
         assert not store.exists("a/r.xml")
+
+
+def test_a_page_of_many_files_needs_few_open_ones(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    open_now = len(list(Path("/dev/fd").iterdir()))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 300, hard))
+    try:
+        with FileStore(tmp_path) as store:
+            store.write_all([(f"{number}.xml", b"<record/>") for number in range(1500)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(list(tmp_path.glob("*.xml"))) == 1500
