@@ -1,3 +1,4 @@
+import resource
 import threading
 from pathlib import Path
 
