@@ -3,17 +3,19 @@
 import itertools
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
+from playwright.async_api import Browser, BrowserContext, Page
 from pydantic import SecretStr
 from sqlalchemy import URL, make_url
 
 from oai.database import Database, open_database
 from oai.embedded import EmbeddedServer, cluster_folder
 from oai.settings import Settings
+from tests.chromium import launched
 
 _TEMPLATE = "zatva_template"
 _numbers = itertools.count(1)
@@ -72,6 +74,27 @@ def environment(settings: Settings) -> dict[str, str]:
         "ZATVA_DATABASE_URL": settings.database_url.get_secret_value(),
         "ZATVA_DATA": str(settings.data),
     }
+
+
+@pytest.fixture
+async def chromium() -> AsyncIterator[Browser]:
+    """A real browser."""
+    async for browser in launched():
+        yield browser
+
+
+@pytest.fixture
+async def context(chromium: Browser) -> AsyncIterator[BrowserContext]:
+    """A fresh profile of a user in Prague."""
+    context = await chromium.new_context(timezone_id="Europe/Prague", locale="en-GB")
+    yield context
+    await context.close()
+
+
+@pytest.fixture
+async def page(context: BrowserContext) -> Page:
+    """A tab."""
+    return await context.new_page()
 
 
 def _settings(url: URL, data: Path) -> Settings:

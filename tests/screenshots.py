@@ -2,17 +2,16 @@
 
 import asyncio
 import json
-import os
-import shutil
 import signal
 import sys
 from pathlib import Path
 
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser
+
+from tests.chromium import launched
 
 _FOLDER = Path(__file__).parent.parent / "docs" / "images"
 _PAGES = {"dashboard": "/", "repositories": "/repositories", "schedules": "/schedules", "history": "/runs"}
-_QUIET = ["--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 
 async def main() -> None:
@@ -23,13 +22,8 @@ async def main() -> None:
     assert demo.stdout is not None
     try:
         link = json.loads(await demo.stdout.readline())["sign_in"]
-        async with async_playwright() as playwright:
-            browser = await playwright.chromium.launch(
-                executable_path=shutil.which("chromium"),
-                args=[*_QUIET, *(["--no-sandbox"] if os.geteuid() == 0 else [])],
-            )
+        async for browser in launched():
             await _take(browser, link)
-            await browser.close()
     finally:
         demo.send_signal(signal.SIGTERM)
         await demo.wait()

@@ -31,7 +31,7 @@ def archive(tmp_path: Path) -> Path:
 def indexed(archive: Path, environment: dict[str, str], database: Database) -> Path:
     """The archive, indexed and due: nobody has to wait for the publishing margin."""
     zatva(environment, "provider", "index", archive, "--jobs", "1")
-    _make_due(database)
+    make_due(database)
     return archive
 
 
@@ -46,7 +46,7 @@ def base_url(indexed: Path, environment: dict[str, str], tmp_path: Path) -> Iter
         yield address
 
 
-def _make_due(database: Database) -> None:
+def make_due(database: Database) -> None:
     with database.session() as session:
         session.execute(update(Document).values(datestamp=func.date_trunc("second", func.now())))
         session.execute(text("UPDATE document_collection SET datestamp = date_trunc('second', now())"))

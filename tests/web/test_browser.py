@@ -1,33 +1,21 @@
 """The dashboard in a real browser: a librarian's way through it, live rows, accessibility."""
 
-import shutil
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
 from sqlalchemy import text
 
 from harvester.models import RunStatus
 from manager.models import JobStatus
+from tests.chromium import console_messages
 from tests.web.conftest import Server
 from tests.web.repository import repository
 from tests.web.rows import a_repository, a_run, a_schedule
 
 pytestmark = pytest.mark.browser
 
-_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-_ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 _PAGES = (
     "/",
     "/repositories",
@@ -49,44 +37,10 @@ _PAGES = (
 _LONG = "https://repository.example/oai?verb=ListRecords&resumptionToken=" + "x" * 120 + ": HTTP status 500"
 
 
-@pytest.fixture
-async def chromium() -> AsyncIterator[Browser]:
-    if _CHROMIUM is None:
-        pytest.skip("no Chromium on this machine: install Debian's package chromium to run the browser tests")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
-        yield browser
-        await browser.close()
-
-
-@pytest.fixture
-async def context(chromium: Browser) -> AsyncIterator[BrowserContext]:
-    context = await chromium.new_context(timezone_id="Europe/Prague", locale="en-GB")
-    yield context
-    await context.close()
-
-
-@pytest.fixture
-async def page(context: BrowserContext) -> Page:
-    return await context.new_page()
-
-
 async def _sign_in(page: Page, server: Server, name: str = "Alena") -> None:
     await page.goto(server.link(name))
     await page.get_by_role("button", name="Sign in").click()
     await expect(page).to_have_url(server.base_url + "/")
-
-
-def _messages(page: Page) -> list[str]:
-    """Whatever the browser complains of from now on."""
-    said: list[str] = []
-
-    def note(message: ConsoleMessage) -> None:
-        said.append(f"{message.type}: {message.text}")
-
-    page.on("console", note)
-    page.on("pageerror", lambda error: said.append(str(error)))
-    return said
 
 
 def _fill(server: Server) -> None:
@@ -119,7 +73,7 @@ def _fill(server: Server) -> None:
 
 
 async def test_a_librarian_signs_in_and_adds_a_repository(server: Server, page: Page) -> None:
-    said = _messages(page)
+    said = console_messages(page)
     await _sign_in(page, server)
     async with repository() as address:
         await page.get_by_role("link", name="Add a repository").click()
@@ -149,7 +103,7 @@ async def test_times_are_shown_in_the_reader_s_zone(server: Server, page: Page) 
 
 
 async def test_rows_live_and_the_keyboard_focus_stays(server: Server, page: Page) -> None:
-    said = _messages(page)
+    said = console_messages(page)
     with server.database.session() as session:
         a_repository(session)
         session.commit()

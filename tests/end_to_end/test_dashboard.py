@@ -1,0 +1,54 @@
+"""A person's way through the dashboard, with everything real: provider, manager, harvester, browser."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from oai.database import Database
+from tests.chromium import console_messages
+from tests.end_to_end.processes import running, zatva
+from tests.end_to_end.test_whole_way import make_due
+from zatva.sample import write_archive
+
+pytestmark = pytest.mark.browser
+
+_PAGES = 300
+_PATIENCE = 60_000.0
+
+
+async def test_an_archive_is_added_harvested_and_found_in_the_history(
+    environment: dict[str, str], database: Database, tmp_path: Path, page: Page
+) -> None:
+    write_archive(tmp_path / "archive", pages=_PAGES)
+    zatva(environment, "provider", "index", tmp_path / "archive", "--jobs", "1")
+    make_due(database)
+    zatva(environment, "user", "add", "Alena", "--role", "administrator")
+    small = {**environment, "ZATVA_PROVIDER__RECORDS_PER_ANSWER": "5", "ZATVA_MANAGER__TICK_SECONDS": "0.5"}
+    log = tmp_path / "serve.log"
+    with running(small, log, "serve", "--port", "0", "--web-port", "0", ready="dashboard at") as (
+        _,
+        dashboard,
+    ):
+        provider = re.findall(r"provider at (\S+)", log.read_text())[0]
+        (link,) = zatva(environment, "user", "link", "Alena", "--base-url", dashboard)
+        said = console_messages(page)
+        await page.goto(link["link"])
+        await page.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("link", name="Add a repository").click()
+        await page.get_by_label("Base URL").fill(provider)
+        await page.get_by_label("Base directory").fill("archive")
+        await page.get_by_role("button", name="Ask it and save").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Web archive")
+        await page.get_by_role("button", name="Harvest now").click()
+        await page.goto(f"{dashboard}/jobs")
+        # The row comes, moves and goes by itself.
+        await expect(page.locator("main")).to_contain_text(re.compile(r"running"), timeout=_PATIENCE)
+        await expect(page.locator("main")).not_to_contain_text("Web archive", timeout=_PATIENCE)
+        await page.get_by_role("link", name="History").click()
+        row = page.get_by_role("row").filter(has_text="Web archive")
+        await expect(row).to_contain_text("completed")
+        await expect(row).to_contain_text(str(_PAGES))
+        assert said == []
+    assert len(list((Path(environment["ZATVA_DATA"]) / "store" / "archive").rglob("*.xml"))) == _PAGES
