@@ -108,4 +108,4 @@ def _conninfo(url: URL) -> str:
 def _execute(url: URL, *statements: str) -> None:
     with psycopg.connect(_conninfo(url), autocommit=True) as connection:
         for statement in statements:
-            connection.execute(statement)  # type: ignore[call-overload]
+            connection.execute(statement)
