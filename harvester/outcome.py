@@ -16,6 +16,12 @@ from oai.errors import ExitCode
 
 COUNTS = ("records", "new", "updated", "unchanged", "deleted", "filtered", "invalid", "requests", "bytes")
 
+_VERDICT_WORDS = {
+    Verdict.COMPLETE: "Everything asked for is here.",
+    Verdict.PARTIAL: "Not everything asked for is here.",
+    Verdict.FAILED: "It did not come to its end; what came is kept.",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
@@ -53,7 +59,8 @@ class Outcome:
         parts = [f"{named[kind]:,} {kind}" for kind in kinds if named[kind]]
         listed = f" ({', '.join(parts)})" if parts else ""
         spent = f"in {self.seconds:,.1f} s and {named['requests']:,} requests"
-        lines = [f"{self.status.capitalize()}, {self.verdict}: {named['records']:,} records{listed} {spent}."]
+        lines = [f"{self.status.capitalize()}: {named['records']:,} records{listed} {spent}."]
+        lines.append(_VERDICT_WORDS[self.verdict])
         if named["invalid"]:
             first = f"; the first: {self.warnings[0]}" if self.warnings else ""
             lines.append(f"{named['invalid']:,} records were refused{first}.")
