@@ -124,8 +124,8 @@ async def _schedule(settings: Settings, database: Database, base_url: str, due: 
         with database.session() as session:
             repository = add_repository(session, base_url=base_url, base_dir="sample", facts=facts)
             everything_else = {"repository_id": repository.repository_id, "start_date": due}
-            add_schedule(session, frequency="every 1 hours", **everything_else)
-            add_schedule(session, frequency="every 1 minutes", set_spec=_SET, **everything_else)
+            add_schedule(session, frequency="hourly", **everything_else)
+            add_schedule(session, frequency="every minute", set_spec=_SET, **everything_else)
             session.commit()
 
     await asyncio.to_thread(add)
