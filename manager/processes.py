@@ -116,9 +116,11 @@ class HarvestProcess:
 
 def environment_for(settings: Settings) -> dict[str, str]:
     """The variables that give a child process the same settings, those of the command line included."""
-    variables = {"ZATVA_DATA": str(settings.data.absolute())}
-    if settings.database_url is not None:
-        variables["ZATVA_DATABASE_URL"] = settings.database_url.get_secret_value()
+    url = settings.database_url
+    variables = {
+        "ZATVA_DATA": str(settings.data.absolute()),
+        "ZATVA_DATABASE_URL": "" if url is None else url.get_secret_value(),
+    }
     if settings.toml_file is not None:
         variables[CONFIG_VARIABLE] = str(settings.toml_file.absolute())
     return variables

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import platformdirs
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -150,6 +150,11 @@ class Settings(BaseSettings):
     harvester: HarvesterSettings = HarvesterSettings()
     manager: ManagerSettings = ManagerSettings()
     web: WebSettings = WebSettings()
+
+    @field_validator("database_url")
+    @classmethod
+    def _empty_is_none(cls, value: SecretStr | None) -> SecretStr | None:
+        return value if value is not None and value.get_secret_value() else None
 
     @property
     def store(self) -> Path:

@@ -64,3 +64,11 @@ def test_a_wrong_setting_is_named_with_what_is_allowed(tmp_path: Path, text: str
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no such settings file"):
         load_settings(tmp_path / "none.toml")
+
+
+def test_an_empty_database_url_stands_for_the_embedded_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "zatva.toml").write_text("database_url = 'postgresql://u@host/db'\n")
+    monkeypatch.setenv("ZATVA_DATABASE_URL", "")
+    assert load_settings().database_url is None
