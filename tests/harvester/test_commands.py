@@ -78,7 +78,7 @@ async def test_a_harvest_needs_no_preparation(
     assert len(list((tmp_path / "out").rglob("*.xml"))) == 50
     again = await run(environment, "zatva", "harvest", fake.url, "--out", str(tmp_path / "out"))
     assert again.code == 0
-    assert again.out.startswith("No changes, complete")
+    assert again.out.startswith("No changes: 0 records")
     by_number = await run(
         environment, "zatva", "harvest", str(done.json["repository_id"]), "--full", "--json"
     )
