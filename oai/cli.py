@@ -73,8 +73,7 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
     try:
         return int(_handler(arguments.handler)(_invocation(arguments)))
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        return ExitCode.INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:
         # Whoever read our output has gone, as `head` does; that is no fault of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -84,6 +83,26 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
             traceback.print_exc()
         sys.stderr.write(f"zatva: {error}\n")
         return error.exit_code
+    except Exception as error:
+        # An interruption in the middle of a statement can leave a connection that cannot even roll back.
+        if _came_of_an_interruption(error):
+            return _interrupted()
+        raise
+
+
+def _interrupted() -> int:
+    from oai.errors import ExitCode
+
+    sys.stderr.write("interrupted\n")
+    return ExitCode.INTERRUPTED
+
+
+def _came_of_an_interruption(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:

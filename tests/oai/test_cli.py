@@ -1,0 +1,94 @@
+"""Commands: shared options, lazy handlers, and the exit code that each end has."""
+
+import argparse
+import json
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oai.cli import Invocation, add_command, add_group, run
+from oai.errors import ExitCode, StrictCheckError
+
+
+@pytest.fixture(autouse=True)
+def _as_if_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No settings of this machine, and the test runner's own signals and logging afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ZATVA_DATA", str(tmp_path))
+    handler, logged = signal.getsignal(signal.SIGTERM), logging.root.handlers[:]
+    yield
+    signal.signal(signal.SIGTERM, handler)
+    logging.root.handlers[:] = logged
+
+
+def _parser(handler: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="zatva")
+    commands = parser.add_subparsers(required=True)
+    add_command(
+        add_group(commands, "some", help="some"), "thing", help="do it", handler=f"{__name__}:{handler}"
+    )
+    return parser
+
+
+def done(invocation: Invocation) -> int:
+    invocation.console.result({"data": invocation.settings.data}, "done")
+    return ExitCode.DONE
+
+
+def refused(_: Invocation) -> int:
+    raise StrictCheckError("the third record has no identifier")
+
+
+def terminated(_: Invocation) -> int:
+    os.kill(os.getpid(), signal.SIGTERM)
+    return ExitCode.DONE
+
+
+def interrupted_badly(_: Invocation) -> int:
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        raise RuntimeError("another command is already in progress")
+
+
+def faulty(_: Invocation) -> int:
+    raise RuntimeError("a fault")
+
+
+def test_a_result_is_text_or_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(_parser("done"), ["some", "thing"]) == ExitCode.DONE
+    assert capsys.readouterr().out == "done\n"
+    assert run(_parser("done"), ["some", "thing", "--json", "--data", "there"]) == ExitCode.DONE
+    assert json.loads(capsys.readouterr().out) == {"data": str(tmp_path / "there")}
+
+
+def test_an_error_is_told_without_a_trace_and_gives_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(_parser("refused"), ["some", "thing"]) == ExitCode.STRICT_CHECK
+    assert capsys.readouterr().err == "zatva: the third record has no identifier\n"
+
+
+def test_the_trace_comes_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    run(_parser("refused"), ["some", "thing", "-v"])
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_termination_is_an_interruption() -> None:
+    assert run(_parser("terminated"), ["some", "thing"]) == ExitCode.INTERRUPTED
+
+
+def test_an_error_on_the_way_out_of_an_interruption_is_the_interruption() -> None:
+    assert run(_parser("interrupted_badly"), ["some", "thing"]) == ExitCode.INTERRUPTED
+
+
+def test_a_fault_of_ours_is_not_hidden() -> None:
+    with pytest.raises(RuntimeError, match="a fault"):
+        run(_parser("faulty"), ["some", "thing"])
+
+
+def test_wrong_settings_end_with_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZATVA_PROVIDER__TOKEN_HOURS", "never")
+    assert run(_parser("done"), ["some", "thing"]) == ExitCode.NOT_READY
