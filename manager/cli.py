@@ -27,6 +27,17 @@ def add_commands(commands: "Subcommands") -> None:
     )
 
 
+def add_queue_option(index: argparse.ArgumentParser) -> None:
+    """Let `provider index` put its files into the task queue; the handler is ours then."""
+    index.add_argument(
+        "--queue",
+        dest="handler",
+        action="store_const",
+        const="manager.indexing:queue_index",
+        help="let workers index the files, on any machine that sees them at the same paths",
+    )
+
+
 def _add(commands: "Subcommands", name: str, *, help: str, handler: str) -> argparse.ArgumentParser:  # noqa: A002 argparse's own word
     return add_command(commands, name, help=help, handler=_HANDLERS + handler)
 

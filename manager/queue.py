@@ -5,10 +5,10 @@ process at a time on however many machines. The truth is in `oai_job`; the queue
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import procrastinate
 from procrastinate.exceptions import AlreadyEnqueued
@@ -18,14 +18,23 @@ from sqlalchemy.orm import Session
 
 from oai.database import Database
 
+if TYPE_CHECKING:
+    from procrastinate.types import JSONDict
+
 QUEUE: Final = "harvest"
 TASK: Final = "harvest"
+INDEX_QUEUE: Final = "index"
+INDEX_TASK: Final = "index_file"
 SIGNS_OF_LIFE: Final = 3.0
 """How many signs of life a worker gives in the time after which it counts as lost."""
 
 _POOL: Final = 4
+_AT_ONCE: Final = 1000
 
 Harvest = Callable[[int], Awaitable[None]]
+"""Takes the id of a job."""
+Index = Callable[[int], Awaitable[None]]
+"""Takes the id of an archive file of an indexing run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +64,22 @@ def defer(session: Session, job_id: int, repository_id: int) -> None:
         task.defer(job_id=job_id)
 
 
+def defer_files(session: Session, file_ids: Sequence[int]) -> None:
+    """Put archive files of an indexing run into the queue within the session's transaction.
+
+    The caller commits.
+    """
+    app = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
+    connection = session.connection().connection.driver_connection
+    task = app.configure_task(INDEX_TASK, queue=INDEX_QUEUE, connection=connection)
+    for begin in range(0, len(file_ids), _AT_ONCE):
+        arguments: list[JSONDict] = [{"file_id": file_id} for file_id in file_ids[begin : begin + _AT_ONCE]]
+        task.batch_defer(*arguments)
+
+
 @contextlib.asynccontextmanager
-async def open_queue(database: Database, harvest: Harvest) -> AsyncIterator[procrastinate.App]:
-    """Open the queue for a worker that calls `harvest` with the id of each job it takes."""
+async def open_queue(database: Database, harvest: Harvest, index: Index) -> AsyncIterator[procrastinate.App]:
+    """Open the queue for a worker that calls `harvest` or `index` with the id of each job or file."""
     connector = procrastinate.PsycopgConnector(
         conninfo=database.conninfo,
         min_size=1,
@@ -70,17 +92,23 @@ async def open_queue(database: Database, harvest: Harvest) -> AsyncIterator[proc
     async def task(job_id: int) -> None:
         await harvest(job_id)
 
+    @app.task(name=INDEX_TASK, queue=INDEX_QUEUE)
+    async def index_task(file_id: int) -> None:
+        await index(file_id)
+
     async with app.open_async():
         yield app
 
 
-async def work(app: procrastinate.App, *, concurrency: int, poll_seconds: float, lost_seconds: float) -> None:
-    """Take jobs from the queue until cancelled; then the harvests under way are cancelled first.
+async def work(
+    app: procrastinate.App, queue: str, *, concurrency: int, poll_seconds: float, lost_seconds: float
+) -> None:
+    """Take jobs or files from one of the queues until cancelled; then those under way are cancelled first.
 
     Returns, or raises procrastinate's ConnectorException, when the database goes away.
     """
     await app.run_worker_async(
-        queues=[QUEUE],
+        queues=[queue],
         concurrency=concurrency,
         fetch_job_polling_interval=poll_seconds,
         shutdown_graceful_timeout=0,
@@ -95,6 +123,17 @@ async def stalled(app: procrastinate.App, *, lost_seconds: float) -> dict[int, i
     """The harvests whose worker has given no sign of life for so long: the queue's number to our job id."""
     tasks = await app.job_manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=lost_seconds)
     return {task.id: int(str(task.task_kwargs["job_id"])) for task in tasks if task.id is not None}
+
+
+async def stalled_files(app: procrastinate.App, *, lost_seconds: float) -> dict[int, int]:
+    """The same for archive files: the queue's number to our file's id."""
+    tasks = await app.job_manager.get_stalled_jobs(queue=INDEX_QUEUE, seconds_since_heartbeat=lost_seconds)
+    return {task.id: int(str(task.task_kwargs["file_id"])) for task in tasks if task.id is not None}
+
+
+def forget_lost(session: Session, number: int) -> bool:
+    """Take a stalled task out of the queue; whether nobody else has done so. The caller commits."""
+    return session.scalar(_FORGET_LOST, {"number": number}) is not None
 
 
 async def forget(app: procrastinate.App, number: int) -> None:
@@ -120,6 +159,7 @@ _ORPHANS = text("""
         AND task.args ->> 'job_id' = oai_job.job_id::text)
     ORDER BY job_id
 """)
+_FORGET_LOST = text("DELETE FROM procrastinate_jobs WHERE id = :number AND status = 'doing' RETURNING id")
 _WORKERS = text("""
     SELECT worker.id AS worker_id, worker.last_heartbeat AS last_sign, count(task.id) AS harvests
     FROM procrastinate_workers AS worker

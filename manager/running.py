@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +23,9 @@ from manager.transactions import Transactions
 from manager.watching import settle_lost, settle_orphans
 from manager.worker import Worker
 from oai.database import Database
+from oai.errors import InterruptedRunError
 from oai.settings import Settings
+from provider.access import refresh
 
 logger = logging.getLogger(__name__)
 
@@ -91,16 +94,18 @@ def until_told(work: Coroutine[Any, Any, None]) -> None:
 
 
 class _Manager:
-    """The three functions, and the ticking of them."""
+    """The three functions and the archive's access rules, and the ticking of them."""
 
     def __init__(
         self, settings: Settings, database: Database, transactions: Transactions, worker: Worker
     ) -> None:
         self._settings = settings.manager
+        self._publish_margin = settings.provider.publish_margin
         self._database = database
         self._transactions = transactions
         self._worker = worker
         self._ticks: set[asyncio.Future[None]] = set()
+        self._ending = threading.Event()
 
     async def lead(self) -> None:
         """Stand by, lead, and stand by again when the database went away, until cancelled."""
@@ -118,12 +123,12 @@ class _Manager:
     @contextlib.asynccontextmanager
     async def _ticking(self) -> AsyncIterator[None]:
         scheduler = AsyncIOScheduler(timezone=UTC)
-        async with queue.open_queue(self._database, self._worker.harvest) as app:
+        async with queue.open_queue(self._database, self._worker.harvest, self._worker.index) as app:
 
             async def watch() -> None:
                 await self._watch(app)
 
-            for function in (self._make_jobs, self._launch, watch):
+            for function in (self._make_jobs, self._launch, watch, self._refresh_access):
                 scheduler.add_job(
                     self._calmly,
                     "interval",
@@ -134,11 +139,13 @@ class _Manager:
                     max_instances=1,
                     misfire_grace_time=None,
                 )
+            self._ending.clear()
             scheduler.start()
             try:
                 yield
             finally:
                 scheduler.pause()
+                self._ending.set()
                 await self._ticks_are_over()
                 scheduler.shutdown(wait=False)
 
@@ -182,3 +189,21 @@ class _Manager:
                 await self._transactions.run(settle_lost, job_id, self._settings)
                 await queue.forget(app, number)
         await self._transactions.run(settle_orphans, self._settings)
+
+    async def _refresh_access(self) -> None:
+        """Open what was under an embargo that has ended, and finish interrupted changes of collections."""
+        changed = await asyncio.to_thread(self._refreshed)
+        if changed:
+            logger.info("access: %d documents changed", changed)
+
+    def _refreshed(self) -> int:
+        def check() -> None:
+            if self._ending.is_set():
+                raise InterruptedRunError("the manager ends; the next one goes on with it")
+
+        with self._database.session() as session:
+            try:
+                return refresh(session, margin=self._publish_margin, check=check)
+            except InterruptedRunError as interruption:
+                logger.info("access: %s", interruption)
+                return 0

@@ -18,6 +18,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from manager import queue
+from manager.indexing_worker import IndexingWorker
 from manager.launching import Run, claim, note_process
 from manager.models import Job, JobStatus
 from manager.processes import HARVESTER, HarvestProcess, environment_for, host_name
@@ -49,24 +50,34 @@ class Worker:
         self._command = command
         self._host = host_name()
         self._stops: dict[int, asyncio.Future[Cause]] = {}
+        self._indexing = IndexingWorker(settings, transactions)
 
     @property
     def job_ids(self) -> frozenset[int]:
         """The jobs that are in this worker's hands."""
         return frozenset(self._stops)
 
+    @property
+    def index(self) -> queue.Index:
+        """What indexes an archive file."""
+        return self._indexing.index
+
     async def run(self, *, concurrency: int | None = None) -> None:
         """Work until cancelled; the harvests under way are ended then. A lost database is waited for."""
-        async with queue.open_queue(self._database, self.harvest) as app:
-            watching = asyncio.create_task(self._watch_for_stops())
+        async with queue.open_queue(self._database, self.harvest, self.index) as app:
+            watching = [
+                asyncio.create_task(self._watch_for_stops()),
+                asyncio.create_task(self._indexing.watch_for_lost(app)),
+            ]
             try:
                 while True:
                     await self._work(app, concurrency or self._settings.manager.concurrency)
                     logger.warning("the queue's database went away; trying again")
                     await asyncio.sleep(self._settings.manager.tick_seconds)
             finally:
-                watching.cancel()
-                await asyncio.wait([watching])
+                for watch in watching:
+                    watch.cancel()
+                await asyncio.wait(watching)
 
     async def harvest(self, job_id: int) -> None:
         """Run one job from its claim to its settlement. Cancelling ends its process first."""
@@ -88,14 +99,30 @@ class Worker:
             raise asyncio.CancelledError
 
     async def _work(self, app: App, concurrency: int) -> None:
+        """Take from both queues until the database goes away or we are cancelled; then both are ended."""
         manager = self._settings.manager
-        with contextlib.suppress(ConnectorException):
-            await queue.work(
-                app,
-                concurrency=concurrency,
-                poll_seconds=min(manager.tick_seconds, _SLOWEST_POLL),
-                lost_seconds=manager.lost_seconds,
+        places = {queue.QUEUE: concurrency, queue.INDEX_QUEUE: manager.indexing_concurrency}
+        working = [
+            asyncio.create_task(
+                queue.work(
+                    app,
+                    name,
+                    concurrency=number,
+                    poll_seconds=min(manager.tick_seconds, _SLOWEST_POLL),
+                    lost_seconds=manager.lost_seconds,
+                )
             )
+            for name, number in places.items()
+        ]
+        try:
+            await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in working:
+                task.cancel()
+            await _ended(working)
+        for task in working:
+            with contextlib.suppress(ConnectorException, asyncio.CancelledError):
+                task.result()
 
     async def _see_through(self, job_id: int, stop: asyncio.Future[Cause]) -> None:
         run = None if stop.done() else await self._transactions.run(claim, job_id, self._host)
@@ -147,6 +174,13 @@ class Worker:
                 continue
             for job_id in in_hand.keys() - going_on:
                 _ask(in_hand[job_id], Cause.STOPPED)
+
+
+async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Wait for cancelled tasks to end, however often we are cancelled ourselves meanwhile."""
+    while any(not task.done() for task in tasks):
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait(tasks)
 
 
 def _going_on(session: Session, job_ids: list[int]) -> set[int]:

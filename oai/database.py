@@ -15,6 +15,12 @@ from oai.settings import Settings
 
 _POOL = 5
 _DRIVER = "postgresql+psycopg"
+_CONNECTION = {
+    "connect_timeout": 10,
+    # A server that is silently gone is noticed in half a minute (these are seconds and milliseconds).
+    "keepalives_idle": 30,
+    "tcp_user_timeout": 30_000,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +91,8 @@ def _url(settings: Settings, stack: contextlib.ExitStack) -> URL:
 
 
 def _engine(url: URL, pool_size: int, statement_seconds: float | None) -> Engine:
-    options = "-c timezone=UTC"
+    # Temporary tables' memory can be set only before their first use, so it is set for every connection.
+    options = "-c timezone=UTC -c temp_buffers=64MB"
     if statement_seconds is not None:
         options += f" -c statement_timeout={int(statement_seconds * 1000)}"
     return create_engine(
@@ -93,5 +100,5 @@ def _engine(url: URL, pool_size: int, statement_seconds: float | None) -> Engine
         pool_size=pool_size,
         max_overflow=0,
         pool_pre_ping=True,
-        connect_args={"options": options, "application_name": "zatva", "connect_timeout": 10},
+        connect_args={"options": options, "application_name": "zatva", **_CONNECTION},
     )

@@ -6,19 +6,24 @@ tests hold every answer to a schema.
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
+from urllib.parse import quote, urlsplit
 
 from oai.datestamps import format_datestamp
 from oai.errors import ProtocolError
 from oai.vocabulary import OAI_NAMESPACE, OAI_SCHEMA, XSI_NAMESPACE
 from oai.xml import escape
 from provider.formats import oai_dc
-from provider.formats.format import Format
+from provider.formats.format import Format, Site
 from provider.identifiers import oai_identifier
 from provider.items import Item
 
+STYLESHEET: Final = "style.xsl"
+"""Where the stylesheet is, below the base URL."""
+
+_DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _OPENING: Final = (
-    '<?xml version="1.0" encoding="UTF-8"?>\n'
     f'<OAI-PMH xmlns="{OAI_NAMESPACE}" xmlns:xsi="{XSI_NAMESPACE}"'
     f' xsi:schemaLocation="{OAI_NAMESPACE} {OAI_SCHEMA}">\n'
 )
@@ -28,9 +33,21 @@ def envelope(moment: datetime, base_url: str, arguments: Mapping[str, str], cont
     """A whole answer in UTF-8: responseDate, the request with these arguments, and the content."""
     attributes = "".join(f' {name}="{escape(value)}"' for name, value in arguments.items())
     return (
-        f"{_OPENING}<responseDate>{format_datestamp(moment)}</responseDate>\n"
+        f"{_DECLARATION}{_stylesheet(base_url)}{_OPENING}"
+        f"<responseDate>{format_datestamp(moment)}</responseDate>\n"
         f"<request{attributes}>{escape(base_url)}</request>\n{content}\n</OAI-PMH>\n"
     ).encode()
+
+
+def folder(base_url: str) -> str:
+    """Where the files below the base URL are, as pages there refer to them: relative, for proxies' sake."""
+    name = urlsplit(base_url).path.rpartition("/")[2]
+    return f"{quote(name, safe='%')}/" if name else ""
+
+
+def _stylesheet(base_url: str) -> str:
+    """The link by which a browser shows the answer."""
+    return f'<?xml-stylesheet type="text/xsl" href="{folder(base_url)}{STYLESHEET}"?>\n'
 
 
 def errors(found: Iterable[ProtocolError]) -> str:
@@ -46,35 +63,36 @@ def verb_element(verb: str, parts: Iterable[str]) -> str:
 def header(item: Item, namespace: str) -> str:
     """An item's header with its minimal sets (section 2.5)."""
     status = ' status="deleted"' if item.deleted else ""
-    sets = "".join(f"<setSpec>{escape(set_spec)}</setSpec>" for set_spec in item.set_specs)
     return (
         f"<header{status}><identifier>{oai_identifier(namespace, item.key)}</identifier>"
-        f"<datestamp>{format_datestamp(item.datestamp)}</datestamp>{sets}</header>"
+        f"<datestamp>{format_datestamp(item.datestamp)}</datestamp>"
+        f"{''.join(map(_set_spec, item.set_specs))}</header>"
     )
 
 
-def record(item: Item, namespace: str, format_: Format) -> str:
+@lru_cache(maxsize=65_536)
+def _set_spec(set_spec: str) -> str:
+    return f"<setSpec>{escape(set_spec)}</setSpec>"
+
+
+def record(item: Item, site: Site, format_: Format) -> str:
     """An item's record; of a deleted one, the header alone."""
-    metadata = "" if item.deleted else f"<metadata>{format_.write(item)}</metadata>"
-    return f"<record>{header(item, namespace)}{metadata}</record>"
+    metadata = "" if item.deleted else f"<metadata>{format_.write(item, site)}</metadata>"
+    return f"<record>{header(item, site.settings.namespace)}{metadata}</record>"
 
 
-def metadata_format(format_: Format) -> str:
+def metadata_format(format_: Format, base_url: str) -> str:
     """A `metadataFormat` element (section 4.4)."""
     return (
         f"<metadataFormat><metadataPrefix>{escape(format_.prefix)}</metadataPrefix>"
-        f"<schema>{escape(format_.schema)}</schema>"
+        f"<schema>{escape(format_.schema_url(base_url))}</schema>"
         f"<metadataNamespace>{escape(format_.namespace)}</metadataNamespace></metadataFormat>"
     )
 
 
 def set_element(set_spec: str, name: str, description: str | None) -> str:
     """A `set` element (section 4.6); a description is given as Dublin Core."""
-    about = (
-        f"<setDescription>{oai_dc.container({'description': description})}</setDescription>"
-        if description
-        else ""
-    )
+    about = f"<setDescription>{oai_dc.description(description)}</setDescription>" if description else ""
     return f"<set><setSpec>{escape(set_spec)}</setSpec><setName>{escape(name)}</setName>{about}</set>"
 
 

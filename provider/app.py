@@ -1,44 +1,26 @@
-"""The provider over HTTP: `/oai` by GET, POST and HEAD (OAI-PMH 2.0, section 3.1)."""
+"""The provider over HTTP, put together: its routes, and what all of them share."""
 
-import asyncio
-import gzip
-import logging
-import math
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
 from typing import Final
 
 from aiohttp import web
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy import QueuePool
 
 from oai.database import Database
-from oai.errors import TryLaterError
 from oai.settings import Settings
-from provider.admission import Admission
-from provider.repository import Answer, Repository
-from provider.requests import Pairs, read_pairs
+from provider import cdx, document_routes, endpoint, health
+from provider.admission import ADMISSION, Admission
+from provider.attending import ATTENDANCE, attendance, attended
+from provider.bookkeeping import bookkeeping
+from provider.keys import BASE_URL, DATABASE, SETTINGS
+from provider.metrics import METRICS, Metrics, metrics_listener
+from provider.statements import Statements
 
-PATH: Final = "/oai"
-"""Where the provider answers."""
-
-_FORM: Final = "application/x-www-form-urlencoded"
+PATH: Final = endpoint.PATH
 _LONGEST_BODY: Final = 64 * 1024
-_BODY_SECONDS: Final = 30.0
-_GZIP_LEVEL: Final = 5
-_RETRY_BUSY: Final = 10
-_RETRY_DATABASE: Final = 60
 
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Provider:
-    repository: Repository
-    admission: Admission
-
-
-_PROVIDER: Final = web.AppKey("provider", _Provider)
+_ROUTES: Final = (endpoint.add_routes, health.add_routes, document_routes.add_routes, cdx.add_routes)
+"""Each adds the routes of its module; they do their database work through `provider.admission.admitted`."""
 
 
 def create_app(settings: Settings, database: Database, *, base_url: str) -> web.Application:
@@ -47,111 +29,42 @@ def create_app(settings: Settings, database: Database, *, base_url: str) -> web.
     `database` should have as many connections as the settings have provider threads, and their statement
     timeout. It is not touched before the first request.
     """
-    app = web.Application(client_max_size=_LONGEST_BODY)
-    repository = Repository(settings.provider, database, base_url)
-
-    async def admission(app: web.Application) -> AsyncIterator[None]:
-        doors = Admission(
-            threads=settings.provider.threads,
-            waiting_room=settings.provider.waiting_room,
-            wait_seconds=settings.provider.wait_seconds,
-        )
-        app[_PROVIDER] = _Provider(repository=repository, admission=doors)
-        yield
-        await doors.close()
-
-    app.cleanup_ctx.append(admission)
-    app.router.add_get(PATH, _answer, allow_head=True)
-    app.router.add_post(PATH, _answer)
+    app = web.Application(client_max_size=_LONGEST_BODY, middlewares=[attended])
+    app[SETTINGS], app[DATABASE], app[BASE_URL] = settings, database, base_url
+    app[ATTENDANCE] = attendance(settings.provider)
+    app[METRICS] = app[ATTENDANCE].metrics
+    app.cleanup_ctx.extend((_admission, _slow_clients, bookkeeping, metrics_listener))
+    for add_routes in _ROUTES:
+        add_routes(app)
     return app
 
 
-async def _answer(request: web.Request) -> web.Response:
-    provider = request.app[_PROVIDER]
-    pairs = [*_query_pairs(request), *await _body_pairs(request)]
-    wants_gzip = _accepts_gzip(request.headers.getall("Accept-Encoding", []))
-
-    def work() -> Answer:
-        answer = provider.repository.answer(pairs)
-        if not wants_gzip:
-            return answer
-        return replace(answer, body=gzip.compress(answer.body, _GZIP_LEVEL, mtime=0))
-
-    try:
-        answer = await provider.admission.run(work)
-    except TryLaterError as error:
-        return _try_later(str(error), _RETRY_BUSY)
-    except (OperationalError, InterfaceError, PoolTimeoutError) as error:
-        _log.warning("503 for %s: %s", request.path_qs[:500], _first_line(error))
-        return _try_later("the database does not answer in time", _RETRY_DATABASE)
-    return _response(answer, compressed=wants_gzip)
-
-
-def _response(answer: Answer, *, compressed: bool) -> web.Response:
-    caching = f"public, max-age={answer.cached_seconds}" if answer.cached_seconds else "no-cache"
-    headers = {
-        "Content-Type": "text/xml; charset=utf-8",
-        "Cache-Control": caching,
-        "Vary": "Accept-Encoding",
-        "X-Content-Type-Options": "nosniff",
-    }
-    if compressed:
-        headers["Content-Encoding"] = "gzip"
-    return web.Response(body=answer.body, headers=headers)
-
-
-def _try_later(reason: str, seconds: int) -> web.Response:
-    return web.Response(
-        status=503,
-        text=f"503: {reason}; try again in {seconds} seconds\n",
-        headers={"Retry-After": str(seconds), "Cache-Control": "no-store"},
+async def _admission(app: web.Application) -> AsyncIterator[None]:
+    provider = app[SETTINGS].provider
+    app[ADMISSION] = Admission(
+        threads=provider.threads,
+        waiting_room=provider.waiting_room,
+        wait_seconds=provider.wait_seconds,
+        statements=Statements(app[DATABASE].engine),
     )
+    _watch(app)
+    yield
+    await app[ADMISSION].close()
 
 
-def _query_pairs(request: web.Request) -> Pairs:
-    """The URL's arguments from the bytes as they came: decoding them leniently would hide what is wrong."""
-    _, _, query = request.raw_path.partition("?")
-    query, _, _ = query.partition("#")
-    return read_pairs(query.encode("utf-8", errors="surrogateescape"))
+async def _slow_clients(app: web.Application) -> AsyncIterator[None]:
+    async with app[ATTENDANCE].slowness.watch():
+        yield
 
 
-async def _body_pairs(request: web.Request) -> Pairs:
-    if request.method != "POST" or not request.can_read_body:
-        return []
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            body = await request.read()
-    except TimeoutError:
-        raise web.HTTPRequestTimeout(
-            text=f"408: the form took longer than {_BODY_SECONDS:g} seconds\n"
-        ) from None
-    if body and request.content_type != _FORM:
-        raise web.HTTPUnsupportedMediaType(
-            text=f"415: {request.content_type!r} is not {_FORM}, in which OAI-PMH takes its arguments\n"
-        )
-    return read_pairs(body.strip(b"\r\n"))
-
-
-def _accepts_gzip(fields: list[str]) -> bool:
-    """Whether Accept-Encoding names gzip with a weight above nothing (RFC 9110, section 12.5.3)."""
-    for coding in ",".join(fields).lower().split(","):
-        name, _, parameter = coding.partition(";")
-        if name.strip() in {"gzip", "x-gzip"}:
-            return _weight(parameter) > 0
-    return False
-
-
-def _weight(parameter: str) -> float:
-    name, _, value = parameter.partition("=")
-    if name.strip() != "q":
-        return 1.0
-    try:
-        weight = float(value)
-    except ValueError:
-        return 0.0
-    return weight if math.isfinite(weight) else 0.0
-
-
-def _first_line(error: Exception) -> str:
-    original = error.orig if isinstance(error, DBAPIError) else error
-    return str(original).partition("\n")[0]
+def _watch(app: web.Application) -> None:
+    """Tell Prometheus what changes from moment to moment."""
+    metrics: Metrics = app[METRICS]
+    admission, attends, pool = app[ADMISSION], app[ATTENDANCE], app[DATABASE].engine.pool
+    metrics.watch("threads", "Threads for database work.", lambda: admission.threads)
+    metrics.watch("threads_working", "Threads at work.", lambda: admission.working)
+    metrics.watch("waiting", "Requests that wait for a thread.", lambda: admission.waiting)
+    metrics.watch("cut_off", "Connections ended for slow reading so far.", lambda: attends.slowness.cut_off)
+    metrics.watch("lists_under_way", "Lists asked for lately.", attends.tally.lists_under_way)
+    if isinstance(pool, QueuePool):
+        metrics.watch("connections_used", "Database connections in use.", pool.checkedout)

@@ -11,21 +11,17 @@ from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.orm import Session
 
 from provider.framing import Problem
-from provider.models import Arc, ArcProblem
+from provider.models import Arc, ArcProblem, Document
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+UNREAD: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""The time of change of a file that has to be read (again): no real file has it."""
 
-# Where the captures of this file have their place by now, and empty files of the same name.
-_RELATED: Final = """
-SELECT arc.id, arc.path, arc.name, count(candidate.key) AS captures
-FROM arc
-JOIN document ON document.arc_id = arc.id
-JOIN candidate ON candidate.key = document.key
-WHERE arc.path <> :path
-GROUP BY arc.id
-UNION ALL
-SELECT id, path, name, 0 FROM arc WHERE name = :name AND documents = 0 AND path <> :path
-ORDER BY captures DESC, id
+_SHARES: Final = """
+SELECT EXISTS (
+    SELECT FROM candidate JOIN document USING (key) WHERE document.arc_id = :arc_id
+    UNION ALL
+    SELECT FROM candidate JOIN document USING ("offset", url) WHERE document.arc_id = :arc_id
+)
 """
 
 
@@ -48,12 +44,13 @@ class ArchiveFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Home:
-    """The row of an archive file, and the rows of files that are gone and held some of its captures."""
+    """The row of an archive file."""
 
     arc_id: int
+    known: bool
+    """It was there before, and may have documents."""
     moved: bool
-    """The row was that of a file of the same name which is gone."""
-    gone: tuple[int, ...]
+    """It was that of a file of the same name which is gone."""
 
 
 def look_at(path: Path) -> ArchiveFile:
@@ -69,7 +66,7 @@ def look_at(path: Path) -> ArchiveFile:
     return ArchiveFile(
         path=path,
         size=facts.st_size,
-        modified=_EPOCH + timedelta(microseconds=facts.st_mtime_ns // 1000),
+        modified=UNREAD + timedelta(microseconds=facts.st_mtime_ns // 1000),
     )
 
 
@@ -83,28 +80,34 @@ def find_unchanged(session: Session, file: ArchiveFile) -> Arc | None:
 def settle(session: Session, file: ArchiveFile, *, whole: bool) -> Home:
     """The row for a file whose captures are staged: its own, that of the file it was before, or a new one.
 
-    A file was moved where one of the same name is gone from its place and had captures in common (or nothing
-    at all). Unless `whole`, the file will be read again next time.
+    A file was moved where one of the same name is gone from its place, or was told of by a CDX file alone,
+    and had captures in common or none at all. Unless `whole`, the file will be read again next time.
     """
-    related = session.execute(text(_RELATED), {"path": str(file.path), "name": file.name}).all()
-    gone = [row for row in related if not Path(row.path).exists()]
     values = {
+        "path": str(file.path),
+        "name": file.name,
         "size": file.size,
-        "modified": file.modified if whole else _EPOCH,
+        "modified": file.modified if whole else UNREAD,
         "indexed": func.clock_timestamp(),
     }
-    change = update(Arc).values(path=str(file.path), name=file.name, **values).returning(Arc.id)
+    change = update(Arc).values(values).returning(Arc.id)
     own = session.scalar(change.where(Arc.path == str(file.path)))
-    before = next((row for row in gone if row.name == file.name), None)
-    moved = False
-    if own is None and before is not None:
-        # Another loader may have found the same file at a third place meanwhile.
-        own = session.scalar(change.where(Arc.id == before.id, Arc.path == before.path))
-        moved = own is not None
-    if own is None:
-        new = insert(Arc).values(path=str(file.path), name=file.name, **values).returning(Arc.id)
-        own = session.execute(new).scalar_one()
-    return Home(arc_id=own, moved=moved, gone=tuple({row.id for row in gone if row.captures} - {own}))
+    if own is not None:
+        return Home(arc_id=own, known=True, moved=False)
+    for row in session.scalars(select(Arc).where(Arc.name == file.name).order_by(Arc.id)).all():
+        path = row.path
+        if is_gone(path) and (not row.documents or session.scalar(text(_SHARES), {"arc_id": row.id})):
+            # Another loader may have found the same file at a third place meanwhile.
+            own = session.scalar(change.where(Arc.id == row.id, Arc.path.is_not_distinct_from(path)))
+            if own is not None:
+                return Home(arc_id=own, known=True, moved=path is not None)
+    arc_id = session.execute(insert(Arc).values(values).returning(Arc.id)).scalar_one()
+    return Home(arc_id=arc_id, known=False, moved=False)
+
+
+def is_gone(path: str | None) -> bool:
+    """Whether a file is not where it was last seen, or has never been seen."""
+    return path is None or not Path(path).exists()
 
 
 def save_problems(session: Session, arc_id: int, problems: Sequence[Problem]) -> None:
@@ -125,4 +128,5 @@ def load_problems(session: Session, arc_id: int) -> tuple[Problem, ...]:
 
 def drop_empty(session: Session, arc_ids: Sequence[int]) -> None:
     """Forget files that are gone once they have no documents left."""
-    session.execute(delete(Arc).where(Arc.id.in_(arc_ids), Arc.documents == 0))
+    has_documents = select(Document.id).where(Document.arc_id == Arc.id).exists()
+    session.execute(delete(Arc).where(Arc.id.in_(arc_ids), Arc.documents == 0, ~has_documents))

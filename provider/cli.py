@@ -1,13 +1,18 @@
-"""The commands of the provider, described; their handlers are in `commands.py` and `serving.py`."""
+"""The commands of the provider, described; their handlers are in the modules that each names."""
 
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oai.cli import add_command, add_group
+from oai.cli import add_command, add_group, add_shared_options
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
+
+_LONGEST_PAUSE = 3600
+
+_COLLECTIONS = "provider.collection_commands"
+_RULES = ("open", "reading-room", "embargo", "withheld")
 
 
 def add_commands(commands: "Subcommands") -> None:
@@ -15,19 +20,53 @@ def add_commands(commands: "Subcommands") -> None:
     provider = add_group(commands, "provider", help="expose the archive to harvesters, and fill it")
     _add_serve(provider)
     _add_index(provider)
-    add_command(
+    status = add_command(
         provider, "status", help="show what is indexed and published", handler="provider.commands:status"
     )
-    _add_collection(add_group(provider, "collection", help="collections and what is in them"))
+    status.add_argument("--run", type=_number, metavar="N", help="show each file of an indexing run")
+    _add_statistics(provider)
+    harvesters = add_command(
+        provider,
+        "harvesters",
+        help="show who harvests, and what they got",
+        handler="provider.client_commands:show_harvesters",
+    )
+    harvesters.add_argument("--lists", action="store_true", help="how far through which lists they are")
+    _add_check(provider)
+    _add_collection(add_group(provider, "collection", help="collections, who may see them, what is in them"))
+    access = add_group(provider, "access", help="who may see what")
+    add_command(
+        access,
+        "refresh",
+        help="lift embargoes that have ended, and finish interrupted changes of collections",
+        handler=f"{_COLLECTIONS}:access_refresh",
+    )
     for name, help_text in (
         ("hide", "show documents as deleted to harvesters"),
         ("unhide", "show hidden documents again"),
     ):
-        command = add_command(provider, name, help=help_text, handler=f"provider.commands:{name}")
-        command.add_argument(
-            "document", metavar="IDENTIFIER|URL", help="one document, or all captures of a URL"
+        command = add_command(provider, name, help=help_text, handler=f"{_COLLECTIONS}:{name}")
+        _add_selectors(command).add_argument(
+            "document", nargs="?", metavar="IDENTIFIER|URL", help="one document, or all captures of a URL"
         )
-        command.add_argument("--url-prefix", action="store_true", help="take every URL that begins so")
+    _add_find(provider)
+
+
+def index_command(commands: "Subcommands") -> argparse.ArgumentParser:
+    """The parser of `provider index`, for a part above this one to add an option to."""
+    groups = commands.choices["provider"]._subparsers  # noqa: SLF001 argparse has no public name for it
+    assert groups is not None  # noqa: S101 `add_commands` has made it
+    parser: argparse.ArgumentParser = groups._group_actions[0].choices["index"]  # type: ignore[index] # noqa: SLF001 the same
+    return parser
+
+
+def build_process_parser() -> argparse.ArgumentParser:
+    """The command line of the indexing process."""
+    parser = argparse.ArgumentParser(prog="python -m provider", description="Index one file of a run.")
+    add_shared_options(parser)
+    parser.add_argument("file_id", type=_number, metavar="ID", help="row in index_file")
+    parser.set_defaults(handler="provider.indexing_process:index_queued")
+    return parser
 
 
 def _add_serve(provider: "Subcommands") -> None:
@@ -40,12 +79,59 @@ def _add_serve(provider: "Subcommands") -> None:
     )
 
 
+def _add_check(provider: "Subcommands") -> None:
+    check = add_command(
+        provider,
+        "check",
+        help="hold any OAI-PMH provider to the specification",
+        handler="provider.checking.commands:check",
+    )
+    check.add_argument("url", metavar="URL", help="base URL, without arguments")
+    check.add_argument(
+        "--polite",
+        type=_seconds,
+        default=0.5,
+        metavar="SECONDS",
+        help="pause between two requests (default: %(default)s)",
+    )
+    check.add_argument(
+        "--max-requests",
+        type=_number,
+        default=300,
+        metavar="N",
+        help="ask no more often (default: %(default)s)",
+    )
+
+
 def _add_index(provider: "Subcommands") -> None:
-    index = add_command(provider, "index", help="index ARC and WARC files", handler="provider.commands:index")
+    index = add_command(
+        provider, "index", help="index ARC, WARC and CDX files", handler="provider.commands:index"
+    )
     index.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="file, or folder with files")
     index.add_argument("--collection", metavar="SPEC", help="put the new documents into this collection")
     index.add_argument("--jobs", type=_number, metavar="N", help="processes (default: one for each core)")
     index.add_argument("--again", action="store_true", help="read unchanged files, too")
+    index.add_argument(
+        "--archive-dir", type=Path, metavar="DIR", help="where the archive files are that CDX files tell of"
+    )
+    index.add_argument(
+        "--first-load", action="store_true", help="into an empty archive: build the lists' indexes afterwards"
+    )
+
+
+def _add_statistics(provider: "Subcommands") -> None:
+    statistics = add_command(
+        provider,
+        "statistics",
+        help="show how many documents there are of what",
+        handler="provider.statistics:show_statistics",
+    )
+    statistics.add_argument(
+        "--by",
+        choices=("month", "type", "domain", "collection"),
+        default="month",
+        help="by month of capture, MIME type, domain or collection (default: %(default)s)",
+    )
 
 
 def _add_collection(collection: "Subcommands") -> None:
@@ -53,34 +139,90 @@ def _add_collection(collection: "Subcommands") -> None:
         collection,
         "add",
         help="make a collection, or name and describe it anew",
-        handler="provider.commands:collection_add",
+        handler=f"{_COLLECTIONS}:collection_add",
     )
     add.add_argument("spec", metavar="SPEC", help="such as serials:nov07; those above it are made, too")
     add.add_argument("--name", help="name that harvesters see")
     add.add_argument("--description", help="what the collection holds")
-    add_command(collection, "list", help="list collections", handler="provider.commands:collection_list")
+    add_command(collection, "list", help="list collections", handler=f"{_COLLECTIONS}:collection_list")
     for name, help_text in (
+        ("move", "give a collection and all below it another place or spelling"),
+        ("drop", "do away with a collection; its documents stay"),
+        ("access", "set who may see a collection's documents"),
         ("assign", "put documents into a collection"),
         ("remove", "take documents out of a collection"),
     ):
-        command = add_command(
-            collection, name, help=help_text, handler=f"provider.commands:collection_{name}"
-        )
+        command = add_command(collection, name, help=help_text, handler=f"{_COLLECTIONS}:collection_{name}")
         command.add_argument("spec", metavar="SPEC", help="such as serials:nov07")
-        _add_selectors(command)
+        _ARGUMENTS[name](command)
 
 
-def _add_selectors(command: argparse.ArgumentParser) -> None:
+def _add_new_spec(command: argparse.ArgumentParser) -> None:
+    command.add_argument("new_spec", metavar="NEW-SPEC", help="such as newspapers:2007-11")
+
+
+def _add_force(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--force", action="store_true", help="even with documents in it, and with the collections below it"
+    )
+
+
+def _add_rule(command: argparse.ArgumentParser) -> None:
+    command.add_argument("rule", choices=_RULES, help="the strictest of a document's collections holds")
+    command.add_argument("--until", metavar="T", help="when an embargo ends (UTC); a day from its beginning")
+
+
+def _add_selectors(command: argparse.ArgumentParser) -> "argparse._MutuallyExclusiveGroup":
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument("--arc", metavar="NAME", help="all documents of an archive file")
     which.add_argument("--url-prefix", metavar="PREFIX", help="documents whose URL begins so")
     which.add_argument("--domain", metavar="HOST", help="documents from a host and all below it")
     command.add_argument("--from", dest="since", metavar="T", help="captured then or later (UTC)")
     command.add_argument("--until", metavar="T", help="captured then or earlier (UTC); a day to its end")
+    return which
+
+
+_ARGUMENTS = {
+    "move": _add_new_spec,
+    "drop": _add_force,
+    "access": _add_rule,
+    "assign": _add_selectors,
+    "remove": _add_selectors,
+}
+
+
+def _add_find(provider: "Subcommands") -> None:
+    find = add_command(
+        provider, "find", help="look up what is archived of a URL", handler="provider.lookup_commands:find"
+    )
+    find.add_argument("url", metavar="URL", help="http and https, with and without www are the same")
+    wide = find.add_mutually_exclusive_group()
+    wide.add_argument(
+        "--prefix", dest="match", action="store_const", const="prefix", help="every URL that begins so"
+    )
+    wide.add_argument(
+        "--host", dest="match", action="store_const", const="host", help="every URL of this host"
+    )
+    wide.add_argument(
+        "--domain", dest="match", action="store_const", const="domain", help="this host and all below it"
+    )
+    find.add_argument("--from", dest="since", metavar="T", help="captured then or later (UTC)")
+    find.add_argument("--until", metavar="T", help="captured then or earlier (UTC); a day to its end")
+    find.add_argument(
+        "--limit", type=_number, default=100, metavar="N", help="at most so many (default: %(default)s)"
+    )
+    find.add_argument("--all", action="store_true", help="hidden and withheld documents, too")
 
 
 def _number(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not 1 or more")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= _LONGEST_PAUSE:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and {_LONGEST_PAUSE}")
     return value

@@ -8,52 +8,20 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Row, Select, exists, select, text
+from sqlalchemy import ColumnElement, Select, delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
+from provider import membership
 from provider.models import Collection, Document, DocumentCollection
 from provider.publishing import publish_chosen
+from provider.rules import change_tree
 from provider.selection import Selection, conditions
 from provider.sets import COLLECTION_ROOT, ancestors
+from provider.settling import settle_collection
 
 _ROOT_NAME: Final = "Collections"
-
-_MAKE_DIRECT: Final = """
-UPDATE document_collection AS membership SET direct = :direct
-FROM chosen WHERE membership.document_id = chosen.id AND membership.collection_id = :leaf
-"""
-_ADD: Final = """
-WITH added AS (
-    INSERT INTO document_collection (document_id, collection_id, datestamp, direct)
-    SELECT chosen.id, collection.id, :datestamp, collection.id = :leaf
-    FROM chosen CROSS JOIN collection WHERE collection.id = ANY(:lineage)
-    ORDER BY chosen.id, collection.id
-    ON CONFLICT (document_id, collection_id) DO NOTHING
-    RETURNING collection_id
-)
-SELECT collection_id, count(*) AS documents FROM added GROUP BY collection_id ORDER BY collection_id
-"""
-# A row stays where the document is still assigned to a collection further below.
-_TAKE_AWAY: Final = """
-WITH removed AS (
-    DELETE FROM document_collection AS membership
-    USING chosen, collection AS above
-    WHERE membership.document_id = chosen.id
-        AND membership.collection_id = above.id AND above.id = ANY(:lineage)
-        AND NOT membership.direct
-        AND NOT EXISTS (
-            SELECT FROM document_collection AS other
-            JOIN collection AS below ON below.id = other.collection_id
-            WHERE other.document_id = membership.document_id AND other.direct
-                AND starts_with(below.set_spec, above.set_spec || ':')
-        )
-    RETURNING membership.collection_id
-)
-SELECT collection_id, -count(*) AS documents FROM removed GROUP BY collection_id ORDER BY collection_id
-"""
-_COUNT: Final = "UPDATE collection SET documents = documents + :documents WHERE id = :collection_id"
 
 
 def add_collection(
@@ -83,28 +51,31 @@ def list_collections(session: Session) -> Sequence[Collection]:
     return session.scalars(select(Collection).order_by(Collection.set_spec)).all()
 
 
+def find_collection(session: Session, set_spec: str) -> Collection:
+    """The collection of a full set spec; raises UsageError where there is none."""
+    found = session.scalar(select(Collection).where(Collection.set_spec == set_spec))
+    if found is None:
+        raise UsageError(f"no collection {set_spec!r}; `zatva provider collection add` makes one")
+    return found
+
+
 def lineage(session: Session, set_spec: str) -> tuple[int, ...]:
     """The ids of a collection and of those above it, itself first. Raises UsageError where there is none."""
-    specs = (set_spec, *reversed(ancestors(set_spec)))
-    ids = {
-        row.set_spec: row.id
-        for row in session.scalars(select(Collection).where(Collection.set_spec.in_(specs)))
-    }
-    if set_spec not in ids:
-        raise UsageError(f"no collection {set_spec!r}; `zatva provider collection add` makes one")
-    return tuple(ids[spec] for spec in specs)
+    own = find_collection(session, set_spec).id
+    above = ancestors(set_spec)
+    rows = session.execute(select(Collection.set_spec, Collection.id).where(Collection.set_spec.in_(above)))
+    ids = {row.set_spec: row.id for row in rows}
+    return (own, *(ids[spec] for spec in reversed(above)))
 
 
 def assign(session: Session, set_spec: str, selection: Selection, *, margin: float) -> int:
     """Put documents into a collection; gives how many were not in it (directly) before. Commits by itself."""
-    family = lineage(session, set_spec)
-    values = {"leaf": family[0], "lineage": list(family)}
+    collection = find_collection(session, set_spec).id
 
-    def change(datestamp: datetime) -> None:
-        session.execute(text(_MAKE_DIRECT), {"leaf": family[0], "direct": True})
-        _count(session, session.execute(text(_ADD), {**values, "datestamp": datestamp}).all())
+    def change(session: Session, datestamp: datetime) -> None:
+        membership.assign_chosen(session, collection, datestamp)
 
-    chosen = _documents(session, selection).where(~_is_direct(family[0]))
+    chosen = _documents(session, selection).where(~_is_direct(collection))
     return publish_chosen(session, chosen, change, margin=margin)
 
 
@@ -113,14 +84,88 @@ def remove(session: Session, set_spec: str, selection: Selection, *, margin: flo
 
     A document that is also assigned to a collection below this one stays in this one through that.
     """
-    family = lineage(session, set_spec)
+    collection = find_collection(session, set_spec).id
 
-    def change(_: datetime) -> None:
-        session.execute(text(_MAKE_DIRECT), {"leaf": family[0], "direct": False})
-        _count(session, session.execute(text(_TAKE_AWAY), {"lineage": list(family)}).all())
+    def change(session: Session, datestamp: datetime) -> None:
+        membership.unassign_chosen(session, [collection], datestamp)
 
-    chosen = _documents(session, selection).where(_is_direct(family[0]))
+    chosen = _documents(session, selection).where(_is_direct(collection))
     return publish_chosen(session, chosen, change, margin=margin)
+
+
+def move(session: Session, set_spec: str, new_set_spec: str, *, margin: float) -> int:
+    """Give a collection, with all below it, another place or spelling; gives how many documents are redated.
+
+    Collections above the new place are made where they are missing. Commits by itself: first the tree, then
+    the documents in several transactions; should that be interrupted, `provider.settling.settle` goes on.
+    Raises UsageError where the new place is taken or below the collection itself.
+    """
+    if new_set_spec == set_spec or new_set_spec.startswith(f"{set_spec}:"):
+        raise UsageError(f"collection {set_spec!r} cannot be moved to {new_set_spec!r}, which is in itself")
+    if COLLECTION_ROOT in {set_spec, new_set_spec}:
+        raise UsageError(f"the root {COLLECTION_ROOT!r} stays where it is: name collections below it")
+    change_tree(session)
+    moved = find_collection(session, set_spec)
+    if session.scalar(select(Collection.id).where(Collection.set_spec == new_set_spec)) is not None:
+        raise UsageError(f"there is a collection {new_set_spec!r} already; choose another place")
+    above = new_set_spec.rpartition(":")[0]
+    moved.parent_id = add_collection(session, above).id
+    session.flush()
+    session.execute(
+        update(Collection)
+        .where(_in_tree(set_spec))
+        .values(set_spec=func.concat(new_set_spec, func.substr(Collection.set_spec, len(set_spec) + 1)))
+    )
+    now = func.clock_timestamp()
+    session.execute(update(Collection).where(Collection.id == moved.id).values(unsettled=now, moved=now))
+    number = moved.id
+    session.commit()
+    return settle_collection(session, number, margin=margin)
+
+
+def drop(session: Session, set_spec: str, *, force: bool, margin: float) -> int:
+    """Do away with a collection; gives how many documents were in it. Commits by itself.
+
+    With `force`, its documents are taken out of it first, and those below it go, too; whatever rule it had
+    holds for them no more. Without, raises UsageError where it is not empty.
+    """
+    if set_spec == COLLECTION_ROOT:
+        raise UsageError(f"the root {COLLECTION_ROOT!r} cannot be removed")
+    collection = find_collection(session, set_spec)
+    below = session.scalars(select(Collection.id).where(_in_tree(set_spec))).all()
+    if not force and (collection.documents or len(below) > 1):
+        raise UsageError(
+            f"{set_spec!r} has {collection.documents:,} documents and {len(below) - 1:,} collections below"
+            " it; take them out, or use --force"
+        )
+    taken = 0
+    while True:
+        taken += _empty(session, collection.id, below, margin=margin)
+        change_tree(session)
+        below = session.scalars(select(Collection.id).where(_in_tree(set_spec))).all()
+        members = select(DocumentCollection.document_id).where(DocumentCollection.collection_id.in_(below))
+        if session.scalar(members.limit(1)) is None:
+            break
+        session.rollback()  # somebody filed documents meanwhile
+    for spec in sorted(session.scalars(select(Collection.set_spec).where(_in_tree(set_spec))), reverse=True):
+        session.execute(delete(Collection).where(Collection.set_spec == spec))
+    session.commit()
+    return taken
+
+
+def _empty(session: Session, collection: int, below: Sequence[int], *, margin: float) -> int:
+    def change(session: Session, datestamp: datetime) -> None:
+        membership.unassign_chosen(session, below, datestamp)
+
+    members = select(DocumentCollection.document_id).where(DocumentCollection.collection_id == collection)
+    return publish_chosen(session, members, change, margin=margin)
+
+
+def _in_tree(set_spec: str) -> ColumnElement[bool]:
+    """The collection and all below it."""
+    return or_(
+        Collection.set_spec == set_spec, Collection.set_spec.startswith(f"{set_spec}:", autoescape=True)
+    )
 
 
 def _documents(session: Session, selection: Selection) -> Select[int]:
@@ -133,8 +178,3 @@ def _is_direct(collection_id: int) -> Any:  # noqa: ANN401 SQLAlchemy's own type
         DocumentCollection.collection_id == collection_id,
         DocumentCollection.direct,
     )
-
-
-def _count(session: Session, changes: Sequence[Row[Any]]) -> None:
-    for row in changes:
-        session.execute(text(_COUNT), {"collection_id": row.collection_id, "documents": row.documents})

@@ -1,27 +1,26 @@
-"""What the commands of `zatva provider` do, but for `serve`."""
+"""What `zatva provider index` and `status` do."""
 
 import os
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
 from oai.console import Console
-from oai.database import open_database
-from oai.datestamps import parse_datestamp
+from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
-from provider import collections, hiding
-from provider.identifiers import parse_oai_identifier
+from provider import access, collections
+from provider.first_load import begin_first_load, finish_first_load, refuse_unserved
 from provider.indexer import FileReport, IndexOptions, find_archives
-from provider.parallel import index_files
-from provider.selection import Selection
+from provider.parallel import index_files, size_of
 from provider.sets import collection_set_spec
-from provider.status import archive_status
+from provider.status import archive_status, run_status, run_statuses
 
 _FILE_COLUMNS = {
     "file": "File",
@@ -29,34 +28,97 @@ _FILE_COLUMNS = {
     "unchanged": "Unchanged",
     "moved": "Moved",
     "duplicates": "Duplicates",
+    "completed": "Completed",
     "ignored": "Ignored",
     "problems": "Problems",
 }
-_COUNTED = ("new", "unchanged", "moved", "duplicates")
+_RUN_COLUMNS = {
+    "run_id": "Run",
+    "queued": "Queued",
+    "waiting": "Waiting",
+    "running": "Running",
+    "done": "Done",
+    "failed": "Failed",
+    "new": "New",
+    "problems": "Problems",
+    "bytes_done": "Bytes done",
+    "bytes_total": "Of",
+}
+_RUN_FILE_COLUMNS = {
+    "path": "File",
+    "state": "State",
+    "host": "Host",
+    "started": "Started",
+    "ended": "Ended",
+    "new": "New",
+    "unchanged": "Unchanged",
+    "moved": "Moved",
+    "duplicates": "Duplicates",
+    "problems": "Problems",
+    "reason": "Because",
+}
+_COUNTED = ("new", "unchanged", "moved", "duplicates", "completed")
+_ALL_OF_THEM = ("new", "unchanged", "moved", "duplicates")
+_MEGABYTE = 1_000_000
 
 
 def index(invocation: Invocation) -> ExitCode:
     """`provider index`: index archive files and report on each."""
     arguments, settings, console = invocation.arguments, invocation.settings, invocation.console
-    spec = collection_set_spec(arguments.collection) if arguments.collection else None
     files = find_archives(arguments.paths)
     with open_database(settings) as database:
+        options = index_options(database, arguments, settings.provider.publish_margin)
+        if options.first_load:
+            begin_first_load(database)
+        else:
+            with database.session() as session:
+                refuse_unserved(session)
+        reports = _index(invocation, database, files, options)
+        if options.first_load:
+            finish_first_load(database, lambda name: console.note(f"building the index {name}"))
         with database.session() as session:
-            family = _family(session, spec)
-        options = IndexOptions(
-            margin=settings.provider.publish_margin, collections=family, again=arguments.again
-        )
-        jobs = arguments.jobs or os.cpu_count() or 1
-        reports: list[FileReport] = []
-        documents = 0
-        with console.progress("indexing") as advance:
-            for report in index_files(database, settings, files, options, jobs=jobs):
-                reports.append(report)
-                documents += sum(_row(report)[name] for name in _COUNTED)
-                advance(len(reports), total=len(files), note=f"{documents:,} documents")
+            access.refresh(session, margin=options.margin)
     _show(console, sorted(reports, key=lambda report: report.path))
     refused = any(report.merged.problems for report in reports)
     return ExitCode.RECORDS_REFUSED if refused else ExitCode.DONE
+
+
+def index_options(database: Database, arguments: Namespace, margin: float) -> IndexOptions:
+    """What the command line asks for; the collection is made where it is not there.
+
+    Raises UsageError where an option is impossible.
+    """
+    spec = collection_set_spec(arguments.collection) if arguments.collection else None
+    folder: Path | None = arguments.archive_dir
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"--archive-dir {folder}: no such folder")
+    with database.session() as session:
+        return IndexOptions(
+            margin=margin,
+            collections=_family(session, spec),
+            again=arguments.again,
+            first_load=arguments.first_load,
+            archive_dir=None if folder is None else folder.absolute(),
+        )
+
+
+def _index(
+    invocation: Invocation, database: Database, files: Sequence[Path], options: IndexOptions
+) -> list[FileReport]:
+    reports: list[FileReport] = []
+    documents = 0
+    total = sum(map(size_of, files)) // _MEGABYTE
+    with invocation.console.progress("indexing, MB") as advance:
+
+        def tell(read: int) -> None:
+            note = f"{len(reports):,} of {len(files):,} files, {documents:,} documents"
+            advance(min(read // _MEGABYTE, total), total=total, note=note)
+
+        jobs = invocation.arguments.jobs or os.cpu_count() or 1
+        for report in index_files(database, invocation.settings, files, options, jobs=jobs, tell=tell):
+            reports.append(report)
+            documents += sum(_row(report)[name] for name in _ALL_OF_THEM)
+    return reports
 
 
 def _family(session: Session, spec: str | None) -> tuple[int, ...]:
@@ -77,6 +139,7 @@ def _row(report: FileReport) -> dict[str, Any]:
         "unchanged": merged.unchanged,
         "moved": merged.moved,
         "duplicates": merged.duplicates,
+        "completed": merged.completed,
         "ignored": report.ignored,
         "problems": [asdict(problem) for problem in merged.problems],
     }
@@ -92,7 +155,7 @@ def _show(console: Console, reports: list[FileReport]) -> None:
         console.result({"total": total}, "")
         return
     shown = [{**row, "ignored": _ignored(row["ignored"]), "problems": len(row["problems"])} for row in rows]
-    console.table(shown, _FILE_COLUMNS, empty="no ARC or WARC files there")
+    console.table(shown, _FILE_COLUMNS, empty="no ARC, WARC or CDX files there")
     if problems:
         console.result({}, "")
         console.table(problems, {"file": "File", "offset": "Offset", "reason": "Problem"}, empty="")
@@ -105,125 +168,37 @@ def _ignored(kinds: dict[str, int]) -> str:
 
 
 def status(invocation: Invocation) -> ExitCode:
-    """`provider status`: figures of the archive."""
+    """`provider status`: figures of the archive, or of the runs that workers index."""
+    if invocation.arguments.run is not None:
+        return _show_run(invocation, invocation.arguments.run)
     with _session(invocation) as session:
         found = asdict(archive_status(session))
-    rows = [{"what": name.replace("_", " "), "value": value} for name, value in found.items()]
+        runs = [asdict(run) for run in run_statuses(session)]
     if invocation.console.as_json:
-        invocation.console.result(found, "")
-    else:
-        for row in rows:
-            row["value"] = _plain(row["value"])
-        invocation.console.table(rows, {"what": "Archive", "value": ""}, empty="")
+        invocation.console.result({**found, "runs": runs}, "")
+        return ExitCode.DONE
+    rows = [{"what": name.replace("_", " "), "value": _plain(value)} for name, value in found.items()]
+    invocation.console.table(rows, {"what": "Archive", "value": ""}, empty="")
+    if runs:
+        invocation.console.result({}, "")
+        invocation.console.table(runs, _RUN_COLUMNS, empty="")
     return ExitCode.DONE
+
+
+def _show_run(invocation: Invocation, run_id: int) -> ExitCode:
+    with _session(invocation) as session:
+        files = [asdict(file) for file in run_status(session, run_id)]
+    invocation.console.table(files, _RUN_FILE_COLUMNS, empty="no files")
+    failed = any(file["state"] == "failed" or file["problems"] for file in files)
+    return ExitCode.RECORDS_REFUSED if failed else ExitCode.DONE
 
 
 def _plain(value: object) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%SZ")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(str, value)) or "none"
     return "never" if value is None else f"{value:,}"
-
-
-def collection_add(invocation: Invocation) -> ExitCode:
-    """`provider collection add`: make or rename a collection."""
-    arguments = invocation.arguments
-    spec = collection_set_spec(arguments.spec)
-    with _session(invocation) as session:
-        made = collections.add_collection(
-            session, spec, name=arguments.name, description=arguments.description
-        )
-        session.commit()
-        invocation.console.result(
-            {"set_spec": made.set_spec, "name": made.name}, f"{made.set_spec}: {made.name}"
-        )
-    return ExitCode.DONE
-
-
-def collection_list(invocation: Invocation) -> ExitCode:
-    """`provider collection list`: the tree with its numbers of documents."""
-    columns = {"set_spec": "Set", "name": "Name", "documents": "Documents", "access": "Access"}
-    with _session(invocation) as session:
-        rows = [
-            {**{name: getattr(one, name) for name in columns}, "description": one.description}
-            for one in collections.list_collections(session)
-        ]
-    invocation.console.table(rows, columns, empty="no collections; `zatva provider collection add` makes one")
-    return ExitCode.DONE
-
-
-def collection_assign(invocation: Invocation) -> ExitCode:
-    """`provider collection assign`: put documents in."""
-    return _change_collection(invocation, collections.assign, "put into")
-
-
-def collection_remove(invocation: Invocation) -> ExitCode:
-    """`provider collection remove`: take documents out."""
-    return _change_collection(invocation, collections.remove, "taken out of")
-
-
-def _change_collection(invocation: Invocation, change: Callable[..., int], done: str) -> ExitCode:
-    spec = collection_set_spec(invocation.arguments.spec)
-    selection = _selection(invocation.arguments)
-    margin = invocation.settings.provider.publish_margin
-    with _session(invocation) as session:
-        number = change(session, spec, selection, margin=margin)
-    invocation.console.result({"set_spec": spec, "documents": number}, f"{number:,} documents {done} {spec}")
-    return ExitCode.DONE
-
-
-def _selection(arguments: Namespace) -> Selection:
-    return Selection(
-        arc=arguments.arc,
-        url_prefix=arguments.url_prefix,
-        domain=arguments.domain,
-        since=_moment("--from", arguments.since),
-        until=_moment("--until", arguments.until, last=True),
-    )
-
-
-def _moment(option: str, value: str | None, *, last: bool = False) -> datetime | None:
-    """The first moment that a datestamp covers, or the last one to the microsecond."""
-    if value is None:
-        return None
-    try:
-        datestamp = parse_datestamp(value)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None
-    return datestamp.last_second + timedelta(microseconds=999_999) if last else datestamp.moment
-
-
-def hide(invocation: Invocation) -> ExitCode:
-    """`provider hide`: show documents as deleted."""
-    return _mark(invocation, hiding.hide, "hidden")
-
-
-def unhide(invocation: Invocation) -> ExitCode:
-    """`provider unhide`: show them again."""
-    return _mark(invocation, hiding.unhide, "shown again")
-
-
-def _mark(invocation: Invocation, mark: Callable[..., int], done: str) -> ExitCode:
-    arguments, settings = invocation.arguments, invocation.settings.provider
-    with _session(invocation) as session:
-        selection = _named(arguments.document, settings.namespace, prefix=arguments.url_prefix)
-        number = mark(session, selection, margin=settings.publish_margin)
-    invocation.console.result(
-        {"document": arguments.document, "documents": number}, f"{number:,} documents {done}"
-    )
-    return ExitCode.DONE
-
-
-def _named(document: str, namespace: str, *, prefix: bool) -> Selection:
-    if prefix:
-        return Selection(url_prefix=document)
-    if not document.startswith("oai:"):
-        return Selection(url=document)
-    key = parse_oai_identifier(namespace, document)
-    if key is None:
-        raise UsageError(
-            f"{document!r} is no identifier of this repository; they are written oai:{namespace}:<32 digits>"
-        )
-    return Selection(key=key)
 
 
 @contextmanager

@@ -13,6 +13,14 @@ from provider.models import Document
 from provider.publishing import publish_chosen
 from provider.selection import Selection, conditions
 
+_MARK = """
+WITH changed AS (
+    UPDATE document SET deleted = :deleted FROM chosen
+    WHERE chosen.id = document.id AND document.deleted <> :deleted RETURNING document.id
+)
+INSERT INTO altered SELECT id FROM changed
+"""
+
 
 def hide(session: Session, selection: Selection, *, margin: float) -> int:
     """Mark documents as deleted; gives how many were not before. Commits by itself."""
@@ -20,16 +28,16 @@ def hide(session: Session, selection: Selection, *, margin: float) -> int:
 
 
 def unhide(session: Session, selection: Selection, *, margin: float) -> int:
-    """Show hidden documents again; gives how many were hidden. Commits by itself."""
+    """Show hidden documents again; gives how many were hidden. Commits by itself.
+
+    What an access rule withholds stays deleted for harvesters.
+    """
     return _mark(session, selection, deleted=False, margin=margin)
 
 
 def _mark(session: Session, selection: Selection, *, deleted: bool, margin: float) -> int:
-    def change(_: datetime) -> None:
-        session.execute(
-            text("UPDATE document SET deleted = :deleted FROM chosen WHERE chosen.id = document.id"),
-            {"deleted": deleted},
-        )
+    def change(session: Session, _datestamp: datetime) -> None:
+        session.execute(text(_MARK), {"deleted": deleted})
 
     chosen = select(Document.id).where(*conditions(session, selection), Document.deleted.is_not(deleted))
     return publish_chosen(session, chosen, change, margin=margin)

@@ -9,7 +9,20 @@ import uuid
 from datetime import UTC, datetime
 
 _KEY_BYTES = 16
+_UTC_CHARACTERS = len("+00:00")
 _KEY = re.compile(r"[0-9a-f]{32}")
+
+
+def capture_digest(url: str, archived: datetime) -> bytes:
+    """The sixteen bytes of `capture_key`, which makes a value of them."""
+    if archived.tzinfo is not UTC:
+        if archived.tzinfo is None:
+            raise ValueError(f"{archived!r} has no time zone; a capture time needs one")
+        archived = archived.astimezone(UTC)
+    moment = archived.isoformat()[:-_UTC_CHARACTERS]
+    if archived.microsecond:
+        moment = moment.rstrip("0")
+    return hashlib.sha256(f"{moment}Z {url}".encode()).digest()[:_KEY_BYTES]
 
 
 def capture_key(url: str, archived: datetime) -> uuid.UUID:
@@ -19,13 +32,7 @@ def capture_key(url: str, archived: datetime) -> uuid.UUID:
     a fraction of at most six digits only where there is one (trailing zeros left out), and `Z`; so it does
     not matter with how many zeros a WARC-Date was written. Raises ValueError for a time without a zone.
     """
-    if archived.tzinfo is None:
-        raise ValueError(f"{archived!r} has no time zone; a capture time needs one")
-    moment = archived.astimezone(UTC).replace(tzinfo=None).isoformat()
-    if archived.microsecond:
-        moment = moment.rstrip("0")
-    hashed = hashlib.sha256(f"{moment}Z {url}".encode())
-    return uuid.UUID(bytes=hashed.digest()[:_KEY_BYTES])
+    return uuid.UUID(bytes=capture_digest(url, archived))
 
 
 def oai_identifier(namespace: str, key: uuid.UUID) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Final
+from types import TracebackType
+from typing import BinaryIO, Final, Self
 
 import psycopg
 import sqlalchemy.exc
@@ -28,12 +29,18 @@ from provider.arcs import (
     settle,
 )
 from provider.captures import Capture, Ignored, read_captures
+from provider.cdx_files import CDX_SUFFIXES
+from provider.dimensions import Dimensions
+from provider.first_load import refuse_unserved
 from provider.framing import Problem, begins_as_archive
+from provider.listed_captures import ListedCaptures, merge_listed
 from provider.merging import Merged, merge
 from provider.publishing import PublishingError, publish
-from provider.staging import stage
+from provider.rules import Enrolment, enrolment
+from provider.staging import open_staging, stage
 
-SUFFIXES: Final = (".arc", ".arc.gz", ".warc", ".warc.gz")
+ARCHIVE_SUFFIXES: Final = (".arc", ".arc.gz", ".warc", ".warc.gz")
+SUFFIXES: Final = (*ARCHIVE_SUFFIXES, *CDX_SUFFIXES)
 _MOST_PROBLEMS: Final = 1000
 _CHECK_EVERY: Final = 256
 _BUFFER: Final = 1 << 20
@@ -46,9 +53,13 @@ class IndexOptions:
     margin: float
     """Seconds by which new documents are dated ahead (setting `publish_margin`)."""
     collections: tuple[int, ...] = ()
-    """Ids of the collection for new documents, itself first, and of those above it."""
+    """Id of the collection for new documents; what is above it may follow, and is asked for anew."""
     again: bool = False
     """Read files, too, that have not changed since they were indexed."""
+    first_load: bool = False
+    """The indexes for lists have been taken off, and will be built again."""
+    archive_dir: Path | None = None
+    """The folder of the archive files that CDX files tell of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +71,8 @@ class FileReport:
     """Counts of documents, and problems by offset."""
     ignored: dict[str, int] = field(default_factory=dict)
     """Good records that are no documents, by kind."""
+    indexed: bool = True
+    """False where the file could not be taken in at all; its one problem says why."""
     skipped: bool = False
     """Not read, for it has not changed since; counts and problems are those of that time."""
 
@@ -82,50 +95,107 @@ def _below(folder: Path) -> Iterator[Path]:
         yield from (Path(parent, name) for name in names if name.lower().endswith(SUFFIXES))
 
 
-def index_file(
-    database: Database, path: Path, options: IndexOptions, check: Callable[[], None] = lambda: None
-) -> FileReport:
+Check = Callable[[int], None]
+"""Is told now and then how many bytes of the file have been read; what it raises ends the work cleanly."""
+
+
+def _go_on(_: int) -> None:
+    """Nothing stands in the way."""
+
+
+def index_file(database: Database, path: Path, options: IndexOptions, check: Check = _go_on) -> FileReport:
     """Index one file and commit; gives the report, whatever is wrong with the file.
 
-    `check` is called now and then while reading; what it raises ends the work with nothing half done.
-    Raises only what the database raises when it cannot be reached.
+    Raises only what `check` raises, or the database when it cannot be reached.
     """
-    try:
-        file = look_at(path)
-    except (OSError, UnicodeEncodeError) as error:
-        return _refused(path, f"cannot be looked at: {error}")
-    with database.engine.connect() as connection, Session(connection) as session:
-        unchanged = None if options.again else find_unchanged(session, file)
+    with Indexer(database, options) as indexer:
+        return indexer.index(path, check)
+
+
+class Indexer:
+    """Indexes files one after the other over one connection, and keeps in mind the sets that it has met."""
+
+    def __init__(self, database: Database, options: IndexOptions) -> None:
+        self._options = options
+        self._dimensions = Dimensions()
+        self._connection = database.engine.connect()
+        self._session = Session(self._connection)
+        if not options.first_load:
+            refuse_unserved(self._session)
+        open_staging(self._session)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._session.close()
+        # Its settings and temporary tables are for nobody else.
+        self._connection.invalidate()
+        self._connection.close()
+
+    def index(self, path: Path, check: Check = _go_on) -> FileReport:
+        """Index one file and commit; gives the report, whatever is wrong with the file."""
+        session = self._session
+        try:
+            file = look_at(path)
+        except (OSError, UnicodeEncodeError) as error:
+            return _refused(path, f"cannot be looked at: {error}")
+        unchanged = None if self._options.again else find_unchanged(session, file)
         if unchanged is not None:
-            problems = load_problems(session, unchanged.id)
-            merged = Merged(unchanged=unchanged.documents, problems=problems)
+            merged = Merged(unchanged=unchanged.documents, problems=load_problems(session, unchanged.id))
+            session.rollback()
             return FileReport(path=path, merged=merged, skipped=True)
         session.rollback()
-        reading = _Reading(file.path, check)
         try:
-            stage(session, reading)
-            merged = _publish(session, file, reading, options)
+            if path.name.lower().endswith(CDX_SUFFIXES):
+                return self._index_list(path, check)
+            reading = _Reading(file.path, check)
+            captures = stage(session, reading, self._dimensions)
+            merged = self._publish(file, reading, captures)
         except (psycopg.DataError, sqlalchemy.exc.DataError, PublishingError) as error:
             session.rollback()
             return _refused(path, f"not indexed: {error}")
-        return FileReport(path=path, merged=merged, ignored=dict(reading.ignored))
+        except BaseException:
+            session.rollback()
+            raise
+        return FileReport(path=path, merged=merged, ignored=dict(reading.ignored), indexed=reading.whole)
+
+    def _publish(self, file: ArchiveFile, reading: "_Reading", captures: int) -> Merged:
+        session = self._session
+
+        def change(datestamp: datetime) -> Merged:
+            home = settle(session, file, whole=reading.whole)
+            merged = merge(session, home, captures, datestamp, self._enrolment())
+            drop_empty(session, merged.gone)
+            found = sorted((*reading.problems, *merged.problems), key=lambda problem: problem.offset)
+            problems = _limited(found, reading.more_problems)
+            save_problems(session, home.arc_id, problems)
+            return replace(merged, problems=problems)
+
+        return publish(session, change, margin=self._options.margin, rows=captures)
+
+    def _index_list(self, path: Path, check: Check) -> FileReport:
+        """Index what a CDX file tells of."""
+        session = self._session
+        listed = ListedCaptures(session, path, self._options.archive_dir, check)
+        captures = stage(session, listed, self._dimensions)
+
+        def change(datestamp: datetime) -> Merged:
+            return merge_listed(session, captures, datestamp, self._enrolment())
+
+        merged = publish(session, change, margin=self._options.margin, rows=captures)
+        problems = _limited((*listed.problems, *merged.problems), listed.more_problems)
+        return FileReport(path=path, merged=replace(merged, problems=problems), ignored=dict(listed.ignored))
+
+    def _enrolment(self) -> Enrolment | None:
+        collections = self._options.collections
+        return enrolment(self._session, collections[0]) if collections else None
 
 
 def _refused(path: Path, reason: str) -> FileReport:
-    return FileReport(path=path, merged=Merged(problems=(Problem(offset=0, reason=reason),)))
-
-
-def _publish(session: Session, file: ArchiveFile, reading: "_Reading", options: IndexOptions) -> Merged:
-    def change(datestamp: datetime) -> Merged:
-        home = settle(session, file, whole=reading.whole)
-        merged = merge(session, home, datestamp, options.collections)
-        drop_empty(session, home.gone)
-        found = sorted((*reading.problems, *merged.problems), key=lambda problem: problem.offset)
-        problems = _limited(found, reading.more_problems)
-        save_problems(session, home.arc_id, problems)
-        return replace(merged, problems=problems)
-
-    return publish(session, change, margin=options.margin, rows=reading.captures)
+    return FileReport(path=path, merged=Merged(problems=(Problem(offset=0, reason=reason),)), indexed=False)
 
 
 def _limited(problems: Sequence[Problem], more: int) -> tuple[Problem, ...]:
@@ -141,10 +211,9 @@ def _limited(problems: Sequence[Problem], more: int) -> tuple[Problem, ...]:
 class _Reading:
     """One file's captures, with everything else that is found counted on the way."""
 
-    def __init__(self, path: Path, check: Callable[[], None]) -> None:
+    def __init__(self, path: Path, check: Check) -> None:
         self._path = path
         self._check = check
-        self.captures = 0
         self.ignored: Counter[str] = Counter()
         self.problems: list[Problem] = []
         self.more_problems = 0
@@ -153,7 +222,7 @@ class _Reading:
     def __iter__(self) -> Iterator[Capture]:
         try:
             with self._path.open("rb", buffering=_BUFFER) as file:
-                if self._path.name.lower().endswith(SUFFIXES) or begins_as_archive(file):
+                if self._path.name.lower().endswith(ARCHIVE_SUFFIXES) or begins_as_archive(file):
                     yield from self._captures(file)
                 else:
                     self._add(Problem(offset=0, reason="begins neither as an ARC nor as a WARC file"))
@@ -165,9 +234,8 @@ class _Reading:
     def _captures(self, file: BinaryIO) -> Iterator[Capture]:
         for number, item in enumerate(read_captures(file)):
             if number % _CHECK_EVERY == 0:
-                self._check()
+                self._check(getattr(item, "offset", 0))
             if isinstance(item, Capture):
-                self.captures += 1
                 yield item
             elif isinstance(item, Ignored):
                 self.ignored[item.kind] += 1

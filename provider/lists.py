@@ -1,15 +1,14 @@
 """The list requests, page by page (OAI-PMH 2.0, sections 3.5, 4.3, 4.5 and 4.6)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from oai.errors import ProtocolError
 from oai.vocabulary import ErrorCode
 from provider import answers
-from provider.exchange import Exchange
-from provider.formats import FORMATS
+from provider.exchange import Content, Exchange, Progress
 from provider.formats.format import Format
 from provider.items import Item
 from provider.pages import item_page, list_size, set_page
@@ -20,27 +19,27 @@ from provider.tokens import ItemList, Position, SetList, bad_token
 _State = TypeVar("_State", ItemList, SetList)
 
 
-def list_records(exchange: Exchange) -> str:
+def list_records(exchange: Exchange) -> Content:
     """A page of records (section 4.5)."""
-    namespace = exchange.settings.namespace
+    site = exchange.site
 
-    def write(item: Item, format_: Format) -> str:
-        return answers.record(item, namespace, format_)
+    def write(items: Sequence[Item], format_: Format) -> list[str]:
+        return [answers.record(item, site, format_) for item in items]
 
     return _list_items(exchange, exchange.settings.records_per_answer, write)
 
 
-def list_identifiers(exchange: Exchange) -> str:
+def list_identifiers(exchange: Exchange) -> Content:
     """A page of headers (section 4.3)."""
     namespace = exchange.settings.namespace
 
-    def write(item: Item, _format: Format) -> str:
-        return answers.header(item, namespace)
+    def write(items: Sequence[Item], _format: Format) -> list[str]:
+        return [answers.header(item, namespace) for item in items]
 
     return _list_items(exchange, exchange.settings.headers_per_answer, write)
 
 
-def list_sets(exchange: Exchange) -> str:
+def list_sets(exchange: Exchange) -> Content:
     """A page of sets (section 4.6)."""
     page_size = exchange.settings.sets_per_answer
     state = _read_token(exchange, exchange.tokens.read_sets) or SetList()
@@ -52,14 +51,16 @@ def list_sets(exchange: Exchange) -> str:
     if len(found) > page_size:
         following = replace(state, after=page[-1].set_spec, cursor=state.cursor + len(page))
     elements = [answers.set_element(row.set_spec, row.name, row.description) for row in page]
-    return answers.verb_element(exchange.request.verb, [*elements, _token(exchange, state, following)])
+    return _content(exchange, state, following, elements)
 
 
-def _list_items(exchange: Exchange, page_size: int, write: Callable[[Item, Format], str]) -> str:
+def _list_items(
+    exchange: Exchange, page_size: int, write: Callable[[Sequence[Item], Format], list[str]]
+) -> Content:
     state = _item_list(exchange)
-    format_ = FORMATS.get(state.metadata_prefix)
+    format_ = exchange.formats.get(state.metadata_prefix)
     if format_ is None:
-        raise exchange.request.refusal(unknown_format(state.metadata_prefix))
+        raise exchange.request.refusal(_unknown_format(state))
     state, found = _find_items(exchange, state, page_size + 1)
     if not found:
         raise exchange.request.refusal(
@@ -70,8 +71,29 @@ def _list_items(exchange: Exchange, page_size: int, write: Callable[[Item, Forma
     if len(found) > page_size:
         behind = Position(datestamp=page[-1].datestamp, id=page[-1].id)
         following = replace(state, after=behind, cursor=state.cursor + len(page))
-    elements = [write(item, format_) for item in page]
-    return answers.verb_element(exchange.request.verb, [*elements, _token(exchange, state, following)])
+    return _content(exchange, state, following, write(page, format_))
+
+
+def _unknown_format(state: ItemList) -> ProtocolError:
+    """A format that is not on offer; behind a token, it was when the list began."""
+    fault = unknown_format(state.metadata_prefix)
+    return bad_token(fault.message) if state.after else fault
+
+
+def _content(
+    exchange: Exchange,
+    state: ItemList | SetList,
+    following: ItemList | SetList | None,
+    elements: Sequence[str],
+) -> Content:
+    parts = [*elements, _token(exchange, state, following)]
+    asked: dict[str, Any] = {}
+    if isinstance(state, ItemList):
+        asked = {
+            name: getattr(state, name) for name in ("metadata_prefix", "set_spec", "from_", "until", "size")
+        }
+    progress = Progress(cursor=state.cursor, count=len(elements), ended=following is None, **asked)
+    return Content(xml=answers.verb_element(exchange.request.verb, parts), progress=progress)
 
 
 def _item_list(exchange: Exchange) -> ItemList:

@@ -5,7 +5,7 @@ tree has its own column in `document`, and its index ends in (datestamp, id).
 """
 
 import uuid
-from datetime import datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
 
 from sqlalchemy import (
@@ -23,9 +23,13 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from oai.models import Base
 
+UNLISTED = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+"""Datestamp of a document that is withheld and was never listed: it is never due, so no list and no record
+shows it, and no range scan has to look for it."""
+
 
 class Access(StrEnum):
-    """Who may see a collection's documents."""
+    """Who may see documents, from the loosest rule to the strictest."""
 
     OPEN = "open"
     READING_ROOM = "reading room"
@@ -39,12 +43,12 @@ class Arc(Base):
     __tablename__ = "arc"
 
     id: Mapped[int] = mapped_column(Identity(), primary_key=True)
-    path: Mapped[str] = mapped_column(Text, unique=True)
-    """Absolute path at the last indexing."""
+    path: Mapped[str | None] = mapped_column(Text, unique=True)
+    """Absolute path at the last indexing; none while only a CDX file has told of the file."""
     name: Mapped[str] = mapped_column(Text, index=True)
     """File name without folder and without `.gz`, by which a moved or re-compressed file is known again."""
     size: Mapped[int] = mapped_column(BigInteger)
-    """Bytes in the file."""
+    """Bytes in the file; 0 while it has not been seen."""
     modified: Mapped[datetime]
     """The file's own time of change."""
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
@@ -99,6 +103,7 @@ class Collection(Base):
     __tablename__ = "collection"
     __table_args__ = (
         CheckConstraint("access IN ('open', 'reading room', 'embargo', 'withheld')", name="access"),
+        CheckConstraint("(access = 'embargo') = (embargo_until IS NOT NULL)", name="embargo"),
     )
 
     id: Mapped[int] = mapped_column(Identity(), primary_key=True)
@@ -107,23 +112,37 @@ class Collection(Base):
     name: Mapped[str] = mapped_column(Text)
     description: Mapped[str | None] = mapped_column(Text)
     access: Mapped[str] = mapped_column(Text, server_default=Access.OPEN)
+    """Of its own; a document's effective rule is the strictest of all the collections above it."""
     embargo_until: Mapped[datetime | None]
+    """End of the embargo, where the rule is one."""
+    unsettled: Mapped[datetime | None]
+    """When rule or place in the tree last changed, as long as its documents do not all follow."""
+    moved: Mapped[datetime | None]
+    """When its set spec last changed: documents dated before it told the old one."""
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
 
 
 class Document(Base):
-    """One capture: what stood at a URL at a moment."""
+    """One capture: what stood at a URL at a moment.
+
+    Its references to `arc`, `domain` and `mimetype` are no declared foreign keys: checking them took a third
+    of the time of publishing. Only `provider.merging` writes them, rows of domains and types are never
+    deleted, and a file's row is deleted only where it has no documents.
+    """
 
     __tablename__ = "document"
+    __table_args__ = (
+        CheckConstraint("access IN ('open', 'reading room', 'embargo', 'withheld')", name="access"),
+    )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     key: Mapped[uuid.UUID] = mapped_column(unique=True)
     """From URL and capture time; the last part of the OAI identifier."""
-    arc_id: Mapped[int] = mapped_column(ForeignKey("arc.id"), index=True)
+    arc_id: Mapped[int] = mapped_column(index=True)
     offset: Mapped[int] = mapped_column(BigInteger)
     """Byte in the archive file where the record begins."""
-    length: Mapped[int] = mapped_column(BigInteger)
-    """Bytes of the archived content, HTTP headers left out."""
+    length: Mapped[int | None] = mapped_column(BigInteger)
+    """Bytes of the archived content, HTTP headers left out; none while only a CDX file has told of it."""
     url: Mapped[str] = mapped_column(Text(collation="C"))
     archived: Mapped[datetime]
     """Time of capture."""
@@ -131,9 +150,9 @@ class Document(Base):
     """Time of the last change as OAI-PMH tells it, whole seconds."""
     tld_id: Mapped[int | None]
     domain_id: Mapped[int | None]
-    host_id: Mapped[int | None] = mapped_column(ForeignKey("domain.id"))
+    host_id: Mapped[int | None]
     mime_major_id: Mapped[int]
-    mime_id: Mapped[int] = mapped_column(ForeignKey("mimetype.id"))
+    mime_id: Mapped[int]
     http_status: Mapped[int | None] = mapped_column(SmallInteger)
     digest: Mapped[str | None] = mapped_column(Text)
     """Of the content, as the archive gives it: `sha1:` and base32, mostly."""
@@ -141,8 +160,15 @@ class Document(Base):
     """WARC record type: response, resource or revisit."""
     title: Mapped[str | None] = mapped_column(Text)
     deleted: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Hidden by the staff. Harvesters see a withheld document (`access`) as deleted, too."""
+    access: Mapped[str] = mapped_column(Text, server_default=Access.OPEN)
+    """The effective rule: the strictest of the document's collections; open in none (`provider.rules`)."""
+    embargo_until: Mapped[datetime | None]
+    """When the latest embargo ends, where that is the effective rule."""
 
 
+# There are few of them among millions, and the landing page shows them.
+Index("ix_domain_top", Domain.set_spec, postgresql_where=text("parent_id IS NULL"))
 Index("ix_document_datestamp", Document.datestamp, Document.id)
 Index("ix_document_tld", Document.tld_id, Document.datestamp, Document.id)
 Index("ix_document_domain", Document.domain_id, Document.datestamp, Document.id)
@@ -169,3 +195,142 @@ class DocumentCollection(Base):
     """The document's datestamp, repeated for the index."""
     direct: Mapped[bool]
     """Assigned to this very collection, not to one below it."""
+
+
+class DocumentMonth(Base):
+    """How many documents of a major type were captured in a month; kept while loading."""
+
+    __tablename__ = "document_month"
+
+    month: Mapped[date] = mapped_column(primary_key=True)
+    """The month's first day, UTC."""
+    mime_major_id: Mapped[int] = mapped_column(ForeignKey("mimetype.id"), primary_key=True)
+    documents: Mapped[int] = mapped_column(BigInteger)
+    """Hidden and withheld ones included, as in the sets' own counts."""
+
+
+class FirstLoad(Base):
+    """The indexes that a first load has taken off `document` and must build again; empty otherwise."""
+
+    __tablename__ = "first_load"
+
+    index_name: Mapped[str] = mapped_column(Text, primary_key=True)
+    definition: Mapped[str] = mapped_column(Text)
+    """The SQL statement that builds it."""
+
+
+class IndexFileState(StrEnum):
+    """How far the indexing of one archive file is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class IndexRun(Base):
+    """Archive files that were put into the task queue together, to be indexed by workers."""
+
+    __tablename__ = "index_run"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    queued: Mapped[datetime] = mapped_column(server_default=func.now())
+    host: Mapped[str] = mapped_column(Text)
+    """The machine where it was asked for."""
+    collection: Mapped[str | None] = mapped_column(Text)
+    """setSpec of the collection that new documents go into."""
+    again: Mapped[bool]
+    """Unchanged files are read, too."""
+    archive_dir: Mapped[str | None] = mapped_column(Text)
+    """Where the archive files lie that CDX files tell of."""
+
+
+class IndexFile(Base):
+    """One archive file of an indexing run."""
+
+    __tablename__ = "index_file"
+    __table_args__ = (
+        CheckConstraint("state IN ('waiting', 'running', 'done', 'failed')", name="state"),
+        Index("ix_index_file_run", "run_id", "state"),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("index_run.id", ondelete="CASCADE"))
+    path: Mapped[str] = mapped_column(Text)
+    """Absolute; workers must see the file there."""
+    size: Mapped[int] = mapped_column(BigInteger)
+    """Bytes, when it was queued."""
+    state: Mapped[str] = mapped_column(Text, server_default=IndexFileState.WAITING)
+    reason: Mapped[str | None] = mapped_column(Text)
+    """Why it failed, or why it waits again."""
+    host: Mapped[str | None] = mapped_column(Text)
+    """The machine whose worker took it."""
+    tries: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    started: Mapped[datetime | None]
+    ended: Mapped[datetime | None]
+    new: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    unchanged: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    moved: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    duplicates: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    problems: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class ProviderClient(Base):
+    """A harvester that asked the provider: one address (as it is kept), program and contact."""
+
+    __tablename__ = "provider_client"
+
+    key: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    """From address, user agent and sender."""
+    address: Mapped[str] = mapped_column(Text)
+    """Whole, a network, or empty, as the settings have it."""
+    user_agent: Mapped[str] = mapped_column(Text)
+    """`(others)`: all beyond the number of clients that a process tells apart in a day."""
+    sender: Mapped[str] = mapped_column(Text)
+    """The header `From`: an e-mail address, if the client is polite."""
+    first_request: Mapped[datetime]
+    last_request: Mapped[datetime] = mapped_column(index=True)
+    requests: Mapped[int] = mapped_column(BigInteger)
+    bytes_sent: Mapped[int] = mapped_column(BigInteger)
+    refused: Mapped[int] = mapped_column(BigInteger)
+    """Requests that were answered with 503."""
+
+
+class ProviderClientError(Base):
+    """How many answers to a client told an OAI-PMH error."""
+
+    __tablename__ = "provider_client_error"
+
+    client_key: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("provider_client.key", ondelete="CASCADE"), primary_key=True
+    )
+    code: Mapped[str] = mapped_column(Text, primary_key=True)
+    answers: Mapped[int] = mapped_column(BigInteger)
+
+
+class ProviderList(Base):
+    """A list that a harvester reads or has read: a first request, and those that go on from it."""
+
+    __tablename__ = "provider_list"
+
+    key: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    """From the client and the columns up to `until_date`."""
+    client_key: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("provider_client.key", ondelete="CASCADE"), index=True
+    )
+    verb: Mapped[str] = mapped_column(Text)
+    metadata_prefix: Mapped[str] = mapped_column(Text)
+    set_spec: Mapped[str] = mapped_column(Text)
+    """Empty: everything."""
+    from_date: Mapped[datetime | None]
+    until_date: Mapped[datetime | None]
+    """As asked for, or the time of the first request."""
+    started: Mapped[datetime]
+    last_request: Mapped[datetime] = mapped_column(index=True)
+    requests: Mapped[int] = mapped_column(BigInteger)
+    passed: Mapped[int] = mapped_column(BigInteger)
+    """Records, headers or sets up to the end of the furthest page."""
+    complete_size: Mapped[int | None] = mapped_column(BigInteger)
+    """Items in the whole list, where that is known."""
+    finished: Mapped[datetime | None]
+    """When its last page was sent."""

@@ -1,17 +1,30 @@
 """Pages of documents and of sets, each from one range scan behind the last item of the page before."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Row, Select, Subquery, func, literal, null, select, tuple_, union_all
-from sqlalchemy.dialects.postgresql import aggregate_order_by
-from sqlalchemy.orm import Session
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Subquery,
+    func,
+    literal,
+    null,
+    or_,
+    select,
+    tuple_,
+    type_coerce,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import aggregate_order_by, array
+from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.types import NullType
 
 from provider.items import Item
-from provider.models import Collection, Document, DocumentCollection, Domain, Mimetype
+from provider.models import Access, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
 from provider.scopes import Scope
 from provider.sets import COLLECTION_ROOT, DOMAIN_ROOT, MIMETYPE_ROOT
 from provider.tokens import Position
@@ -32,6 +45,9 @@ _ROOTS: Final = (
     SetRow(set_spec=MIMETYPE_ROOT, name="MIME types"),
 )
 """Sets that are there whether they have a row or not."""
+
+_MOST_AHEAD: Final = 5000
+"""So many documents that are not due are counted for a list's size, and no more."""
 
 
 def item_page(
@@ -58,28 +74,36 @@ def item_page(
         .limit(limit)
         .subquery()
     )
-    return [_item(row) for row in session.execute(_items(scan))]
+    return _read(session, _items(scan))
 
 
 def item_by_key(session: Session, key: UUID, until: datetime) -> Item | None:
     """The item with this key, if its datestamp is due."""
     scan = select(Document.id).where(Document.key == key, Document.datestamp <= until).subquery()
-    row = session.execute(_items(scan)).one_or_none()
-    return None if row is None else _item(row)
+    return next(iter(_read(session, _items(scan))), None)
 
 
 def list_size(session: Session, scope: Scope, now: datetime) -> int | None:
     """How many items the whole scope has, from the kept counts; None where that is not known for sure.
 
-    The counts have documents, too, that are not yet due.
+    The counts have documents, too, that are not due (just published, or withheld and never listed). They are
+    counted here up to a limit, from the far end of the scope's index: without that order, a database
+    that has not gathered statistics yet would read the table for it.
     """
     if scope.kept_size is None:
         return None
-    ahead = select(scope.id).where(*scope.conditions, scope.datestamp > now).limit(1)
-    if session.scalar(ahead) is not None:
+    ahead = (
+        select(scope.id)
+        .where(*scope.conditions, scope.datestamp > now)
+        .order_by(scope.datestamp.desc(), scope.id.desc())
+        .limit(_MOST_AHEAD + 1)
+        .subquery()
+    )
+    not_due = session.scalar(select(func.count()).select_from(ahead)) or 0
+    kept = session.scalar(scope.kept_size)
+    if kept is None or not_due > _MOST_AHEAD:
         return None
-    size = session.scalar(scope.kept_size)
-    return None if size is None else int(size)
+    return int(kept) - not_due
 
 
 def set_page(session: Session, *, after: str | None, limit: int) -> list[SetRow]:
@@ -105,46 +129,42 @@ def _sets(
 
 
 _DIRECT_COLLECTIONS: Final = (
-    select(func.array_agg(aggregate_order_by(Collection.set_spec, Collection.set_spec)))
+    select(
+        func.array_agg(aggregate_order_by(array([Collection.set_spec, Collection.name]), Collection.set_spec))
+    )
     .join(DocumentCollection, DocumentCollection.collection_id == Collection.id)
     .where(DocumentCollection.document_id == Document.id, DocumentCollection.direct)
     .correlate(Document)
     .scalar_subquery()
 )
+_SHOWN_AS_DELETED: Final = or_(Document.deleted, Document.access == Access.WITHHELD)
+_COLUMNS: Final[Mapping[str, ColumnElement[Any] | InstrumentedAttribute[Any]]] = {
+    "deleted": _SHOWN_AS_DELETED,
+    "archive_file": Arc.name,
+    "mime_type": Mimetype.name,
+    "mimetype_set": Mimetype.set_spec,
+    "host": Domain.name,
+    "domain_set": Domain.set_spec,
+    # The driver makes lists of it already; SQLAlchemy would copy each.
+    "collections": type_coerce(_DIRECT_COLLECTIONS, NullType()),
+}
+"""What an item has that is no column of the document of the same name."""
+
+
+def _read(session: Session, statement: Select[Any]) -> list[Item]:
+    """The statement's items, without what the ORM would do for each row."""
+    return list(map(Item._make, session.connection().execute(statement).all()))
 
 
 def _items(scan: Subquery) -> Select[Any]:
     """All that is said about the documents of a scan, in one query, in the order of (datestamp, id)."""
+    columns = [_COLUMNS[field] if field in _COLUMNS else getattr(Document, field) for field in Item._fields]
     return (
-        select(
-            Document.id,
-            Document.key,
-            Document.datestamp,
-            Document.deleted,
-            Document.url,
-            Document.archived,
-            Document.title,
-            Mimetype.name.label("mime_type"),
-            Domain.name.label("host"),
-            _DIRECT_COLLECTIONS.label("collections"),
-            Domain.set_spec.label("domain_set"),
-            Mimetype.set_spec.label("mimetype_set"),
-        )
+        select(*columns)
+        .select_from(Document)
         .join(scan, scan.c.id == Document.id)
+        .join(Arc, Arc.id == Document.arc_id)
         .join(Mimetype, Mimetype.id == Document.mime_id)
         .outerjoin(Domain, Domain.id == Document.host_id)
         .order_by(Document.datestamp, Document.id)
     )
-
-
-def _item(row: Row[Any]) -> Item:
-    fields = row._asdict()
-    sets = _minimal(fields.pop("collections") or (), fields.pop("domain_set"), fields.pop("mimetype_set"))
-    return Item(**fields, set_specs=tuple(sets))
-
-
-def _minimal(collections: Sequence[str], domain: str | None, mimetype: str) -> Iterator[str]:
-    yield from collections
-    if domain is not None:
-        yield domain
-    yield mimetype

@@ -16,8 +16,11 @@ from typing import Final, NoReturn
 from oai.errors import ExitCode, ZatvaError
 
 Announce = Callable[[], None]
-Work = Callable[[Announce, int], None]
-"""What a child does: announce itself when it is ready, and end on SIGTERM or when the pipe ends."""
+Work = Callable[[Announce, int, int], None]
+"""What a child does: announce itself when it is ready, and end on SIGTERM or when the pipe ends.
+
+It is given the announcing, the pipe and its number: 0 and up, which the one that replaces it takes over.
+"""
 
 _PAUSE_SECONDS: Final = 1.0
 
@@ -32,8 +35,8 @@ def run_processes(count: int, work: Work, *, announce: Announce) -> ExitCode:
     """
     family = _Family(work)
     try:
-        for _ in range(count):
-            code = family.start()
+        for number in range(count):
+            code = family.start(number)
             if code is not None:
                 return code
         announce()
@@ -47,39 +50,39 @@ def run_processes(count: int, work: Work, *, announce: Announce) -> ExitCode:
 class _Family:
     def __init__(self, work: Work) -> None:
         self._work = work
-        self._children: set[int] = set()
+        self._children: dict[int, int] = {}
         self._lifeline, self._held = os.pipe()
 
-    def start(self) -> ExitCode | None:
+    def start(self, number: int) -> ExitCode | None:
         """Start a child and wait until it is ready; gives its exit code if it ends instead."""
         ready, tell = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(ready)
             os.close(self._held)
-            self._be_child(tell)
+            self._be_child(tell, number)
         os.close(tell)
-        self._children.add(pid)
+        self._children[pid] = number
         try:
             if os.read(ready, 1):
                 return None
         finally:
             os.close(ready)
         _, status = os.waitpid(pid, 0)
-        self._children.discard(pid)
+        del self._children[pid]
         return _exit_code(status)
 
     def keep(self) -> ExitCode:
         """Replace children that end, for ever; gives the exit code of one that cannot be replaced."""
         while True:
             pid, status = os.wait()
-            self._children.discard(pid)
+            number = self._children.pop(pid)
             _log.warning(
                 "serving process %d ended with %d; starting another", pid, os.waitstatus_to_exitcode(status)
             )
             # A child that always ends at once must not keep the machine busy.
             time.sleep(_PAUSE_SECONDS)
-            code = self.start()
+            code = self.start(number)
             if code is not None:
                 return code
 
@@ -88,15 +91,15 @@ class _Family:
         for pid in self._children:
             os.kill(pid, signal.SIGTERM)
         while self._children:
-            self._children.discard(os.wait()[0])
+            self._children.pop(os.wait()[0])
         os.close(self._held)
         os.close(self._lifeline)
 
-    def _be_child(self, tell: int) -> NoReturn:
+    def _be_child(self, tell: int, number: int) -> NoReturn:
         """Do the work and end, past everything that the parent would do at its end."""
         code: int = ExitCode.FAULT
         try:
-            self._work(lambda: _tell(tell), self._lifeline)
+            self._work(lambda: _tell(tell), self._lifeline, number)
             code = ExitCode.DONE
         except KeyboardInterrupt:
             code = ExitCode.INTERRUPTED

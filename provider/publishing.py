@@ -5,17 +5,17 @@ must therefore be dated after it, however long the loading took (thesis, 3.7; re
 are dated ahead of the database's clock, and the provider lists only what is due.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TypeVar
 
 from psycopg.errors import DeadlockDetected
-from sqlalchemy import BigInteger, Select, column, func, insert, select, table, text
+from sqlalchemy import BigInteger, Select, column, insert, table, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from oai.errors import ZatvaError
-from provider.models import Document
+from provider.models import UNLISTED
 
 COMMIT_SECONDS = 0.5
 """What must be left before the datestamp is due when a transaction begins to commit."""
@@ -24,12 +24,37 @@ _ROWS_PER_SECOND = 5000
 """Slower than rows were seen to be written; the margin grows with the size of a change."""
 _ATTEMPTS = 8
 
-_CHOSEN = table("chosen", column("id", BigInteger))
-_DATE_CHOSEN = (
-    "UPDATE document SET datestamp = :datestamp FROM chosen WHERE chosen.id = document.id",
+CHUNK = 10_000
+"""Documents that one transaction changes; more take several, so that the margin ahead stays small."""
+
+_PICKED = table("picked", column("id", BigInteger))
+_PICK = "CREATE TEMP TABLE picked (id bigint PRIMARY KEY)"
+_CHUNK_END = """
+SELECT max(id) AS last, count(*) AS documents
+FROM (SELECT id FROM picked WHERE id > :after ORDER BY id LIMIT :most) AS chunk
+"""
+_BEGIN_CHUNK = (
+    "CREATE TEMP TABLE chosen (id bigint PRIMARY KEY) ON COMMIT DROP",
+    "CREATE TEMP TABLE altered (id bigint) ON COMMIT DROP",
+)
+# In order and locked, so that two changes of one document come one after the other.
+_CHOOSE = """
+INSERT INTO chosen
+SELECT document.id FROM picked JOIN document USING (id) WHERE picked.id > :after AND picked.id <= :last
+ORDER BY document.id FOR NO KEY UPDATE OF document
+"""
+# What is withheld and was never listed stays so.
+_DATE_ALTERED = (
     """
-    UPDATE document_collection AS membership SET datestamp = :datestamp
-    FROM chosen WHERE chosen.id = membership.document_id AND membership.datestamp <> :datestamp
+    UPDATE document SET datestamp = :datestamp
+    FROM (SELECT DISTINCT id FROM altered) AS changed
+    WHERE changed.id = document.id
+        AND NOT (document.datestamp = :unlisted AND document.access = 'withheld')
+    """,
+    """
+    UPDATE document_collection AS membership SET datestamp = document.datestamp
+    FROM (SELECT DISTINCT id FROM altered) AS changed JOIN document USING (id)
+    WHERE changed.id = membership.document_id AND membership.datestamp <> document.datestamp
     """,
 )
 _MOVES = (
@@ -41,10 +66,22 @@ _MOVES = (
 )
 
 Result = TypeVar("Result")
+Change = Callable[[Session, datetime], None]
+"""Changes a chunk of documents; is given the datestamp.
+
+It finds them in the temporary table `chosen` (id), locked, and puts the ids of those that it changes into
+`altered` (id), more than once if need be: they may have changed since they were picked.
+"""
+Check = Callable[[], None]
+"""Raises what should end long work between two of its steps."""
 
 
 class PublishingError(ZatvaError):
     """A change took longer than every margin that was tried."""
+
+
+def no_check() -> None:
+    """Let the work go on."""
 
 
 def publish(
@@ -80,26 +117,62 @@ def publish(
 
 
 def publish_chosen(
-    session: Session, chosen: Select[int], change: Callable[[datetime], None], *, margin: float
+    session: Session,
+    chosen: Select[int],
+    change: Change,
+    *,
+    margin: float,
+    check: Check = no_check,
+    chunk: int = CHUNK,
 ) -> int:
-    """Change chosen documents and date them and their memberships anew; gives how many. Commits by itself.
+    """Change chosen documents, date the changed ones and their memberships anew; gives how many.
 
-    `chosen` selects ids of documents. `change` finds them in the temporary table `chosen`, locked, so that
-    two changes of one document come one after the other.
+    `chosen` selects ids of documents. They are picked at the beginning and changed in the order of their ids,
+    `chunk` of them in one publishing transaction; so this commits by itself, several times, and what is done
+    when it is interrupted stays done; `check` is called before each. What `session` has under way is rolled
+    back first; the work is done over another connection.
     """
-    expected = session.scalar(select(func.count()).select_from(chosen.subquery())) or 0
-
-    def whole_change(datestamp: datetime) -> int:
-        session.execute(text("CREATE TEMP TABLE chosen (id bigint PRIMARY KEY) ON COMMIT DROP"))
-        locked = chosen.order_by(Document.id).with_for_update(key_share=True)
-        session.execute(insert(_CHOSEN).from_select(["id"], locked))
-        change(datestamp)
-        for statement in _DATE_CHOSEN:
-            session.execute(text(statement), {"datestamp": datestamp})
-        return session.scalar(select(func.count()).select_from(_CHOSEN)) or 0
-
     session.rollback()
-    return publish(session, whole_change, margin=margin, rows=expected) if expected else 0
+    # Temporary tables belong to one connection; nobody else should meet them, or what they leave behind.
+    with session.get_bind().engine.connect() as connection, Session(connection) as own:
+        try:
+            own.execute(text(_PICK))
+            own.execute(insert(_PICKED).from_select(["id"], chosen))
+            own.commit()
+            changed = 0
+            for values, rows in _chunks(own, chunk):
+                check()
+                changed += _publish_chunk(own, values, change, margin=margin, rows=rows)
+            return changed
+        finally:
+            connection.invalidate()
+
+
+def _chunks(session: Session, most: int) -> Iterator[tuple[dict[str, int | None], int]]:
+    after: int | None = -1
+    while True:
+        row = session.execute(text(_CHUNK_END), {"after": after, "most": most}).one()
+        session.rollback()
+        if row.last is None:
+            return
+        yield {"after": after, "last": row.last}, row.documents
+        after = row.last
+
+
+def _publish_chunk(
+    session: Session, values: dict[str, int | None], change: Change, *, margin: float, rows: int
+) -> int:
+    def whole_change(datestamp: datetime) -> int:
+        for statement in _BEGIN_CHUNK:
+            session.execute(text(statement))
+        session.execute(text(_CHOOSE), values)
+        session.execute(text("ANALYZE chosen"))
+        change(session, datestamp)
+        for statement in _DATE_ALTERED:
+            session.execute(text(statement), {"datestamp": datestamp, "unlisted": UNLISTED})
+        return session.scalar(text("SELECT count(DISTINCT id) FROM altered")) or 0
+
+    return publish(session, whole_change, margin=margin, rows=rows)
 
 
 def _ahead(session: Session, margin: float) -> datetime:

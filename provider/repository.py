@@ -1,7 +1,7 @@
 """From raw arguments to the finished answer, in one blocking call: the provider without HTTP."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -12,9 +12,11 @@ from oai.database import Database
 from oai.datestamps import utc_now
 from oai.settings import ProviderSettings
 from oai.signing import signing_key
+from oai.vocabulary import ErrorCode, Verb
 from provider import answers
-from provider.exchange import Exchange
-from provider.formats import FORMATS
+from provider.exchange import Content, Exchange, Progress
+from provider.formats import offered_formats
+from provider.formats.format import Format, Site
 from provider.requests import Pairs, RefusedRequestError, Request, check_request
 from provider.tokens import PURPOSE, Tokens
 from provider.verbs import HANDLERS
@@ -24,12 +26,18 @@ _LONGEST_CACHED = timedelta(hours=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A finished answer."""
+    """A finished answer, and what it was, for those who keep account."""
 
     body: bytes
     """XML in UTF-8."""
     cached_seconds: int = 0
     """How long caches may keep it; none unless the list's window is closed."""
+    verb: Verb | None = None
+    """None after badVerb."""
+    errors: tuple[ErrorCode, ...] = ()
+    """The codes of all errors told."""
+    progress: Progress | None = None
+    """Of lists that are answered with elements."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,8 @@ class Repository:
     settings: ProviderSettings
     database: Database
     base_url: str
+    formats: Mapping[str, Format] = field(default_factory=lambda: offered_formats(()))
+    """Those on offer, by metadataPrefix."""
 
     def answer(self, pairs: Pairs) -> Answer:
         """Answer a request; whatever is wrong with it is told in the answer.
@@ -47,32 +57,46 @@ class Repository:
         """
         moment = utc_now()
         try:
-            request = check_request(pairs, FORMATS)
+            request = check_request(pairs, self.formats)
             tokens = self._tokens
             with self.database.session() as session:
                 moment = _begin(session)
                 content = self._content(session, request, moment, tokens)
         except RefusedRequestError as refusal:
-            content = answers.errors(refusal.errors)
-            return Answer(body=self._envelope(moment, refusal.arguments, content))
-        body = self._envelope(moment, request.arguments, content)
-        return Answer(body=body, cached_seconds=self._cached_seconds(request, moment))
+            return self._refused(refusal, moment)
+        return Answer(
+            body=self._envelope(moment, request.arguments, content.xml),
+            cached_seconds=self._cached_seconds(request, moment),
+            verb=request.verb,
+            progress=content.progress,
+        )
+
+    @cached_property
+    def _site(self) -> Site:
+        return Site(base_url=self.base_url, settings=self.settings)
 
     @cached_property
     def _tokens(self) -> Tokens:
         with self.database.session() as session:
             return Tokens(signing_key(session, PURPOSE), timedelta(hours=self.settings.token_hours))
 
-    def _content(self, session: Session, request: Request, moment: datetime, tokens: Tokens) -> str:
+    def _content(self, session: Session, request: Request, moment: datetime, tokens: Tokens) -> Content:
         exchange = Exchange(
             session=session,
-            settings=self.settings,
-            base_url=self.base_url,
+            formats=self.formats,
+            site=self._site,
             moment=moment,
             tokens=tokens,
             request=request,
         )
         return HANDLERS[request.verb](exchange)
+
+    def _refused(self, refusal: RefusedRequestError, moment: datetime) -> Answer:
+        return Answer(
+            body=self._envelope(moment, refusal.arguments, answers.errors(refusal.errors)),
+            verb=refusal.verb,
+            errors=tuple(error.code for error in refusal.errors),
+        )
 
     def _envelope(self, moment: datetime, arguments: Mapping[str, str], content: str) -> bytes:
         return answers.envelope(moment, self.base_url, arguments, content)
@@ -85,6 +109,14 @@ class Repository:
         # A cached page hands out a token, which has to be good for a while yet.
         longest = min(_LONGEST_CACHED, self._tokens.lifetime / 2)
         return int(longest.total_seconds()) if closed else 0
+
+
+def make_repository(settings: ProviderSettings, database: Database, base_url: str) -> Repository:
+    """The repository with the formats that the settings choose; the database is not touched yet.
+
+    Raises SettingsError where the settings name a format that there is not.
+    """
+    return Repository(settings, database, base_url, offered_formats(settings.formats))
 
 
 def _begin(session: Session) -> datetime:

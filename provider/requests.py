@@ -35,10 +35,14 @@ class RefusedRequestError(ZatvaError):
     """A request that is answered with one or more protocol errors.
 
     `arguments` are those that the answer's `request` element repeats: none after badVerb or badArgument.
+    `verb` is what was asked for, None after badVerb.
     """
 
-    def __init__(self, errors: Iterable[ProtocolError], arguments: Mapping[str, str]) -> None:
+    def __init__(
+        self, errors: Iterable[ProtocolError], arguments: Mapping[str, str], verb: Verb | None
+    ) -> None:
         self.errors = tuple(errors)
+        self.verb = verb
         self.arguments = {} if any(error.code in _SILENCING for error in self.errors) else dict(arguments)
         super().__init__("; ".join(map(str, self.errors)))
 
@@ -60,7 +64,7 @@ class Request:
 
     def refusal(self, *errors: ProtocolError) -> RefusedRequestError:
         """The refusal of this request for what the data tell."""
-        return RefusedRequestError(errors, self.arguments)
+        return RefusedRequestError(errors, self.arguments, self.verb)
 
 
 def read_pairs(encoded: bytes) -> Pairs:
@@ -98,7 +102,7 @@ def check_request(pairs: Pairs, prefixes: Container[str]) -> Request:
         prefix = arguments.get("metadataPrefix")
         if prefix and "metadataPrefix" in rule.allowed and prefix not in prefixes:
             errors.append(unknown_format(prefix))
-        raise RefusedRequestError(errors, arguments)
+        raise RefusedRequestError(errors, arguments, verb)
     return Request(verb=verb, arguments=arguments, from_=window.from_, until=window.until)
 
 
@@ -122,7 +126,7 @@ def _verb(given: list[str]) -> Verb:
     if len(given) > 1:
         found = f"the argument verb is given {len(given)} times"
     bad = ProtocolError(ErrorCode.BAD_VERB, f"{found}; the verbs are {', '.join(sorted(RULES))}")
-    raise RefusedRequestError([bad], {})
+    raise RefusedRequestError([bad], {}, None)
 
 
 def _misfits(pairs: Pairs, rule: VerbRule, verb: Verb) -> Iterable[str]:

@@ -1,10 +1,11 @@
 """Choosing documents for a change: by archive file, URL, time of capture, host or identifier."""
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, and_, func, select
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
@@ -12,7 +13,7 @@ from provider.models import Arc, Document
 from provider.scopes import find_scope
 from provider.sets import domain_set_specs, host_of
 
-_INDEXED_CHARACTERS = 512
+INDEXED_CHARACTERS = 512
 """So much of a URL is in the index `ix_document_url`."""
 
 
@@ -46,10 +47,9 @@ def conditions(session: Session, selection: Selection) -> list[ColumnElement[boo
     if selection.key is not None:
         found.append(Document.key == selection.key)
     if selection.url is not None:
-        indexed = func.left(Document.url, _INDEXED_CHARACTERS)
-        found += [indexed == selection.url[:_INDEXED_CHARACTERS], Document.url == selection.url]
+        found.append(one_of_urls([selection.url]))
     if selection.url_prefix is not None:
-        found += _prefix(selection.url_prefix)
+        found += url_begins(selection.url_prefix)
     if selection.domain is not None:
         found += _domain(session, selection.domain)
     if not found:
@@ -69,12 +69,21 @@ def _arcs(session: Session, name: str) -> list[int]:
     return ids
 
 
-def _prefix(prefix: str) -> list[ColumnElement[bool]]:
-    """A range of the index and the exact comparison; the column is in the order of code points."""
+def one_of_urls(urls: Sequence[str]) -> ColumnElement[bool]:
+    """One of these URLs to the letter: places in the index, and the exact comparison."""
+    indexed = func.left(Document.url, INDEXED_CHARACTERS)
+    return and_(indexed.in_([url[:INDEXED_CHARACTERS] for url in urls]), Document.url.in_(urls))
+
+
+def url_begins(prefix: str) -> list[ColumnElement[bool]]:
+    """A range of the index, and the exact comparison; the column is in the order of code points.
+
+    Raises UsageError for an empty prefix.
+    """
     if not prefix:
         raise UsageError("an empty URL prefix would choose every document; give at least 'http'")
-    indexed = func.left(Document.url, _INDEXED_CHARACTERS)
-    start = prefix[:_INDEXED_CHARACTERS]
+    indexed = func.left(Document.url, INDEXED_CHARACTERS)
+    start = prefix[:INDEXED_CHARACTERS]
     return [indexed >= start, indexed <= start + "\U0010ffff", func.starts_with(Document.url, prefix)]
 
 

@@ -1,23 +1,32 @@
 """`zatva provider serve`: the provider in one process, or in several that share a port."""
 
 import asyncio
+import logging
 import os
 import re
+import resource
 import socket
 import threading
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
-from provider.app import PATH, create_app
+from provider.app import create_app
+from provider.endpoint import PATH
+from provider.first_load import refuse_unserved
+from provider.keys import SETTINGS
 from provider.processes import Announce, run_processes
 
 _LONGEST_LINE: Final = 64 * 1024
+_FILES: Final = 65_536
+_LINGER_SECONDS: Final = 1.0
+"""How long a form that nobody reads may still come in after its answer."""
 _STOP_SECONDS: Final = 40.0
 _MERCY_SECONDS: Final = 5.0
 _WEB_ADDRESS: Final = re.compile(r"https?://\S+")
@@ -26,6 +35,7 @@ _WEB_ADDRESS: Final = re.compile(r"https?://\S+")
 def serve(invocation: Invocation) -> ExitCode:
     """Serve until SIGTERM or SIGINT; open answers are finished first."""
     arguments, settings = invocation.arguments, invocation.settings
+    _take_all_files()
     # Alone at first, even for several processes: a shared port would be shared with a stranger, too.
     listener = open_listener(arguments.host, arguments.port)
     port = listener.getsockname()[1]
@@ -42,9 +52,9 @@ def serve(invocation: Invocation) -> ExitCode:
     listener.close()
     reserved = open_listener(arguments.host, port, shared=True)
 
-    def work(announce: Announce, parent: int) -> None:
+    def work(announce: Announce, parent: int, number: int) -> None:
         _serve(
-            settings,
+            _numbered(settings, number),
             open_listener(arguments.host, port, shared=True),
             base_url,
             announce=announce,
@@ -55,25 +65,56 @@ def serve(invocation: Invocation) -> ExitCode:
         return run_processes(arguments.processes, work, announce=tell)
 
 
+class _ServerLog(logging.Filter):
+    """Leaves out requests that are no HTTP, each of which aiohttp reports as an error of ours."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is kept."""
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
 def create_runner(app: web.Application) -> web.AppRunner:
     """A runner for the provider's application.
 
-    A client that goes away gives up its place, URLs may be as long as forms, and at the end open answers are
-    finished.
+    A client that goes away gives up its place, a connection without a complete request is closed, URLs may
+    be as long as forms, and at the end open answers are finished.
     """
+    server_log = logging.getLogger("provider.http")
+    if not server_log.filters:
+        server_log.addFilter(_ServerLog())
     return web.AppRunner(
         app,
         access_log=None,
+        logger=server_log,
         handler_cancellation=True,
+        keepalive_timeout=app[SETTINGS].provider.idle_seconds,
+        lingering_time=_LINGER_SECONDS,
         max_line_size=_LONGEST_LINE,
         shutdown_timeout=_STOP_SECONDS,
     )
+
+
+def _take_all_files() -> None:
+    """Each connection is an open file; many systems give a process 1,024 unless it asks for more."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if most == resource.RLIM_INFINITY else min(_FILES, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def _base_url(text: str) -> str:
     if not _WEB_ADDRESS.fullmatch(text):
         raise UsageError(f"base URL {text!r}: write it as http://host/path or https://host/path")
     return text
+
+
+def _numbered(settings: Settings, number: int) -> Settings:
+    """The settings of one of several processes: each has a port of its own for its figures."""
+    port = settings.provider.metrics_port
+    if not port:
+        return settings
+    own = settings.provider.model_copy(update={"metrics_port": port + number})
+    return settings.model_copy(update={"provider": own})
 
 
 def _serve(
@@ -91,6 +132,8 @@ def _serve(
             settings, pool_size=provider.threads, statement_seconds=provider.statement_seconds
         ) as database,
     ):
+        with database.session() as session:
+            refuse_unserved(session)
         app = create_app(settings, database, base_url=base_url)
         asyncio.run(_until_stopped(app, listener, announce, parent))
 

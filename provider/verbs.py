@@ -6,8 +6,7 @@ from types import MappingProxyType
 from oai.errors import ProtocolError
 from oai.vocabulary import ErrorCode, Verb
 from provider import answers
-from provider.exchange import Exchange
-from provider.formats import FORMATS
+from provider.exchange import Content, Exchange
 from provider.identifiers import parse_oai_identifier
 from provider.identify import identify
 from provider.items import Item
@@ -16,10 +15,10 @@ from provider.pages import item_by_key
 from provider.requests import shown, unknown_format
 
 
-def get_record(exchange: Exchange) -> str:
+def get_record(exchange: Exchange) -> Content:
     """One item in one format (section 4.1)."""
     arguments = exchange.request.arguments
-    format_ = FORMATS.get(arguments["metadataPrefix"])
+    format_ = exchange.formats.get(arguments["metadataPrefix"])
     item = _find_item(exchange, arguments["identifier"])
     faults = []
     if format_ is None:
@@ -28,15 +27,18 @@ def get_record(exchange: Exchange) -> str:
         faults.append(_unknown_item(arguments["identifier"]))
     if format_ is None or item is None:
         raise exchange.request.refusal(*faults)
-    return answers.verb_element(Verb.GET_RECORD, [answers.record(item, exchange.settings.namespace, format_)])
+    record = answers.record(item, exchange.site, format_)
+    return Content(xml=answers.verb_element(Verb.GET_RECORD, [record]))
 
 
-def list_metadata_formats(exchange: Exchange) -> str:
+def list_metadata_formats(exchange: Exchange) -> Content:
     """The formats that there are, for all items or for one (section 4.4)."""
     identifier = exchange.request.arguments.get("identifier")
     if identifier is not None and _find_item(exchange, identifier) is None:
         raise exchange.request.refusal(_unknown_item(identifier))
-    return answers.verb_element(Verb.LIST_METADATA_FORMATS, map(answers.metadata_format, FORMATS.values()))
+    base_url = exchange.site.base_url
+    elements = [answers.metadata_format(format_, base_url) for format_ in exchange.formats.values()]
+    return Content(xml=answers.verb_element(Verb.LIST_METADATA_FORMATS, elements))
 
 
 def _find_item(exchange: Exchange, identifier: str) -> Item | None:
@@ -50,7 +52,7 @@ def _unknown_item(identifier: str) -> ProtocolError:
     )
 
 
-HANDLERS: Mapping[Verb, Callable[[Exchange], str]] = MappingProxyType(
+HANDLERS: Mapping[Verb, Callable[[Exchange], Content]] = MappingProxyType(
     {
         Verb.GET_RECORD: get_record,
         Verb.IDENTIFY: identify,
@@ -60,4 +62,4 @@ HANDLERS: Mapping[Verb, Callable[[Exchange], str]] = MappingProxyType(
         Verb.LIST_SETS: list_sets,
     }
 )
-"""Each gives the element named as its verb, or raises RefusedRequestError."""
+"""Each raises RefusedRequestError for what the data do not allow."""

@@ -48,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     for part in (provider, harvester, manager, web):
         part.cli.add_commands(commands)
+    manager.cli.add_queue_option(provider.cli.index_command(commands))
     return parser
 
 

@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlalchemy import Connection
+from sqlalchemy.orm import Session
+
 from oai import migrations
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, ZatvaError
 from oai.settings import Settings
+from provider.first_load import missing_indexes
 
 _FREE_BYTES = 1024**3
 
@@ -83,6 +87,7 @@ def _database(settings: Settings) -> Iterator[Finding]:
         ):
             version = connection.exec_driver_sql("SHOW server_version").scalar_one()
             revision = migrations.current(connection)
+            missing = _missing_indexes(connection) if revision == migrations.HEAD else []
     except ZatvaError as error:
         yield Finding(check="database", well=False, found=str(error), advice="see the message")
         return
@@ -96,6 +101,18 @@ def _database(settings: Settings) -> Iterator[Finding]:
         found=revision or "none yet; made at first use",
         advice="" if well else f"this version needs {migrations.HEAD}: zatva database upgrade",
     )
+    if missing:
+        yield Finding(
+            check="first load",
+            well=False,
+            found=f"{len(missing)} indexes are not built",
+            advice="run `zatva provider index --first-load` again, with the same files",
+        )
+
+
+def _missing_indexes(connection: Connection) -> list[str]:
+    with Session(connection) as session:
+        return missing_indexes(session)
 
 
 def _nearest(folder: Path) -> Path:

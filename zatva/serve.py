@@ -15,6 +15,7 @@ from oai.database import Database, open_database
 from oai.errors import ExitCode
 from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
+from provider.first_load import refuse_unserved
 from web.serving import STATEMENT_SECONDS
 from web.threads import THREADS
 
@@ -54,6 +55,8 @@ async def everything(
         open_database(settings) as managed,
         open_database(settings, pool_size=THREADS, statement_seconds=STATEMENT_SECONDS) as shown,
     ):
+        with archive.session() as session:
+            refuse_unserved(session)
         base_url = own.base_url or f"{address(provider_listener)}{provider.app.PATH}"
         oai_pmh = provider.app.create_app(settings, archive, base_url=base_url)
         dashboard = web.app.create_app(settings, shown)

@@ -1,12 +1,13 @@
 """Unqualified Dublin Core, the format that every repository has (OAI-PMH 2.0, section 5)."""
 
-from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from oai.datestamps import format_datestamp
 from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, OAI_DC_SCHEMA, XSI_NAMESPACE
 from oai.xml import escape
-from provider.formats.format import Format
+from provider.formats.format import Format, Site
+from provider.formats.kinds import kind_of
 from provider.items import Item
 
 _OPENING: Final = (
@@ -14,41 +15,40 @@ _OPENING: Final = (
     f' xsi:schemaLocation="{OAI_DC_NAMESPACE} {OAI_DC_SCHEMA}">'
 )
 
-_DCMI_TYPES: Final[Mapping[str, str]] = {
-    "audio": "Sound",
-    "image": "Image",
-    "text": "Text",
-    "video": "MovingImage",
-}
-_TEXT_TYPES: Final = frozenset({"application/pdf", "application/xhtml+xml", "application/msword"})
 
-
-def write(item: Item) -> str:
-    """The item as `oai_dc:dc`."""
-    known_type = "/" in item.mime_type
-    return container(
-        {
-            "title": item.title or item.url,
-            "date": format_datestamp(item.archived),
-            "type": _dcmi_type(item.mime_type),
-            "format": item.mime_type if known_type else None,
-            "identifier": item.url,
-            "source": item.host,
-        }
+def write(item: Item, site: Site) -> str:
+    """The item as `oai_dc:dc`: the archived URL as identifier, and the replay address where there is one."""
+    url = escape(item.url)
+    replay = site.replay_url(item)
+    return (
+        f"{_OPENING}<dc:title>{(escape(item.title) if item.title else '') or url}</dc:title>"
+        f"<dc:date>{format_datestamp(item.archived)}</dc:date>{_type_and_format(item.media_type)}"
+        f"<dc:identifier>{url}</dc:identifier>{_element('identifier', replay) if replay else ''}"
+        f"{_shared_element('source', item.host) if item.host else ''}"
+        f"{''.join([_shared_element('relation', name) for _, name in item.collections or ()])}"
+        f"{_shared_element('rights', site.rights(item))}</oai_dc:dc>"
     )
 
 
-def container(elements: Mapping[str, str | None]) -> str:
-    """An `oai_dc:dc` of these elements, each with its text; those without any are left out."""
-    inside = "".join(f"<dc:{name}>{escape(text)}</dc:{name}>" for name, text in elements.items() if text)
-    return f"{_OPENING}{inside}</oai_dc:dc>"
+def _element(name: str, text: str) -> str:
+    return f"<dc:{name}>{escape(text)}</dc:{name}>"
 
 
-def _dcmi_type(mime_type: str) -> str | None:
-    """The word of the DCMI Type Vocabulary, where the MIME type tells."""
-    if mime_type in _TEXT_TYPES:
-        return "Text"
-    return _DCMI_TYPES.get(mime_type.partition("/")[0])
+# Many records say the same here.
+_shared_element = lru_cache(maxsize=16_384)(_element)
 
 
-FORMAT: Final = Format(prefix="oai_dc", schema=OAI_DC_SCHEMA, namespace=OAI_DC_NAMESPACE, write=write)
+@lru_cache(maxsize=4096)
+def _type_and_format(media_type: str | None) -> str:
+    kind = kind_of(media_type)
+    return (_element("type", kind.dcmi) if kind else "") + (
+        _element("format", media_type) if media_type else ""
+    )
+
+
+def description(text: str) -> str:
+    """An `oai_dc:dc` that describes something, as a set, in these words."""
+    return f"{_OPENING}<dc:description>{escape(text)}</dc:description></oai_dc:dc>"
+
+
+FORMAT: Final = Format(prefix="oai_dc", namespace=OAI_DC_NAMESPACE, schema=OAI_DC_SCHEMA, write=write)

@@ -3,18 +3,24 @@
 import argparse
 import sys
 
-from tests.bench import whole_way
-
-_BENCHMARKS = {"whole-way": whole_way.measure}
+from tests.bench import provider, whole_way
 
 
 def main() -> int:
     """Run the benchmark that is named."""
     parser = argparse.ArgumentParser(prog="script/bench", description="Measure Zatva on this machine.")
-    parser.add_argument("name", choices=_BENCHMARKS)
-    parser.add_argument("--documents", type=int, default=200_000, help="documents in the archive")
-    arguments = parser.parse_args()
-    _BENCHMARKS[arguments.name](documents=arguments.documents)
+    benchmarks = parser.add_subparsers(dest="name", required=True)
+    way = benchmarks.add_parser("whole-way", help="index, serve and harvest an archive")
+    way.add_argument("--documents", type=int, default=200_000, help="documents in the archive")
+    way.set_defaults(measure=whole_way.measure)
+    side = benchmarks.add_parser("provider", help="the provider at size, against its targets")
+    side.add_argument("--documents", type=int, default=5_000_000, help="documents in the tables")
+    side.add_argument("--seconds", type=float, default=60, help="how long the many clients ask")
+    side.add_argument("--indexed", type=int, default=200_000, help="documents indexed from archive files")
+    side.set_defaults(measure=provider.measure)
+    arguments = vars(parser.parse_args())
+    arguments.pop("name")
+    arguments.pop("measure")(**arguments)
     return 0
 
 

@@ -279,6 +279,20 @@ async def test_a_manager_outlives_the_loss_of_its_database_connections(
         await until(lambda: len(tables.history()) == 2)
 
 
+async def test_an_embargo_that_has_ended_is_lifted(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add(
+        "collection",
+        set_spec="collection:a",
+        name="A",
+        access="embargo",
+        embargo_until="2020-01-01T00:00:00Z",
+    )
+    async with managing(quick, database):
+        await until(lambda: tables.one("SELECT access FROM collection") == "open")
+
+
 async def test_no_more_harvests_run_at_a_time_than_allowed(
     quick: Settings, database: Database, tables: Tables
 ) -> None:

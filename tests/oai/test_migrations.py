@@ -4,7 +4,9 @@ import threading
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
@@ -64,6 +66,41 @@ def test_many_may_open_an_empty_database_at_once(settings: Settings) -> None:
             thread.join()
         assert faults == []
         assert migrations.upgrade(database.engine)[0] == migrations.HEAD
+
+
+def test_documents_from_before_are_counted_by_month(settings: Settings) -> None:
+    with open_database(settings) as database:
+        _back_to(database, "0001")
+        with database.engine.begin() as connection:
+            connection.execute(sa.text(_OLD_ROWS))
+        assert migrations.upgrade(database.engine) == ("0001", migrations.HEAD)
+        with database.engine.connect() as connection:
+            months = connection.execute(sa.text("SELECT month::text, documents FROM document_month")).all()
+            access = connection.scalar(sa.text("SELECT access FROM document"))
+    assert [tuple(row) for row in months] == [("2024-02-01", 1)]
+    assert access == "open"
+
+
+_OLD_ROWS = """
+WITH a AS (INSERT INTO arc (path, name, size, modified) VALUES ('/a.warc', 'a.warc', 1, now()) RETURNING id),
+m AS (INSERT INTO mimetype (set_spec, name) VALUES ('mimetype:text', 'text') RETURNING id)
+INSERT INTO document
+    (key, arc_id, "offset", length, url, archived, datestamp, mime_major_id, mime_id, record_type)
+SELECT gen_random_uuid(), a.id, 0, 1, 'http://a.example/', '2024-02-29T23:59:59Z', now(), m.id, m.id, 'x'
+FROM a, m
+"""
+
+
+def _back_to(database: Database, revision: str) -> None:
+    """An empty database with the tables of an earlier version."""
+    with database.engine.connect() as connection:
+        connection.execute(sa.text("DROP SCHEMA public CASCADE"))
+        connection.execute(sa.text("CREATE SCHEMA public"))
+        config = Config()
+        config.set_main_option("script_location", str(migrations.folder()))
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+        connection.commit()
 
 
 @pytest.mark.parametrize(("revision", "words"), [("0000", "zatva database upgrade"), ("9999", "newer")])

@@ -8,10 +8,18 @@ from typing import Any
 from lxml import etree
 
 from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, OAI_NAMESPACE
+from provider.formats import marc21, mods, webarchive
 
 _GRAMMAR = Path(__file__).parent / "oai_pmh.rng"
 _SCHEMAS = Path(__file__).parents[3] / "shared" / "schemas"
-_NAMES = {"o": OAI_NAMESPACE, "dc": DC_NAMESPACE}
+_OWN_SCHEMA = Path(webarchive.__file__).parents[1] / "static" / "webarchive.xsd"
+_NAMES = {
+    "o": OAI_NAMESPACE,
+    "dc": DC_NAMESPACE,
+    "marc": marc21.NAMESPACE,
+    "mods": mods.NAMESPACE,
+    "w": webarchive.NAMESPACE,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +82,19 @@ def read_reply(body: bytes) -> Reply:
     """Read an answer, which has to be valid: by our grammar, and by the official schemas where they are."""
     root = etree.fromstring(body)
     _grammar().assertValid(root)
+    for capture in root.iter(f"{{{webarchive.NAMESPACE}}}capture"):
+        _own_schema().assertValid(capture)
     official = _official_schema()
     if official is not None:
         official.assertValid(root)
-        for metadata in root.iter(f"{{{OAI_DC_NAMESPACE}}}dc"):
+        for metadata in root.iter(f"{{{OAI_DC_NAMESPACE}}}dc", f"{{{marc21.NAMESPACE}}}record"):
             official.assertValid(metadata)
     return Reply(root=root)
+
+
+@cache
+def _own_schema() -> etree.XMLSchema:
+    return etree.XMLSchema(etree.parse(_OWN_SCHEMA))
 
 
 @cache
@@ -99,6 +114,7 @@ def _official_schema() -> etree.XMLSchema | None:
             (OAI_NAMESPACE, "OAI-PMH.xsd"),
             (f"{OAI_NAMESPACE}oai_dc/", "oai_dc.xsd"),
             (f"{OAI_NAMESPACE}oai-identifier", "oai-identifier.xsd"),
+            (marc21.NAMESPACE, "MARC21slim.xsd"),
         )
     )
     joined = f'<schema xmlns="http://www.w3.org/2001/XMLSchema">{imports}</schema>'

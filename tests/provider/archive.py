@@ -37,8 +37,12 @@ class Archive:
         collections: Sequence[str] = (),
         title: str | None = None,
         deleted: bool = False,
+        **columns: object,
     ) -> str:
-        """Add a document, in these collections (full setSpecs), and give its OAI identifier."""
+        """Add a document, in these collections (full setSpecs), and give its OAI identifier.
+
+        `columns` are further columns of the document as they are to be, whatever the collections say.
+        """
         self._added += 1
         url = url or f"http://www.example.cz/{self._added}"
         moment = datestamp or BEGINNING + timedelta(seconds=self._added - 1)
@@ -46,6 +50,8 @@ class Archive:
         with self.database.session() as session:
             document = self._document(session, key, url, moment, mime_type)
             document.title, document.deleted = title, deleted
+            for column, value in columns.items():
+                setattr(document, column, value)
             session.add(document)
             session.flush()
             self._assign(session, document, collections)

@@ -27,11 +27,15 @@ class Page:
     digest: bool = True
     """Whether the WARC record says its payload's digest."""
 
+    http_headers: str = ""
+    """Further lines of the HTTP header, each with its line break."""
+
     @property
     def http(self) -> bytes:
         """The HTTP message."""
         kind = f"Content-Type: {self.mime_type}\r\n" if self.mime_type else ""
-        return f"HTTP/1.1 {self.status} Anything\r\nServer: test\r\n{kind}\r\n".encode() + self.body
+        head = f"HTTP/1.1 {self.status} Anything\r\nServer: test\r\n{kind}{self.http_headers}\r\n"
+        return head.encode() + self.body
 
     @property
     def payload_digest(self) -> str:

@@ -89,7 +89,7 @@ async def test_gzip_is_given_where_it_is_accepted(
     )
     body = await response.read()
     assert (response.headers.get("Content-Encoding") == "gzip") == compressed
-    assert response.headers["Vary"] == "Accept-Encoding"
+    assert "Accept-Encoding" in response.headers["Vary"].split(", ")
     assert not read_reply(gzip.decompress(body) if compressed else body).codes
 
 

@@ -37,6 +37,7 @@ def test_a_warc_response_gives_all_its_facts() -> None:
         mime_type="text/html",
         digest=PAGE.payload_digest,
         length=len(PAGE.body),
+        title="A page",
     )
 
 
@@ -154,5 +155,5 @@ def test_every_sample_archive_can_be_read_to_its_end() -> None:
     for path in sorted(HERE.glob("*arc*")):
         with path.open("rb") as file:
             found += list(read_captures(file))
-    assert sum(isinstance(one, Capture) for one in found) == 194
+    assert sum(isinstance(one, Capture) for one in found) == 196
     assert sum(isinstance(one, Problem) for one in found) == 4

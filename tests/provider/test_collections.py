@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from oai.database import Database
 from oai.errors import UsageError
-from provider.collections import add_collection, assign, lineage, list_collections, remove
+from provider.collections import add_collection, assign, lineage, list_collections, move, remove
 from provider.indexer import IndexOptions, index_file
 from provider.models import Collection, Document, DocumentCollection
 from provider.selection import Selection
@@ -166,22 +166,43 @@ def test_memberships_and_numbers_follow_any_changes(database: Database) -> None:
     with database.session() as session:
         urls = {key: key for key in session.scalars(select(Document.url))}
     direct: set[tuple[str, str]] = set()
-    for _ in range(20):
+    for number in range(30):
         spec = chance.choice(specs)
         host = chance.choice(HOSTS)
+        if number % 4 == 3 and spec != "collection":
+            parent = chance.choice([one for one in specs if one != spec and not one.startswith(f"{spec}:")])
+            shift(database, spec, f"{parent}:m{number}")
+            renamed = {
+                one: f"{parent}:m{number}{one[len(spec) :]}" if (one + ":").startswith(f"{spec}:") else one
+                for one in specs
+            }
+            specs = [renamed[one] for one in specs]
+            direct = {(url, renamed[one]) for url, one in direct}
+            assert_members(database, specs, direct)
+            continue
         chosen = {url for url in urls if url.startswith(f"http://{host}/")}
         how = chance.choice([assign, remove])
         change(database, how, spec, Selection(url_prefix=f"http://{host}/"))
         pairs = {(url, spec) for url in chosen}
         direct = direct | pairs if how is assign else direct - pairs
-        for one in specs:
-            expected = {
-                f"{url} {year}": (url, one) in direct
-                for url, below in direct
-                if below == one or below.startswith(f"{one}:")
-                for year in (2007, 2010)
-            }
-            assert members(database, one) == expected
-            with database.session() as session:
-                kept = session.scalars(select(Collection.documents).where(Collection.set_spec == one)).one()
-                assert kept == len(expected)
+        assert_members(database, specs, direct)
+
+
+def shift(database: Database, spec: str, new: str) -> None:
+    with database.session() as session:
+        move(session, spec, new, margin=MARGIN)
+
+
+def assert_members(database: Database, specs: list[str], direct: set[tuple[str, str]]) -> None:
+    """The tables hold what follows from these assignments, and no more."""
+    for one in specs:
+        expected = {
+            f"{url} {year}": (url, one) in direct
+            for url, below in direct
+            if below == one or below.startswith(f"{one}:")
+            for year in (2007, 2010)
+        }
+        assert members(database, one) == expected
+        with database.session() as session:
+            kept = session.scalars(select(Collection.documents).where(Collection.set_spec == one)).one()
+            assert kept == len(expected)

@@ -41,7 +41,15 @@ def test_a_folder_is_indexed_and_told_file_by_file(
     assert (one["file"], one["new"], one["ignored"]) == (str(tmp_path / "a.warc.gz"), 1, {"warcinfo": 1})
     assert two["file"] == str(tmp_path / "b.warc.gz")
     assert total == {
-        "total": {"new": 2, "unchanged": 0, "moved": 0, "duplicates": 0, "files": 2, "problems": 0}
+        "total": {
+            "new": 2,
+            "unchanged": 0,
+            "moved": 0,
+            "duplicates": 0,
+            "completed": 0,
+            "files": 2,
+            "problems": 0,
+        }
     }
 
 
@@ -54,7 +62,7 @@ def test_damage_is_told_with_its_place_and_in_the_exit_code(
     assert done.returncode == 3
     assert f"{len(good):,}" in done.stdout
     assert "begin no gzip member" in done.stdout or "gzip data is damaged" in done.stdout
-    assert "1 files: 1 new, 0 unchanged, 0 moved, 1 duplicates; 1 problems" in done.stdout
+    assert "1 files: 1 new, 0 unchanged, 0 moved, 1 duplicates, 0 completed; 1 problems" in done.stdout
 
 
 def test_a_path_that_is_not_there_is_a_usage_error(environment: dict[str, str], tmp_path: Path) -> None:
@@ -66,7 +74,7 @@ def test_a_path_that_is_not_there_is_a_usage_error(environment: dict[str, str], 
 def test_an_empty_folder_is_no_fault(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = zatva(environment, "index", tmp_path / "empty")
-    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "no ARC or WARC files there")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "no ARC, WARC or CDX files there")
 
 
 def test_collections_are_made_filled_and_listed(environment: dict[str, str], tmp_path: Path) -> None:
@@ -98,10 +106,10 @@ def test_a_document_is_hidden_by_identifier_or_url(
     with database.session() as session:
         key = session.scalars(select(Document.key).where(Document.url == PAGES[0].url)).one()
     identifier = oai_identifier("webarchive.localdomain", key)
-    assert objects(environment, "hide", identifier) == [{"document": identifier, "documents": 1}]
+    assert objects(environment, "hide", identifier) == [{"documents": 1}]
     assert objects(environment, "hide", PAGES[1].url)[0]["documents"] == 1
     assert objects(environment, "status")[0]["hidden"] == 2
-    assert objects(environment, "unhide", "http://www", "--url-prefix")[0]["documents"] == 2
+    assert objects(environment, "unhide", "--url-prefix", "http://www")[0]["documents"] == 2
     (status,) = objects(environment, "status")
     assert (status["documents"], status["hidden"], status["files"]) == (3, 0, 1)
 
@@ -140,3 +148,42 @@ def test_an_interrupted_run_leaves_whole_files_and_can_go_on(
 def _count(database: Database) -> int:
     with database.session() as session:
         return session.scalar(select(func.count()).select_from(Document)) or 0
+
+
+def test_rules_are_set_listed_and_lifted(environment: dict[str, str], tmp_path: Path) -> None:
+    objects(environment, "index", write_pages(tmp_path / "x.warc.gz", PAGES), "--collection", "a:b")
+    (ruled,) = objects(environment, "collection", "access", "a", "embargo", "--until", "2999-01-01", "--json")
+    assert ruled == {"set_spec": "collection:a", "access": "embargo", "documents": 3}
+    rows = {row["set_spec"]: row for row in objects(environment, "collection", "list")}
+    assert rows["collection:a"]["embargo_until"] == "2999-01-01T00:00:00Z"
+    assert objects(environment, "access", "refresh") == [{"documents": 0}]
+    assert objects(environment, "collection", "access", "a", "reading-room")[0]["documents"] == 3
+    done = zatva(environment, "collection", "access", "a", "embargo")
+    assert (done.returncode, "--until" in done.stderr) == (2, True)
+
+
+def test_a_collection_is_moved_and_dropped(environment: dict[str, str], tmp_path: Path) -> None:
+    objects(environment, "index", write_pages(tmp_path / "x.warc.gz", PAGES), "--collection", "a:b")
+    (moved,) = objects(environment, "collection", "move", "a:b", "c:d")
+    assert (moved["set_spec"], moved["documents"]) == ("collection:c:d", 3)
+    assert zatva(environment, "collection", "drop", "c").returncode == 2
+    assert objects(environment, "collection", "drop", "c", "--force")[0]["documents"] == 3
+    assert [row["set_spec"] for row in objects(environment, "collection", "list")] == [
+        "collection",
+        "collection:a",
+    ]
+
+
+def test_whole_files_and_domains_are_hidden_and_found(environment: dict[str, str], tmp_path: Path) -> None:
+    objects(environment, "index", write_pages(tmp_path / "x.warc.gz", PAGES))
+    objects(environment, "index", write_pages(tmp_path / "y.warc.gz", [Page(url="http://b.example/")]))
+    assert objects(environment, "hide", "--arc", "x.warc.gz") == [{"documents": 3}]
+    assert objects(environment, "find", "http://www.a.example/1") == []
+    (found,) = objects(environment, "find", "a.example/1", "--all")
+    assert (found["access"], found["file"]) == ("hidden", str(tmp_path / "x.warc.gz"))
+    assert objects(environment, "unhide", "--domain", "a.example", "--from", "2007-11-02") == [
+        {"documents": 3}
+    ]
+    assert len(objects(environment, "find", "example", "--domain")) == 4
+    assert len(objects(environment, "find", "www.a.example/", "--prefix", "--limit", "2")) == 2
+    assert zatva(environment, "find", "/nothing").returncode == 2

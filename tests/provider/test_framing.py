@@ -1,6 +1,7 @@
 """Damage costs the damaged record alone, and is told with its place."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,72 @@ def test_an_empty_gzip_member_is_no_damage(tmp_path: Path) -> None:
     path.write_bytes(packed(path, warc_record(PAGES[0])) + gzip.compress(b""))
     with path.open("rb") as file:
         assert list(read_captures(file))[1:] == [Ignored(kind="empty")]
+
+
+def http_with_length(page: Page, length: int) -> Page:
+    """The same page, whose HTTP header tells this length."""
+    return replace(page, http_headers=f"Content-Length: {length}\r\n")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("error", [-2, 7, 5000])
+def test_a_record_that_is_whole_by_its_http_header_is_kept_and_told(
+    tmp_path: Path, name: str, error: int
+) -> None:
+    page = http_with_length(PAGES[3], len(PAGES[3].body))
+    write = arc_record if ".arc" in name else warc_record
+    whole = records(name)
+    for place in (2, 4):
+        path = write_archive(
+            tmp_path / name, [*whole[:place], write(page, length=len(page.http) + error), *whole[place + 1 :]]
+        )
+        captures, problems = read(path)
+        assert [one.url for one in captures][place - 1] == page.url
+        assert captures[place - 1].length == len(page.body)
+        assert len(captures) == 4
+        (problem,) = problems
+        assert problem.offset == offsets(path, whole)[place]
+        assert "and was taken" in problem.reason
+
+
+@pytest.mark.parametrize("name", ["x.warc", "x.warc.gz"])
+def test_a_record_whose_digest_does_not_agree_is_not_kept(tmp_path: Path, name: str) -> None:
+    page = http_with_length(PAGES[1], len(PAGES[1].body) - 1)
+    whole = records(name)
+    whole[2] = warc_record(page, length=len(page.http) + 7)
+    captures, problems = read(write_archive(tmp_path / name, whole))
+    assert [one.url for one in captures] == [PAGES[0].url, PAGES[2].url, PAGES[3].url]
+    assert len(problems) == 1
+
+
+@pytest.mark.parametrize("name", ["x.warc", "x.warc.gz"])
+@pytest.mark.parametrize("stray", [b"\0\0", b"junk that nobody knows"])
+def test_stray_bytes_behind_a_record_with_a_digest_do_not_cost_it(
+    tmp_path: Path, name: str, stray: bytes
+) -> None:
+    whole = records(name)
+    whole[2] = whole[2].removesuffix(b"\r\n\r\n") + stray + b"\r\n\r\n"
+    captures, problems = read(write_archive(tmp_path / name, whole))
+    assert [one.url for one in captures] == [page.url for page in PAGES]
+    assert len(problems) == 1
+    assert "and was taken" in problems[0].reason
+
+
+@pytest.mark.parametrize("name", ["x.arc", "x.arc.gz"])
+def test_stray_bytes_behind_a_record_that_proves_nothing_cost_it(tmp_path: Path, name: str) -> None:
+    whole = records(name)
+    whole[2] = whole[2].removesuffix(b"\n") + b"\0\0\n"
+    captures, _ = read(write_archive(tmp_path / name, whole))
+    assert [one.url for one in captures] == [PAGES[0].url, PAGES[2].url, PAGES[3].url]
+
+
+def test_a_length_beyond_the_front_that_is_kept_is_gone_past(tmp_path: Path) -> None:
+    for name in NAMES:
+        write = arc_record if ".arc" in name else warc_record
+        large = Page(url="http://a.example/large", body=bytes(range(256)) * 4000, digest=".arc" not in name)
+        path = write_archive(tmp_path / name, [write(large), write(PAGES[0])])
+        captures, problems = read(path)
+        assert [(one.url, one.length, one.digest) for one in captures] == [
+            (page.url, len(page.body), page.payload_digest) for page in (large, PAGES[0])
+        ]
+        assert problems == []

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import ColumnElement, func, select, text
+from sqlalchemy import ColumnElement, func, select, text, update
 
 from oai.database import Database
 from oai.errors import InterruptedRunError, UsageError
@@ -30,7 +30,7 @@ def counts(report: FileReport) -> tuple[int, int, int, int]:
     return merged.new, merged.unchanged, merged.moved, merged.duplicates
 
 
-def places(database: Database) -> list[tuple[str, int, datetime]]:
+def places(database: Database) -> list[tuple[str | None, int, datetime]]:
     with database.session() as session:
         rows = select(Arc.path, Document.offset, Document.datestamp).join(Arc, Arc.id == Document.arc_id)
         return [(path, offset, stamp) for path, offset, stamp in session.execute(rows.order_by(Document.url))]
@@ -99,11 +99,12 @@ def test_a_file_that_grew_is_read_again(database: Database, tmp_path: Path) -> N
     assert counts(report) == (2, 2, 0, 0)
 
 
-def test_a_moved_file_takes_its_documents_along(database: Database, tmp_path: Path) -> None:
-    old = write_pages(tmp_path / "old" / "x.warc.gz", PAGES)
+@pytest.mark.parametrize("name", ["x.warc.gz", "x.arc.gz", "x.warc", "x.arc"])
+def test_a_moved_file_takes_its_documents_along(database: Database, tmp_path: Path, name: str) -> None:
+    old = write_pages(tmp_path / "old" / name, PAGES)
     index_file(database, old, OPTIONS)
     before = places(database)
-    new = tmp_path / "x.warc.gz"
+    new = tmp_path / name
     shutil.move(old, new)
     assert counts(index_file(database, new, OPTIONS)) == (0, 0, 4, 0)
     assert places(database) == [(str(new), offset, stamp) for _, offset, stamp in before]
@@ -111,17 +112,37 @@ def test_a_moved_file_takes_its_documents_along(database: Database, tmp_path: Pa
         assert session.scalar(select(func.count()).select_from(Arc)) == 1
 
 
-def test_a_file_compressed_anew_updates_places_alone(database: Database, tmp_path: Path) -> None:
-    old = write_pages(tmp_path / "x.warc", PAGES)
+@pytest.mark.parametrize("kind", ["warc", "arc"])
+@pytest.mark.parametrize(("from_", "to"), [("", ".gz"), (".gz", "")])
+def test_a_file_compressed_anew_updates_places_alone(
+    database: Database, tmp_path: Path, kind: str, from_: str, to: str
+) -> None:
+    old = write_pages(tmp_path / f"x.{kind}{from_}", PAGES)
     index_file(database, old, OPTIONS)
     before = places(database)
     old.unlink()
-    new = write_pages(tmp_path / "x.warc.gz", PAGES)
+    new = write_pages(tmp_path / f"x.{kind}{to}", PAGES)
     assert counts(index_file(database, new, OPTIONS)) == (0, 0, 4, 0)
     after = places(database)
     assert [stamp for *_, stamp in after] == [stamp for *_, stamp in before]
     assert [offset for _, offset, _ in after] != [offset for _, offset, _ in before]
+    assert {path for path, *_ in after} == {str(new)}
     check_counts(database)
+
+
+def test_titles_are_kept_and_filled_in_where_they_are_missing(database: Database, tmp_path: Path) -> None:
+    path = write_pages(tmp_path / "x.warc.gz", PAGES)
+    index_file(database, path, OPTIONS)
+    with database.session() as session:
+        titles = select(Document.title).order_by(Document.url)
+        before = session.scalars(titles).all()
+        assert set(before) == {"A page", None}
+        # As a version before this one left them.
+        session.execute(update(Document).values(title=None))
+        session.commit()
+        report = index_file(database, path, AGAIN)
+        assert (counts(report), report.merged.completed) == ((0, 4, 0, 0), 2)
+        assert session.scalars(titles).all() == before
 
 
 def test_a_renamed_file_takes_its_documents_along(database: Database, tmp_path: Path) -> None:
@@ -227,7 +248,7 @@ def test_an_interruption_leaves_nothing_half_done(database: Database, tmp_path: 
     path = write_pages(tmp_path / "x.warc.gz", [Page(url=f"http://a.example/{n}") for n in range(600)])
     calls = iter(range(10))
 
-    def interrupt_the_second_time() -> None:
+    def interrupt_the_second_time(_: int) -> None:
         if next(calls):
             raise InterruptedRunError("enough")
 

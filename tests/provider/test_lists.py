@@ -13,11 +13,12 @@ from oai.settings import Settings
 from oai.signing import signing_key
 from oai.vocabulary import Verb
 from provider.app import create_app
-from provider.models import Mimetype
+from provider.models import UNLISTED, Mimetype
 from provider.tokens import PURPOSE, ItemList, SetList, Tokens
 from tests.provider.archive import BEGINNING, Archive
 from tests.provider.conftest import Provider
 
+ALL = {"verb": "ListRecords", "metadataPrefix": "oai_dc"}
 LISTS = ["ListRecords", "ListIdentifiers"]
 LATER = datetime(2999, 1, 1, tzinfo=UTC)
 
@@ -81,13 +82,23 @@ async def test_a_window_has_no_size_for_it_was_not_counted(provider: Provider, a
     assert "completeListSize" not in first.token_facts
 
 
-async def test_no_size_is_told_while_counted_documents_are_not_due(
-    provider: Provider, archive: Archive
-) -> None:
+async def test_the_size_leaves_out_what_is_counted_and_not_due(provider: Provider, archive: Archive) -> None:
     archive.add_many(7)
     archive.add(datestamp=LATER)
+    archive.add(datestamp=UNLISTED)
     first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")
-    assert "completeListSize" not in first.token_facts
+    assert first.token_facts["completeListSize"] == "7"
+
+
+async def test_no_size_is_told_where_too_much_is_not_due(
+    provider: Provider, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("provider.pages._MOST_AHEAD", 1)
+    archive.add_many(7)
+    archive.add(datestamp=LATER)
+    assert "completeListSize" in (await provider.ask(**ALL)).token_facts
+    archive.add(datestamp=LATER)
+    assert "completeListSize" not in (await provider.ask(**ALL)).token_facts
 
 
 async def test_no_size_is_told_where_nothing_is_counted(

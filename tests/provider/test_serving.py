@@ -1,12 +1,14 @@
 """`zatva provider serve` as real processes: it starts, shares its port, and ends as it should."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 from oai.database import Database
 from tests.provider.answer import Reply, read_reply
 from tests.provider.archive import Archive
+from tests.provider.raw import get
 
 SECONDS = 60.0
 
@@ -189,6 +192,107 @@ def test_a_killed_process_is_replaced(serve: Serve) -> None:
     until(lambda: len(served.children()) == 2)
     assert second in served.children()
     assert not ask(address).codes
+
+
+def test_processes_can_be_replaced_one_by_one_while_a_list_is_read(
+    environment: dict[str, str], serve: Serve, archive: Archive
+) -> None:
+    """Any process goes on with the tokens of any other, the new ones included."""
+    environment["ZATVA_PROVIDER__HEADERS_PER_ANSWER"] = "1"
+    identifiers = archive.add_many(60)
+    served = serve("--processes", "2")
+    address = served.address()
+    reading = ListReading(address)
+    for pid in sorted(served.children()):
+        reading.go_on(10)
+        os.kill(pid, signal.SIGTERM)
+        until_replaced(served, pid)
+    assert reading.to_the_end() == identifiers
+
+
+def until_replaced(served: Served, pid: int) -> None:
+    until(lambda: pid not in served.children() and len(served.children()) == 2)
+
+
+class ListReading:
+    """Reads a list page by page, each over a new connection, which any process may take."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._query = "verb=ListIdentifiers&metadataPrefix=oai_dc"
+        self.identifiers: list[str] = []
+
+    def go_on(self, pages: int) -> None:
+        for _ in range(pages):
+            page = self._page()
+            self.identifiers += page.identifiers
+            self._query = f"verb=ListIdentifiers&resumptionToken={page.token}" if page.token else ""
+
+    def to_the_end(self) -> list[str]:
+        while self._query:
+            self.go_on(1)
+        return self.identifiers
+
+    def _page(self) -> Reply:
+        # A connection that waits to be accepted by a process that ends is reset by the kernel.
+        for _ in range(20):
+            try:
+                return ask(self._address, self._query)
+            except (ConnectionError, urllib.error.URLError):
+                continue
+        pytest.fail("nobody answers")
+
+
+def test_an_answer_that_is_read_slowly_is_finished_before_the_end(serve: Serve, archive: Archive) -> None:
+    for number in range(200):
+        archive.add(f"http://example.cz/{number}/" + "a" * 20_000)
+    served = serve()
+    port = int(served.address().rpartition(":")[2].partition("/")[0])
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", port))
+        client.sendall(get("verb=ListRecords&metadataPrefix=oai_dc", "Connection: close"))
+        received = client.recv(1000)
+        served.process.send_signal(signal.SIGTERM)
+        until(lambda: refuses_connections(f"http://127.0.0.1:{port}/"))
+        assert served.process.poll() is None
+        while piece := client.recv(65_536):
+            received += piece
+    assert received.endswith(b"</OAI-PMH>\n")
+    assert served.process.wait(SECONDS) == 0
+
+
+def test_each_process_has_a_port_for_its_figures(environment: dict[str, str], serve: Serve) -> None:
+    first = two_free_ports()
+    environment["ZATVA_PROVIDER__METRICS_PORT"] = str(first)
+    served = serve("--processes", "2")
+    address = served.address()
+    (killed, *_) = served.children()
+    for _ in range(10):
+        ask(address)
+    assert sum(map(identified, (first, first + 1))) == 10
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: len(served.children() - {killed}) == 2)
+    until(lambda: not any(refuses_connections(f"http://127.0.0.1:{port}/") for port in (first, first + 1)))
+
+
+def two_free_ports() -> int:
+    """The first of two ports side by side that nobody listens on."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as first:
+            port: int = first.getsockname()[1]
+            try:
+                socket.create_server(("127.0.0.1", port + 1)).close()
+            except OSError:
+                continue
+            return port
+
+
+def identified(port: int) -> int:
+    """How many Identify requests the figures at the port tell."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SECONDS) as response:
+        told = re.search(rb'requests_total.outcome="ok",request="Identify". (\d+)', response.read())
+    return int(told[1]) if told else 0
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])

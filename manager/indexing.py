@@ -1,0 +1,65 @@
+"""`zatva provider index --queue`: archive files go into the task queue, one task each, for any worker.
+
+It is a command of the provider that only works with the manager's queue; so it is handled here.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from manager import queue
+from manager.processes import host_name
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.errors import ExitCode, UsageError
+from provider.commands import index_options
+from provider.first_load import refuse_unserved
+from provider.index_runs import add_run
+from provider.indexer import find_archives
+from provider.models import IndexRun
+from provider.parallel import size_of
+from provider.sets import collection_set_spec
+
+_HERE_ONLY: Final = {"jobs": "--jobs", "first_load": "--first-load"}
+
+
+def queue_index(invocation: Invocation) -> ExitCode:
+    """Queue the files and end at once; `zatva provider status` shows how far they are."""
+    arguments = invocation.arguments
+    for name, option in _HERE_ONLY.items():
+        if getattr(arguments, name):
+            raise UsageError(f"{option} is for indexing in this process; leave it out with --queue")
+    paths = find_archives(arguments.paths)
+    # The largest first, so that no worker begins one when the others have nothing left.
+    files = sorted(((path, size_of(path)) for path in paths), key=lambda file: (-file[1], file[0]))
+    for path, _ in files:
+        _refuse_unspeakable(path)
+    with open_database(invocation.settings) as database:
+        options = index_options(database, arguments, invocation.settings.provider.publish_margin)
+        with database.session() as session:
+            refuse_unserved(session)
+            run = IndexRun(
+                host=host_name(),
+                collection=collection_set_spec(arguments.collection) if arguments.collection else None,
+                again=options.again,
+                archive_dir=None if options.archive_dir is None else str(options.archive_dir),
+            )
+            if files:
+                queue.defer_files(session, add_run(session, run, files))
+            session.commit()
+            if not files:
+                invocation.console.result({"run_id": None, "files": 0}, "no ARC, WARC or CDX files there")
+                return ExitCode.DONE
+            number = run.id
+    invocation.console.result(
+        {"run_id": number, "files": len(files)},
+        f"run {number}: {len(files):,} files queued; workers must see them at the same paths;"
+        f" `zatva provider status --run {number}` shows how far they are",
+    )
+    return ExitCode.DONE
+
+
+def _refuse_unspeakable(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{path!r}: the name is not in UTF-8 and cannot be kept; rename the file") from None

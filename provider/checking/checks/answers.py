@@ -1,0 +1,141 @@
+"""The form of every answer that came, whatever was asked (specification, section 3.2). Made last."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from oai.datestamps import parse_datestamp, utc_now
+from oai.vocabulary import OAI_NAMESPACE, OAI_SCHEMA, Granularity
+from provider.checking import grammar
+from provider.checking.facts import CannotBeDoneError
+from provider.checking.findings import Checklist, Severity, Verdict, verdict
+from provider.checking.replies import SCHEMA_LOCATION, Reply
+from provider.checking.survey import Survey
+
+LIST: Final = Checklist(subject="answers")
+
+_BEGINNING: Final = re.compile(rb"""<\?xml\s+version=["']1\.0["']\s+encoding=["'](?i:utf-8)["']""")
+_CLOCKS_APART: Final = timedelta(minutes=10)
+
+
+@LIST.add(
+    "well-formed",
+    "Every answer is well-formed XML",
+    section="3.2",
+    advice="Build answers with an XML library, and leave out characters that XML 1.0 forbids.",
+)
+def _well_formed(survey: Survey) -> Verdict:
+    return _each(survey, lambda reply: reply.fault or reply.malformed, "well-formed XML")
+
+
+@LIST.add(
+    "utf-8",
+    "Every answer is in UTF-8",
+    section="3.2",
+    advice="Write answers in UTF-8; look for text that was stored in another encoding.",
+)
+def _utf_8(survey: Survey) -> Verdict:
+    def complaint(reply: Reply) -> str | None:
+        try:
+            reply.body.decode("utf-8")
+        except UnicodeDecodeError as error:
+            return str(error)
+        return None
+
+    return _each(survey, complaint, "UTF-8")
+
+
+@LIST.add(
+    "declaration",
+    "Every answer begins with the XML declaration",
+    section="3.2",
+    advice='Begin each answer with <?xml version="1.0" encoding="UTF-8"?>, and nothing before it.',
+)
+def _declaration(survey: Survey) -> Verdict:
+    def complaint(reply: Reply) -> str | None:
+        return None if _BEGINNING.match(reply.body) else repr(reply.body[:60])
+
+    return _each(survey, complaint, '<?xml version="1.0" encoding="UTF-8"?>')
+
+
+@LIST.add(
+    "root",
+    "The root element is OAI-PMH in its namespace, and says where the schema is",
+    section="3.2",
+    advice=f"Write OAI-PMH in {OAI_NAMESPACE}, with an xsi:schemaLocation that names {OAI_SCHEMA}.",
+)
+def _root(survey: Survey) -> Verdict:
+    def complaint(reply: Reply) -> str | None:
+        if reply.root is None:
+            return reply.malformed
+        if reply.root.tag != f"{{{OAI_NAMESPACE}}}OAI-PMH":
+            return str(reply.root.tag)
+        location = reply.root.get(SCHEMA_LOCATION, "").split()
+        return None if location[:1] == [OAI_NAMESPACE] and len(location) > 1 else f"schemaLocation {location}"
+
+    return _each(survey, complaint, f"OAI-PMH with {OAI_NAMESPACE} {OAI_SCHEMA}")
+
+
+@LIST.add(
+    "schema",
+    "Every answer is valid against the protocol's schema",
+    section="3.2",
+    advice="Compare the answer with OAI-PMH.xsd: elements in order, all there, dates and setSpecs.",
+)
+def _schema(survey: Survey) -> Verdict:
+    def complaint(reply: Reply) -> str | None:
+        return reply.malformed if reply.root is None else grammar.complaint(reply.root)
+
+    return _each(survey, complaint, "valid")
+
+
+@LIST.add(
+    "response-date",
+    "responseDate is in UTC, to the second",
+    section="3.2",
+    advice=f"Write responseDate as {Granularity.SECOND}, whatever the repository's granularity is.",
+)
+def _response_date(survey: Survey) -> Verdict:
+    def complaint(reply: Reply) -> str | None:
+        try:
+            told = parse_datestamp(reply.response_date)
+        except ValueError as error:
+            return str(error)
+        return None if told.granularity is Granularity.SECOND else reply.response_date
+
+    return _each(survey, complaint, Granularity.SECOND)
+
+
+@LIST.add(
+    "clock",
+    "responseDate is about now",
+    section="3.2",
+    severity=Severity.SHOULD,
+    advice="Set the server's clock (NTP), and write responseDate in UTC: harvesters go on from it.",
+)
+def _clock(survey: Survey) -> Verdict:
+    try:
+        told = parse_datestamp(survey.identify.response_date).moment
+    except ValueError as error:
+        raise CannotBeDoneError(str(error)) from None
+    return verdict(
+        abs(told - utc_now()) < _CLOCKS_APART,
+        survey.identify,
+        expected="within ten minutes of this machine's clock",
+        came=survey.identify.response_date,
+    )
+
+
+def _each(survey: Survey, complain: Callable[[Reply], str | None], expected: str) -> Verdict:
+    """A verdict on all answers: that on the first faulty one, with how many there are."""
+    faulty = [(reply, complaint) for reply in survey.client.replies if (complaint := complain(reply))]
+    total = len(survey.client.replies)
+    if not faulty:
+        return verdict(
+            passed=True, reply=survey.client.replies[-1], expected=expected, came=f"{total} answers, all so"
+        )
+    reply, complaint = faulty[0]
+    return verdict(
+        passed=False, reply=reply, expected=expected, came=f"{complaint} ({len(faulty)} of {total} answers)"
+    )

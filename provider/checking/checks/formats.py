@@ -1,0 +1,161 @@
+"""The metadata formats (specification, sections 3.4 and 4.4)."""
+
+import re
+from collections import Counter
+from typing import Final
+
+from lxml import etree
+
+from oai.vocabulary import OAI_DC_NAMESPACE, OAI_DC_SCHEMA, ErrorCode
+from provider.checking.facts import CannotBeDoneError, NotApplicableError
+from provider.checking.findings import Checklist, Severity, Verdict, verdict
+from provider.checking.replies import SCHEMA_LOCATION, Reply
+from provider.checking.survey import Survey
+
+LIST: Final = Checklist(subject="formats")
+
+_FORMATS: Final = "verb=ListMetadataFormats"
+_PREFIX: Final = re.compile(r"[A-Za-z0-9\-_.!~*'()]+")
+_MOST: Final = 8
+"""So many formats are tried."""
+
+
+@LIST.add(
+    "oai-dc",
+    "oai_dc is offered",
+    section="2.5",
+    advice="Every repository has to give its records as oai_dc, too.",
+)
+def _oai_dc(survey: Survey) -> Verdict:
+    prefixes = [offered.prefix for offered in survey.formats]
+    return verdict("oai_dc" in prefixes, survey.ask(_FORMATS), expected="oai_dc", came=", ".join(prefixes))
+
+
+@LIST.add(
+    "oai-dc-namespace",
+    "oai_dc has its namespace and schema",
+    section="4.4",
+    advice=f"Tell {OAI_DC_NAMESPACE} and {OAI_DC_SCHEMA}, to the letter.",
+)
+def _oai_dc_namespace(survey: Survey) -> Verdict:
+    told = [f"{known.namespace} {known.schema}" for known in survey.formats if known.prefix == "oai_dc"]
+    if not told:
+        raise CannotBeDoneError("oai_dc is not offered")
+    expected = f"{OAI_DC_NAMESPACE} {OAI_DC_SCHEMA}"
+    # The schema is the same under https.
+    same = told[0].replace("https://www.openarchives.org", "http://www.openarchives.org") == expected
+    return verdict(same, survey.ask(_FORMATS), expected=expected, came=told[0])
+
+
+@LIST.add(
+    "unique",
+    "No prefix is listed twice",
+    section="3.4",
+    advice="One prefix means one format in a repository.",
+)
+def _unique(survey: Survey) -> Verdict:
+    twice = [prefix for prefix, count in _counts(survey).items() if count > 1]
+    return verdict(not twice, survey.ask(_FORMATS), expected="each once", came=", ".join(twice) or "so")
+
+
+@LIST.add(
+    "prefixes",
+    "Prefixes have only the characters allowed",
+    section="3.4",
+    advice="Use letters, digits and -_.!~*'() in prefixes.",
+)
+def _prefixes(survey: Survey) -> Verdict:
+    wrong = [prefix for prefix in _counts(survey) if not _PREFIX.fullmatch(prefix)]
+    return verdict(
+        not wrong and survey.formats, survey.ask(_FORMATS), expected="URL-safe", came=", ".join(wrong) or "so"
+    )
+
+
+def _counts(survey: Survey) -> Counter[str]:
+    return Counter(offered.prefix for offered in survey.formats)
+
+
+@LIST.add(
+    "of-item",
+    "ListMetadataFormats of an item has the format that the item was listed in",
+    section="4.4",
+    advice="Tell the item's own formats; a record that was listed in a format has that format.",
+)
+def _of_item(survey: Survey) -> Verdict:
+    if survey.sample.deleted:
+        raise NotApplicableError("only deleted records were seen")
+    reply = survey.ask("verb=ListMetadataFormats&identifier={identifier}")
+    return verdict(
+        survey.prefix in reply.texts("metadataPrefix"), reply, expected=f"{survey.prefix} among the formats"
+    )
+
+
+@LIST.add(
+    "namespaces",
+    "Records have the namespace that their format tells",
+    section="3.4",
+    advice="The metadata's root element has to be in the namespace that ListMetadataFormats tells.",
+)
+def _namespaces(survey: Survey) -> Verdict:
+    last: Reply | None = None
+    for offered in survey.formats[:_MOST]:
+        reply = _record(survey, offered.prefix)
+        spaces = [etree.QName(element).namespace for element in _metadata(reply)]
+        if spaces and spaces != [offered.namespace]:
+            came = f"{offered.prefix}: {spaces}"
+            return verdict(passed=False, reply=reply, expected=offered.namespace, came=came)
+        last = reply if spaces else last
+    if last is None:
+        raise CannotBeDoneError("no record with metadata came in any format")
+    tried = ", ".join(offered.prefix for offered in survey.formats[:_MOST])
+    return verdict(passed=True, reply=last, expected="each its own", came=tried)
+
+
+@LIST.add(
+    "gettable",
+    "A record can be had, or is plainly refused, in every format offered",
+    section="4.1",
+    advice="Give the record, or answer cannotDisseminateFormat where this item has no such format.",
+)
+def _gettable(survey: Survey) -> Verdict:
+    for offered in survey.formats[:_MOST]:
+        reply = _record(survey, offered.prefix)
+        if not reply.records and ErrorCode.CANNOT_DISSEMINATE_FORMAT not in reply.codes:
+            return verdict(
+                passed=False,
+                reply=reply,
+                expected=f"a record in {offered.prefix}, or cannotDisseminateFormat",
+            )
+    if not survey.formats:
+        raise CannotBeDoneError("no formats are told")
+    return verdict(passed=True, reply=survey.ask(_FORMATS), expected="records", came="so")
+
+
+@LIST.add(
+    "schema-location",
+    "Metadata say where their schema is",
+    section="3.4",
+    severity=Severity.SHOULD,
+    advice="Give the metadata's root element an xsi:schemaLocation with its namespace and schema.",
+)
+def _schema_location(survey: Survey) -> Verdict:
+    reply = _record(survey, survey.prefix)
+    found = _metadata(reply)
+    if not found:
+        raise NotApplicableError("the record has no metadata")
+    told = found[0].get(SCHEMA_LOCATION)
+    return verdict(told, reply, expected="xsi:schemaLocation", came="so" if told else "none")
+
+
+def _record(survey: Survey, prefix: str) -> Reply:
+    identifier = survey.sample.identifier
+    return survey.client.get((("verb", "GetRecord"), ("identifier", identifier), ("metadataPrefix", prefix)))
+
+
+def _metadata(reply: Reply) -> list[etree._Element]:
+    return [
+        element
+        for record in reply.records
+        if record.metadata is not None
+        for element in record.metadata.iterchildren("*")
+    ]

@@ -1,0 +1,211 @@
+"""What the provider says about itself (specification, section 4.2)."""
+
+import re
+from typing import Final
+
+from oai.datestamps import parse_datestamp
+from oai.vocabulary import OAI_IDENTIFIER_NAMESPACE, PROTOCOL_VERSION, DeletedRecord, Granularity
+from provider.checking.facts import NotApplicableError
+from provider.checking.findings import Checklist, Severity, Verdict, verdict
+from provider.checking.replies import OAI, SCHEMA_LOCATION
+from provider.checking.survey import Survey
+
+LIST: Final = Checklist(subject="identify")
+
+_ONCE: Final = (
+    "repositoryName", "baseURL", "protocolVersion", "earliestDatestamp", "deletedRecord", "granularity"
+)  # fmt: skip
+_EMAIL: Final = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+")
+_CODINGS: Final = frozenset({"gzip", "compress", "deflate"})
+_SCHEME: Final = f"{{{OAI_IDENTIFIER_NAMESPACE}}}"
+
+
+@LIST.add(
+    "elements",
+    "Every required element is there, once, and filled",
+    section="4.2",
+    advice="Let Identify have each of these elements exactly once, and adminEmail at least once.",
+)
+def _elements(survey: Survey) -> Verdict:
+    wrong = [name for name in _ONCE if not _said_once(survey.identify.texts(name))]
+    if not all(survey.identify.texts("adminEmail") or [""]):
+        wrong.append("adminEmail")
+    return verdict(
+        not wrong,
+        survey.identify,
+        expected=f"{', '.join(_ONCE)} once each, adminEmail",
+        came=f"missing, empty or repeated: {', '.join(wrong)}" if wrong else "all",
+    )
+
+
+def _said_once(texts: list[str]) -> bool:
+    return len(texts) == 1 and bool(texts[0])
+
+
+@LIST.add(
+    "protocol-version",
+    "protocolVersion is 2.0",
+    section="4.2",
+    advice="Write 2.0, to the letter; harvesters look at it.",
+)
+def _protocol_version(survey: Survey) -> Verdict:
+    return _said(survey, "protocolVersion", PROTOCOL_VERSION)
+
+
+@LIST.add(
+    "base-url",
+    "baseURL is the address that was asked",
+    section="4.2",
+    advice="Set the base URL to the address that the world uses, also behind a proxy: harvesters keep it.",
+)
+def _base_url(survey: Survey) -> Verdict:
+    return _said(survey, "baseURL", survey.client.url)
+
+
+@LIST.add(
+    "request-url",
+    "The request element of every answer has the baseURL",
+    section="3.2",
+    advice="The content of `request` is the baseURL, the same as in Identify.",
+)
+def _request_url(survey: Survey) -> Verdict:
+    base_url = survey.identified("baseURL")
+    for reply in survey.client.replies:
+        told = (reply.request.text or "").strip() if reply.request is not None else base_url
+        if told != base_url:
+            return verdict(passed=False, reply=reply, expected=base_url, came=told)
+    return verdict(passed=True, reply=survey.identify, expected=base_url, came=base_url)
+
+
+@LIST.add(
+    "emails",
+    "Every adminEmail can be written to",
+    section="4.2",
+    advice="Give an address such as oai@library.example that a person reads.",
+)
+def _emails(survey: Survey) -> Verdict:
+    wrong = [address for address in survey.identify.texts("adminEmail") if not _EMAIL.fullmatch(address)]
+    return verdict(not wrong, survey.identify, expected="name@host.domain", came=", ".join(wrong) or "so")
+
+
+@LIST.add(
+    "granularity",
+    "granularity is one of the two",
+    section="4.2",
+    advice=f"Write {Granularity.SECOND} or {Granularity.DAY}, to the letter.",
+)
+def _granularity(survey: Survey) -> Verdict:
+    told = survey.identified("granularity")
+    return verdict(told in set(Granularity), survey.identify, expected=" or ".join(Granularity), came=told)
+
+
+@LIST.add(
+    "deleted-record",
+    "deletedRecord is one of the three",
+    section="2.5.1",
+    advice="Write no, transient or persistent.",
+)
+def _deleted_record(survey: Survey) -> Verdict:
+    told = survey.identified("deletedRecord")
+    return verdict(
+        told in set(DeletedRecord), survey.identify, expected=" or ".join(DeletedRecord), came=told
+    )
+
+
+@LIST.add(
+    "earliest-form",
+    "earliestDatestamp is written in the granularity told",
+    section="4.2",
+    advice="Write earliestDatestamp in the form that granularity tells, in UTC.",
+)
+def _earliest_form(survey: Survey) -> Verdict:
+    told = survey.identified("earliestDatestamp")
+    try:
+        fits = parse_datestamp(told).granularity is survey.granularity
+    except ValueError:
+        fits = False
+    return verdict(fits, survey.identify, expected=survey.granularity, came=told)
+
+
+@LIST.add(
+    "earliest-listed",
+    "No record that was seen is dated before earliestDatestamp",
+    section="4.2",
+    advice="earliestDatestamp has to be a lower bound of all datestamps; set it further back.",
+)
+def _earliest_listed(survey: Survey) -> Verdict:
+    told = survey.identified("earliestDatestamp")
+    early = [header for header in survey.records.headers if header.datestamp < told[: len(header.datestamp)]]
+    came = f"{early[0].identifier} of {early[0].datestamp}" if early else survey.records.described()
+    return verdict(not early, survey.records.pages[0], expected=f"{told} or later", came=came)
+
+
+@LIST.add(
+    "earliest-asked",
+    "Asking for what is older than earliestDatestamp gives nothing",
+    section="4.2",
+    advice="earliestDatestamp has to be a lower bound of all datestamps; set it further back.",
+)
+def _earliest_asked(survey: Survey) -> Verdict:
+    reply = survey.ask("verb=ListIdentifiers&metadataPrefix={prefix}&until={before}")
+    return verdict(not reply.headers, reply, expected="no headers")
+
+
+@LIST.add(
+    "compression",
+    "compression names codings of HTTP, and not `identity`",
+    section="4.2",
+    severity=Severity.SHOULD,
+    advice="Name gzip, compress or deflate; `identity` is always understood and not to be listed.",
+)
+def _compression(survey: Survey) -> Verdict:
+    told = survey.identify.texts("compression")
+    if not told:
+        raise NotApplicableError("Identify announces no compression")
+    wrong = [coding for coding in told if coding not in _CODINGS]
+    return verdict(not wrong, survey.identify, expected=", ".join(sorted(_CODINGS)), came=", ".join(told))
+
+
+@LIST.add(
+    "descriptions",
+    "Each description says where its schema is",
+    section="4.2",
+    severity=Severity.SHOULD,
+    advice="Give the element in each description an xsi:schemaLocation.",
+)
+def _descriptions(survey: Survey) -> Verdict:
+    root = survey.identify.root
+    parts = [] if root is None else [part for found in root.iter(f"{OAI}description") for part in found]
+    if not parts:
+        raise NotApplicableError("Identify has no descriptions")
+    silent = [str(part.tag) for part in parts if SCHEMA_LOCATION not in part.attrib]
+    return verdict(
+        not silent,
+        survey.identify,
+        expected="xsi:schemaLocation",
+        came=f"without: {silent}" if silent else "so",
+    )
+
+
+@LIST.add(
+    "oai-identifier",
+    "Identifiers keep to the oai-identifier description",
+    section="guidelines, oai-identifier",
+    advice="Let identifiers begin with oai: and the repositoryIdentifier that the description tells.",
+)
+def _oai_identifier(survey: Survey) -> Verdict:
+    root = survey.identify.root
+    namespace = None if root is None else root.findtext(f".//{_SCHEME}repositoryIdentifier")
+    sample = None if root is None else root.findtext(f".//{_SCHEME}sampleIdentifier")
+    if namespace is None:
+        raise NotApplicableError("Identify has no oai-identifier description")
+    told = [sample or "", *survey.records.identifiers]
+    wrong = [identifier for identifier in told if not identifier.startswith(f"oai:{namespace}:")]
+    return verdict(
+        not wrong, survey.identify, expected=f"oai:{namespace}:…", came=wrong[0] if wrong else "so"
+    )
+
+
+def _said(survey: Survey, name: str, expected: str) -> Verdict:
+    told = survey.identified(name)
+    return verdict(told == expected, survey.identify, expected=expected, came=told)

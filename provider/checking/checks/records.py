@@ -1,0 +1,206 @@
+"""Records: identifiers, headers, metadata, deletions (specification, sections 2.4, 2.5 and 4.1)."""
+
+import re
+from typing import Final
+
+from lxml import etree
+
+from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, DeletedRecord
+from provider.checking.facts import CannotBeDoneError, NotApplicableError
+from provider.checking.findings import Checklist, Severity, Verdict, verdict
+from provider.checking.replies import Header, Record
+from provider.checking.survey import Survey
+
+LIST: Final = Checklist(subject="records")
+
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:[^\s<>\"{}|\\^`]+")
+_GET: Final = "verb=GetRecord&identifier={identifier}&metadataPrefix={prefix}"
+_DC: Final = f"{{{DC_NAMESPACE}}}"
+_DC_ROOT: Final = f"{{{OAI_DC_NAMESPACE}}}dc"
+_ELEMENTS: Final = frozenset(
+    f"{_DC}{name}"
+    for name in (
+        "title", "creator", "subject", "description", "publisher", "contributor", "date", "type", "format",
+        "identifier", "source", "language", "relation", "coverage", "rights",
+    )
+)  # fmt: skip
+_LANGUAGE: Final = "{http://www.w3.org/XML/1998/namespace}lang"
+
+
+@LIST.add(
+    "identifiers",
+    "Identifiers are URIs",
+    section="2.4",
+    advice="Write identifiers as URIs, such as oai:library.example:123; blanks and < > are not allowed.",
+)
+def _identifiers(survey: Survey) -> Verdict:
+    wrong = [name for name in survey.records.identifiers if not _URI.fullmatch(name)]
+    return _of(survey, not wrong, "URIs", wrong[0] if wrong else "")
+
+
+@LIST.add(
+    "metadata",
+    "A record that is not deleted has metadata, with one element in it",
+    section="2.5",
+    advice="Put exactly one element, that of the format, into metadata.",
+)
+def _metadata(survey: Survey) -> Verdict:
+    wrong = [record for record in _living(survey) if len(_roots(record)) != 1]
+    return _of(survey, not wrong, "one element in metadata", _first(wrong))
+
+
+@LIST.add(
+    "deleted-headers",
+    "A deleted record has a header only",
+    section="2.5.1",
+    advice="Leave metadata and about out of records with status=deleted.",
+)
+def _deleted_headers(survey: Survey) -> Verdict:
+    deleted = [record for record in survey.records.records if record.header.deleted]
+    if not deleted:
+        raise NotApplicableError("no deleted record was seen")
+    wrong = [record for record in deleted if record.metadata is not None]
+    return _of(survey, not wrong, "no metadata in deleted records", _first(wrong))
+
+
+@LIST.add(
+    "deleted-policy",
+    "Deleted records are only where deletedRecord allows them",
+    section="2.5.1",
+    advice="Identify says that deletions are not kept (no): then do not show any, or write transient.",
+)
+def _deleted_policy(survey: Survey) -> Verdict:
+    if survey.identified("deletedRecord") != DeletedRecord.NO:
+        raise NotApplicableError("deletions are kept")
+    wrong = [header.identifier for header in _headers(survey) if header.deleted]
+    return _of(survey, not wrong, "no deleted records", wrong[0] if wrong else "")
+
+
+@LIST.add(
+    "deleted-gettable",
+    "A deleted record that was listed can be asked for",
+    section="2.5.1",
+    advice="Answer GetRecord of a deleted record with its header, not with idDoesNotExist.",
+)
+def _deleted_gettable(survey: Survey) -> Verdict:
+    deleted = [header for header in _headers(survey) if header.deleted]
+    if not deleted:
+        raise NotApplicableError("no deleted record was seen")
+    reply = survey.client.get(
+        (
+            ("verb", "GetRecord"),
+            ("identifier", deleted[0].identifier),
+            ("metadataPrefix", survey.prefix),
+        )
+    )
+    return verdict(
+        [header.deleted for header in reply.headers] == [True], reply, expected="a header with status=deleted"
+    )
+
+
+@LIST.add(
+    "get-header",
+    "GetRecord gives the header that was listed",
+    section="4.1",
+    advice="Look at why identifier, datestamp or sets differ between the list and the record alone.",
+)
+def _get_header(survey: Survey) -> Verdict:
+    reply = survey.ask(_GET)
+    same = [_comparable(header) for header in reply.headers] == [_comparable(survey.sample)]
+    return verdict(same, reply, expected=str(survey.sample), came=str(reply.headers) if not same else "so")
+
+
+@LIST.add(
+    "get-metadata",
+    "GetRecord gives the metadata that were listed",
+    section="4.1",
+    severity=Severity.SHOULD,
+    advice="Make the record the same way for GetRecord and for lists.",
+)
+def _get_metadata(survey: Survey) -> Verdict:
+    reply = survey.ask(_GET)
+    listed = [
+        found for found in survey.records.records if found.header.identifier == survey.sample.identifier
+    ]
+    if not listed or not reply.records:
+        raise CannotBeDoneError("the record did not come both ways")
+    same = _canonical(reply.records[0]) == _canonical(listed[0])
+    return verdict(same, reply, expected="the same metadata", came="so" if same else "others")
+
+
+@LIST.add(
+    "oai-dc-form",
+    "oai_dc has only the fifteen elements of Dublin Core",
+    section="3.4",
+    advice="Put dc elements into oai_dc:dc, with text and xml:lang at most; for more, offer another format.",
+)
+def _oai_dc_form(survey: Survey) -> Verdict:
+    if survey.prefix != "oai_dc":
+        raise NotApplicableError("oai_dc is not offered")
+    wrong = [record for record in _living(survey) if _dc_complaint(record)]
+    came = f"{wrong[0].header.identifier}: {_dc_complaint(wrong[0])}" if wrong else ""
+    return _of(survey, not wrong, "elements of Dublin Core with text", came)
+
+
+@LIST.add(
+    "oai-dc-filled",
+    "Metadata say something",
+    section="2.5",
+    severity=Severity.INFO,
+    advice="A record without a single filled element serves nobody.",
+)
+def _oai_dc_filled(survey: Survey) -> Verdict:
+    empty = [record for record in _living(survey) if not "".join(_text(record)).strip()]
+    return _of(survey, not empty, "text in each record", _first(empty))
+
+
+def _dc_complaint(record: Record) -> str | None:
+    for root in _roots(record):
+        if root.tag != _DC_ROOT:
+            return f"the element {root.tag}"
+        for element in root.iterchildren("*"):
+            if element.tag not in _ELEMENTS:
+                return f"the element {element.tag}"
+            if len(element) or set(element.keys()) - {_LANGUAGE}:
+                return f"elements or attributes in {etree.QName(element).localname}"
+    return None
+
+
+def _living(survey: Survey) -> list[Record]:
+    found = [record for record in survey.records.records if not record.header.deleted]
+    if not found:
+        raise NotApplicableError("only deleted records were seen")
+    return found
+
+
+def _headers(survey: Survey) -> list[Header]:
+    return [header for walk in survey.item_walks for header in walk.headers]
+
+
+def _roots(record: Record) -> list[etree._Element]:
+    return [] if record.metadata is None else list(record.metadata.iterchildren("*"))
+
+
+def _text(record: Record) -> list[str]:
+    return ["".join(map(str, root.itertext())) for root in _roots(record)]
+
+
+def _canonical(record: Record) -> list[str]:
+    return [etree.canonicalize(_written(root), strip_text=True) for root in _roots(record)]
+
+
+def _written(root: etree._Element) -> str:
+    return etree.tostring(root, encoding="unicode", with_tail=False)
+
+
+def _comparable(header: Header) -> tuple[str, str, frozenset[str], bool]:
+    return header.identifier, header.datestamp, frozenset(header.set_specs), header.deleted
+
+
+def _first(wrong: list[Record]) -> str:
+    return wrong[0].header.identifier if wrong else ""
+
+
+def _of(survey: Survey, passed: object, expected: str, wrong: str) -> Verdict:
+    page = survey.records.pages[0]
+    return verdict(passed, page, expected=expected, came=wrong or survey.records.described())

@@ -1,0 +1,156 @@
+"""Sets: their list, and what is in them (specification, sections 2.6, 2.7.2 and 4.6)."""
+
+import re
+from typing import Final
+
+from provider.checking.facts import CannotBeDoneError, NotApplicableError, OfferedSet
+from provider.checking.findings import Checklist, Severity, Verdict, verdict
+from provider.checking.survey import Survey
+
+LIST: Final = Checklist(subject="sets")
+
+_PART: Final = r"[A-Za-z0-9\-_.!~*'()]+"
+_SET_SPEC: Final = re.compile(rf"{_PART}(:{_PART})*")
+
+
+@LIST.add(
+    "form",
+    "setSpecs have only the characters allowed",
+    section="2.6",
+    advice="Use letters, digits and -_.!~*'() in setSpecs, with colons between the levels.",
+)
+def _form(survey: Survey) -> Verdict:
+    wrong = [known.set_spec for known in _sets(survey) if not _SET_SPEC.fullmatch(known.set_spec)]
+    return _on_list(survey, not wrong, "such setSpecs", ", ".join(wrong[:5]))
+
+
+@LIST.add(
+    "names",
+    "Every set has a name",
+    section="4.6",
+    advice="Write a setName that people understand.",
+)
+def _names(survey: Survey) -> Verdict:
+    wrong = [known.set_spec for known in _sets(survey) if not known.name]
+    return _on_list(survey, not wrong, "a setName for each set", ", ".join(wrong[:5]))
+
+
+@LIST.add(
+    "unique",
+    "No set is listed twice",
+    section="4.6",
+    advice="List each setSpec once; look at how the pages of ListSets follow each other.",
+)
+def _unique(survey: Survey) -> Verdict:
+    specs = [known.set_spec for known in _sets(survey)]
+    twice = sorted({spec for spec in specs if specs.count(spec) > 1}) if len(set(specs)) < len(specs) else []
+    return _on_list(survey, not twice, "each set once", ", ".join(twice[:5]))
+
+
+@LIST.add(
+    "parents",
+    "The parents of sets are sets",
+    section="2.6",
+    severity=Severity.SHOULD,
+    advice="A colon means a level: list `a` where `a:b` is listed, or use another character.",
+)
+def _parents(survey: Survey) -> Verdict:
+    known = {offered.set_spec for offered in _whole(survey)}
+    nested = [spec for spec in known if ":" in spec]
+    if not nested:
+        raise NotApplicableError("the sets have no levels")
+    orphans = sorted(spec for spec in nested if spec.rpartition(":")[0] not in known)
+    return _on_list(survey, not orphans, "the set above each set", ", ".join(orphans[:5]))
+
+
+@LIST.add(
+    "listed",
+    "The sets that headers name are listed by ListSets",
+    section="2.6",
+    advice="List every set that records are in.",
+)
+def _listed(survey: Survey) -> Verdict:
+    known = {offered.set_spec for offered in _whole(survey)}
+    named = {spec for header in survey.records.headers for spec in header.set_specs}
+    unknown = sorted(named - known)
+    return _on_list(survey, not unknown, "the sets of the headers seen", ", ".join(unknown[:5]))
+
+
+@LIST.add(
+    "membership",
+    "What is listed of a set says that it is in that set",
+    section="2.7.2",
+    advice="Let each header name the set asked for, or one below it, in a setSpec.",
+)
+def _membership(survey: Survey) -> Verdict:
+    chosen = survey.chosen_set
+    strangers = [
+        header
+        for header in survey.set_records.headers
+        if not any(spec == chosen or spec.startswith(f"{chosen}:") for spec in header.set_specs)
+    ]
+    came = f"{strangers[0].identifier} in {strangers[0].set_specs}" if strangers else _seen(survey)
+    return verdict(not strangers, survey.set_records.pages[0], expected=f"setSpec {chosen}", came=came)
+
+
+@LIST.add(
+    "complete",
+    "What says that it is in a set is listed of it",
+    section="2.7.2",
+    advice="Look at why the record is left out when the set that its header names is asked for.",
+)
+def _complete(survey: Survey) -> Verdict:
+    chosen = survey.chosen_set
+    listed = set(survey.set_records.identifiers)
+    missing = [
+        header.identifier
+        for header in survey.records.headers
+        if chosen in header.set_specs and header.identifier not in listed
+    ]
+    if missing and not survey.set_records.ended:
+        raise CannotBeDoneError(f"the set {chosen} is too long to be walked to its end")
+    came = f"missing: {missing[0]}" if missing else _seen(survey)
+    return verdict(not missing, survey.set_records.pages[0], expected=f"all of {chosen}", came=came)
+
+
+@LIST.add(
+    "ancestors",
+    "Asking for a set gives what is in the sets below it",
+    section="2.7.2",
+    advice="A record in `a:b` is in `a`, too, and has to be listed when `a` is asked for.",
+)
+def _ancestors(survey: Survey) -> Verdict:
+    nested = [spec for spec in survey.sample.set_specs if ":" in spec]
+    if not nested:
+        raise NotApplicableError("the record chosen is in no set with levels")
+    above = nested[0].rpartition(":")[0]
+    query = survey.query("verb=ListIdentifiers&metadataPrefix={prefix}&from={moment}&until={moment}")
+    walk = survey.walk(f"{query}&set={above}")
+    found = survey.sample.identifier in walk.identifiers
+    if not found and not walk.ended:
+        raise CannotBeDoneError(f"the set {above} is too long to be walked to its end")
+    return verdict(found, walk.pages[0], expected=f"{survey.sample.identifier}, which is in {nested[0]}")
+
+
+def _sets(survey: Survey) -> list[OfferedSet]:
+    if not survey.set_walk.pages:
+        raise NotApplicableError("the provider has no sets")
+    if not survey.sets:
+        raise CannotBeDoneError("ListSets tells no sets")
+    return survey.sets
+
+
+def _whole(survey: Survey) -> list[OfferedSet]:
+    found = _sets(survey)
+    if not survey.set_walk.ended:
+        raise CannotBeDoneError("there are more sets than were walked through")
+    return found
+
+
+def _on_list(survey: Survey, passed: object, expected: str, wrong: str) -> Verdict:
+    came = wrong or f"{len(survey.sets):,} sets"
+    return verdict(passed, survey.set_walk.pages[0], expected=expected, came=came)
+
+
+def _seen(survey: Survey) -> str:
+    return f"{survey.chosen_set}: {survey.set_records.described()}"

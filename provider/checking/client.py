@@ -1,0 +1,126 @@
+"""Asks one provider: one request at a time, with a pause between them, and no more than so many."""
+
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Final
+from urllib.parse import urlencode
+
+from oai.datestamps import utc_now
+from oai.errors import RemoteError
+from provider.checking.replies import Reply
+from provider.checking.transport import LARGEST_BODY, Received, Sent, Transport
+
+Pairs = Sequence[tuple[str, str]]
+
+_BUSY: Final = 503
+_LONGEST_WAIT: Final = 60.0
+_USUAL_WAIT: Final = 5.0
+_TRIES: Final = 3
+_ANY_HEADER: Final = 32
+"""Tells zlib to take what gzip and deflate begin with."""
+
+
+class AllowanceSpentError(RemoteError):
+    """As many requests were made as were allowed."""
+
+
+@dataclass(kw_only=True)
+class Client:
+    """A provider's address, and what was asked there so far.
+
+    The same request by GET or POST is made once, unless it is asked for afresh.
+    """
+
+    url: str
+    transport: Transport
+    pause: float = 0.0
+    """Seconds between two requests."""
+    max_requests: int = 300
+    sleep: Callable[[float], None] = time.sleep
+    replies: list[Reply] = field(default_factory=list)
+    """Every answer, in the order in which they came."""
+    _known: dict[Sent, Reply] = field(default_factory=dict)
+    _requests: int = 0
+
+    def get(self, query: str | Pairs, *, fresh: bool = False, encoding: str = "identity") -> Reply:
+        """Ask by GET; a query that is text is sent as it is."""
+        return self._ask(Sent(method="GET", url=self._address(query), encoding=encoding), fresh=fresh)
+
+    def post(self, query: str | Pairs) -> Reply:
+        """Ask by POST with the arguments as a form."""
+        return self._ask(Sent(method="POST", url=self.url, form=_encoded(query).encode()))
+
+    def head(self, query: str | Pairs) -> Reply:
+        """Ask by HEAD; the answer is not among `replies`, for it has no body to be held to anything."""
+        return _reply(*self._send(Sent(method="HEAD", url=self._address(query))))
+
+    @property
+    def requests(self) -> int:
+        """How many requests were made."""
+        return self._requests
+
+    def _address(self, query: str | Pairs) -> str:
+        encoded = _encoded(query)
+        if not encoded:
+            return self.url
+        return f"{self.url}{'&' if '?' in self.url else '?'}{encoded}"
+
+    def _ask(self, sent: Sent, *, fresh: bool = False) -> Reply:
+        if fresh or sent not in self._known:
+            reply = _reply(*self._send(sent))
+            self.replies.append(reply)
+            self._known[sent] = reply
+        return self._known[sent]
+
+    def _send(self, sent: Sent) -> tuple[Sent, Received]:
+        """Send, and again a few times where the provider asks to come back later."""
+        for attempt in range(_TRIES):
+            if self._requests >= self.max_requests:
+                raise AllowanceSpentError(
+                    f"{self.max_requests} requests were made, and no more were allowed (--max-requests)"
+                )
+            if self._requests:
+                self.sleep(self.pause)
+            self._requests += 1
+            received = self.transport(sent)
+            if received.status != _BUSY or attempt == _TRIES - 1:
+                break
+            self.sleep(min(_wait(received.headers.get("retry-after", "")), _LONGEST_WAIT))
+        return sent, received
+
+
+def _encoded(query: str | Pairs) -> str:
+    return query if isinstance(query, str) else urlencode(query)
+
+
+def _wait(text: str) -> float:
+    """Seconds that Retry-After asks for, written as a number or as a date."""
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - utc_now()).total_seconds())
+    except (ValueError, TypeError):
+        return _USUAL_WAIT
+
+
+def _reply(sent: Sent, received: Received) -> Reply:
+    coding = received.headers.get("content-encoding", "identity").strip().lower()
+    if sent.method == "HEAD" or coding in {"identity", ""}:
+        return Reply(sent, received, received.body)
+    if coding not in {"gzip", "x-gzip", "deflate"}:
+        return Reply(sent, received, b"", f"Content-Encoding {coding!r} was not asked for")
+    try:
+        return Reply(sent, received, _unpacked(received.body))
+    except (EOFError, zlib.error) as error:
+        return Reply(sent, received, b"", f"Content-Encoding {coding!r}, but the body is not: {error}")
+
+
+def _unpacked(body: bytes) -> bytes:
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | _ANY_HEADER)
+    unpacked = unpacking.decompress(body, LARGEST_BODY)
+    if not unpacking.eof:
+        raise EOFError(f"it has no end within {LARGEST_BODY:,} bytes")
+    return unpacked

@@ -1,0 +1,87 @@
+"""`zatva provider check`: hold a provider to the specification, and say what it does not keep to."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from oai.cli import Invocation
+from oai.console import Console
+from oai.errors import ExitCode, UsageError
+from provider.checking.checks import CHECKS
+from provider.checking.client import Client
+from provider.checking.findings import Finding, Result, Severity, run_checks
+from provider.checking.survey import Survey
+from provider.checking.transport import http_transport
+
+_TIMEOUT: Final = 60.0
+_COLUMNS: Final = {"result": "Result", "severity": "Weight", "id": "Check", "title": "What is checked"}
+
+
+def check(invocation: Invocation) -> ExitCode:
+    """`provider check URL`: exit code 3 where anything that must be is not."""
+    arguments, console = invocation.arguments, invocation.console
+    client = Client(
+        url=_address(arguments.url),
+        transport=http_transport(timeout=_TIMEOUT),
+        pause=arguments.polite,
+        max_requests=arguments.max_requests,
+        sleep=time.sleep,
+    )
+    findings: list[Finding] = []
+    with console.progress("checking") as advance:
+        for finding in run_checks(Survey(client), CHECKS):
+            findings.append(finding)
+            advance(len(findings), total=len(CHECKS), note=f"{client.requests} requests")
+    _report(console, findings)
+    _summarise(console, findings, client)
+    return ExitCode.RECORDS_REFUSED if _broken(findings) else ExitCode.DONE
+
+
+def _address(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise UsageError(
+            f"{text!r} is no address to check; write it as http://host/path or https://host/path"
+        )
+    return text
+
+
+def _broken(findings: Sequence[Finding]) -> list[Finding]:
+    return [
+        finding
+        for finding in findings
+        if finding.result is Result.FAILED and finding.check.severity is Severity.MUST
+    ]
+
+
+def _report(console: Console, findings: Sequence[Finding]) -> None:
+    console.table([finding.as_row() for finding in findings], _COLUMNS, empty="no checks were made")
+    if console.as_json:
+        return
+    for finding in findings:
+        if finding.result is Result.FAILED:
+            console.result(finding.as_row(), _described(finding))
+        elif finding.result is Result.NOT_DONE:
+            console.note(f"{finding.check.id} could not be done: {finding.came}")
+
+
+def _described(finding: Finding) -> str:
+    check = finding.check
+    return "\n".join(
+        (
+            "",
+            f"{check.id} ({check.severity}, section {check.section}): {check.title}",
+            f"  sent      {finding.sent}",
+            f"  came      {finding.came}",
+            f"  expected  {finding.expected}",
+            f"  advice    {check.advice}",
+        )
+    )
+
+
+def _summarise(console: Console, findings: Sequence[Finding], client: Client) -> None:
+    counts = Counter(finding.result for finding in findings)
+    parts = ", ".join(f"{counts[result]} {result}" for result in Result if counts[result])
+    console.note(f"{client.url}: {len(findings)} checks with {client.requests} requests: {parts}")

@@ -1,0 +1,252 @@
+"""What is learnt about a provider on the way, asked once and only when a check needs it."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Final
+from urllib.parse import quote
+
+from oai.datestamps import Datestamp, format_datestamp, parse_datestamp
+from oai.vocabulary import ErrorCode, Granularity, Verb
+from provider.checking.client import Client
+from provider.checking.facts import (
+    CannotBeDoneError,
+    NotApplicableError,
+    OfferedFormat,
+    OfferedSet,
+    Walk,
+    offered_format,
+    offered_set,
+)
+from provider.checking.replies import OAI, Header, Reply
+
+_MOST_PAGES: Final = 5
+_MOST_SET_PAGES: Final = 20
+_FAR: Final = datetime(2970, 1, 1, tzinfo=UTC)
+
+
+class Survey:
+    """Facts about the provider behind a client."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def begin(self) -> None:
+        """Ask for Identify; raises UnreachableError when nothing answers."""
+        self.client.get("verb=Identify")
+
+    def query(self, template: str) -> str:
+        """A query with the words in braces filled in (properties of this class), percent-encoded."""
+        return template.format_map(_Words(self))
+
+    def ask(self, template: str) -> Reply:
+        """The answer to such a query by GET."""
+        return self.client.get(self.query(template))
+
+    @cached_property
+    def identify(self) -> Reply:
+        """The answer to Identify; raises CannotBeDoneError when it is none."""
+        reply = self.client.get("verb=Identify")
+        if reply.container(Verb.IDENTIFY) is None:
+            raise CannotBeDoneError("Identify is not answered as OAI-PMH")
+        return reply
+
+    def identified(self, name: str) -> str:
+        """One element of Identify."""
+        found = self.identify.texts(name)
+        if not found:
+            raise CannotBeDoneError(f"Identify has no {name}")
+        return found[0]
+
+    @cached_property
+    def granularity(self) -> Granularity:
+        """The granularity that Identify tells."""
+        try:
+            return Granularity(self.identified("granularity"))
+        except ValueError:
+            raise CannotBeDoneError("Identify tells no granularity of the two") from None
+
+    @property
+    def unit(self) -> timedelta:
+        """The granularity as a length of time."""
+        return timedelta(days=1) if self.granularity is Granularity.DAY else timedelta(seconds=1)
+
+    @cached_property
+    def formats(self) -> list[OfferedFormat]:
+        """The formats offered."""
+        root = self.ask("verb=ListMetadataFormats").root
+        return (
+            [] if root is None else [offered_format(element) for element in root.iter(f"{OAI}metadataFormat")]
+        )
+
+    @cached_property
+    def prefix(self) -> str:
+        """The format that lists are asked for in: oai_dc where it is offered."""
+        prefixes = [offered.prefix for offered in self.formats]
+        return "oai_dc" if "oai_dc" in prefixes or not prefixes else prefixes[0]
+
+    @cached_property
+    def set_walk(self) -> Walk:
+        """The list of sets; without pages where the provider has none."""
+        if ErrorCode.NO_SET_HIERARCHY in self.ask("verb=ListSets").codes:
+            return Walk(pages=(), ended=True)
+        return self.walk("verb=ListSets", most=_MOST_SET_PAGES)
+
+    @cached_property
+    def sets(self) -> list[OfferedSet]:
+        """The sets on the pages that were walked."""
+        roots = [page.root for page in self.set_walk.pages]
+        return [
+            offered_set(element) for root in roots if root is not None for element in root.iter(f"{OAI}set")
+        ]
+
+    @cached_property
+    def records(self) -> Walk:
+        """The first pages of all records."""
+        return self._some("verb=ListRecords&metadataPrefix={prefix}")
+
+    @cached_property
+    def headers(self) -> Walk:
+        """The first pages of all headers."""
+        return self._some("verb=ListIdentifiers&metadataPrefix={prefix}")
+
+    @cached_property
+    def sample(self) -> Header:
+        """A header from within the first page, of a record that is not deleted where there is one."""
+        found = self.records.pages[0].headers
+        living = [header for header in found if not header.deleted] or found
+        if not living:
+            raise CannotBeDoneError("ListRecords gave no record with a header")
+        return living[len(living) // 2]
+
+    @cached_property
+    def moment(self) -> Datestamp:
+        """The sample's datestamp."""
+        try:
+            return parse_datestamp(self.sample.datestamp)
+        except ValueError as error:
+            raise CannotBeDoneError(f"the datestamp of {self.sample.identifier}: {error}") from None
+
+    @cached_property
+    def chosen_set(self) -> str:
+        """A set that has something in it, as far as is seen."""
+        carried = Counter(spec for header in self.records.headers for spec in header.set_specs)
+        # Of a set that has everything, nobody can tell whether it was asked for.
+        known = sorted(self.sample.set_specs, key=carried.__getitem__)
+        known += [offered.set_spec for offered in self.sets]
+        if not known:
+            raise NotApplicableError("the provider has no sets")
+        return known[0]
+
+    @cached_property
+    def set_records(self) -> Walk:
+        """The headers of the chosen set."""
+        return self._some("verb=ListIdentifiers&metadataPrefix={prefix}&set={chosen_set}")
+
+    @cached_property
+    def moment_records(self) -> Walk:
+        """All records of the sample's datestamp: from and until are that."""
+        return self._some("verb=ListRecords&metadataPrefix={prefix}&from={moment}&until={moment}")
+
+    @cached_property
+    def moment_headers(self) -> Walk:
+        """The same as headers."""
+        return self._some("verb=ListIdentifiers&metadataPrefix={prefix}&from={moment}&until={moment}")
+
+    @property
+    def item_walks(self) -> Iterator[Walk]:
+        """Walks over lists of items."""
+        yield from (self.records, self.headers)
+
+    @property
+    def identifier(self) -> str:
+        """The sample's identifier."""
+        return self.sample.identifier
+
+    @property
+    def day(self) -> str:
+        """The sample's datestamp, cut to the day."""
+        return format_datestamp(self.moment.moment, Granularity.DAY)
+
+    @property
+    def earlier(self) -> str:
+        """One second or day before the sample."""
+        return format_datestamp(self.moment.moment - self.unit, self.granularity)
+
+    @property
+    def later(self) -> str:
+        """One second or day after the sample."""
+        return format_datestamp(self.moment.moment + self.unit, self.granularity)
+
+    @property
+    def far(self) -> str:
+        """A datestamp in the far future."""
+        return format_datestamp(_FAR, self.granularity)
+
+    @property
+    def before(self) -> str:
+        """One second or day before earliestDatestamp."""
+        try:
+            earliest = parse_datestamp(self.identified("earliestDatestamp")).moment
+            return format_datestamp(earliest - self.unit, self.granularity)
+        except (ValueError, OverflowError) as error:
+            raise CannotBeDoneError(f"earliestDatestamp: {error}") from None
+
+    @property
+    def altered(self) -> str:
+        """The token of ListRecords with a character in its middle changed."""
+        middle = len(self.token) // 2
+        other = "A" if self.token[middle] != "A" else "B"
+        return f"{self.token[:middle]}{other}{self.token[middle + 1 :]}"
+
+    @cached_property
+    def token(self) -> str:
+        """A token that ListRecords gave out."""
+        return _token(self.records)
+
+    @cached_property
+    def headers_token(self) -> str:
+        """A token that ListIdentifiers gave out."""
+        return _token(self.headers)
+
+    def walk(self, query: str, *, most: int = _MOST_PAGES) -> Walk:
+        """A list's pages, from the first, as many as `most`."""
+        verb = query.partition("&")[0]
+        pages = [self.client.get(query)]
+        while (token := pages[-1].token) is not None and token.text and len(pages) < most:
+            following = self.client.get(f"{verb}&resumptionToken={quote(token.text, safe='')}")
+            if following in pages:
+                break
+            pages.append(following)
+        last = pages[-1].token
+        return Walk(pages=tuple(pages), ended=last is None or not last.text)
+
+    def _some(self, template: str) -> Walk:
+        walk = self.walk(self.query(template))
+        if not walk.pages[0].headers:
+            raise CannotBeDoneError(f"{walk.pages[0].sent} gave no items: {walk.pages[0].excerpt}")
+        return walk
+
+
+def _token(walk: Walk) -> str:
+    token = walk.pages[0].token
+    if token is None or not token.text:
+        raise NotApplicableError("the list of all records fits one page, so no token is given out")
+    return token.text
+
+
+class _Words(Mapping[str, str]):
+    """The words of query templates: properties of a survey, asked for when they are used, percent-encoded."""
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey = survey
+
+    def __getitem__(self, word: str) -> str:
+        return quote(str(getattr(self._survey, word)), safe="")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(vars(Survey))
+
+    def __len__(self) -> int:
+        return len(vars(Survey))

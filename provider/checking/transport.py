@@ -1,0 +1,113 @@
+"""One HTTP request out and one answer in, over the network; the checker's only way to the provider."""
+
+import http.client
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import IO, Any, Final
+
+from oai.errors import RemoteError
+
+_CHUNK: Final = 1 << 16
+LARGEST_BODY: Final = 64 << 20
+"""Bytes; no page of a list needs more."""
+_WHOLE_ANSWER_FACTOR: Final = 4
+
+
+class UnreachableError(RemoteError):
+    """No HTTP answer came from the provider."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """A request as it goes out."""
+
+    method: str
+    url: str
+    encoding: str = "identity"
+    """The value of Accept-Encoding."""
+    form: bytes | None = None
+    """The body of a POST, as forms write it."""
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.url}" + (f" with {self.form.decode()}" if self.form is not None else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Received:
+    """An answer as it came."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By their names in small letters."""
+    body: bytes
+    """Compressed, where the provider compressed it."""
+
+
+Transport = Callable[[Sent], Received]
+
+
+def http_transport(*, timeout: float) -> Transport:
+    """A transport over HTTP and HTTPS; `timeout` is in seconds, for each wait.
+
+    Redirects are followed. What it gives raises UnreachableError where there is no whole answer.
+    """
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.HTTPHandler,
+        urllib.request.HTTPSHandler,
+        urllib.request.HTTPRedirectHandler,
+        urllib.request.HTTPErrorProcessor,
+        urllib.request.HTTPDefaultErrorHandler,
+    ):
+        opener.add_handler(handler())
+
+    def send(sent: Sent) -> Received:
+        try:
+            with _open(opener, _request(sent), timeout) as answer:
+                body = _read(answer, sent, time.monotonic() + timeout * _WHOLE_ANSWER_FACTOR)
+                headers = {name.lower(): value for name, value in answer.headers.items()}
+                return Received(status=answer.status, headers=headers, body=body)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise UnreachableError(
+                f"{sent}: {reason}; see whether the address is right and answers"
+            ) from None
+
+    return send
+
+
+def _request(sent: Sent) -> urllib.request.Request:
+    headers = {
+        "User-Agent": "zatva-provider-check",
+        "Accept": "text/xml, application/xml;q=0.9",
+        "Accept-Encoding": sent.encoding,
+    }
+    if sent.form is not None:
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+    # Only http and https can be opened: the opener has no other handlers.
+    return urllib.request.Request(sent.url, data=sent.form, headers=headers, method=sent.method)  # noqa: S310
+
+
+def _open(opener: urllib.request.OpenerDirector, request: urllib.request.Request, timeout: float) -> Any:  # noqa: ANN401 the library's type depends on the scheme
+    try:
+        answer = opener.open(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        # An answer, too: what it means is for the checks to say.
+        return error
+    if answer is None:
+        raise ValueError("only http and https addresses can be checked")
+    return answer
+
+
+def _read(answer: IO[bytes], sent: Sent, deadline: float) -> bytes:
+    parts = bytearray()
+    while chunk := answer.read(_CHUNK):
+        parts += chunk
+        if len(parts) > LARGEST_BODY:
+            raise UnreachableError(f"{sent}: more than {LARGEST_BODY:,} bytes came, which no page needs")
+        if time.monotonic() > deadline:
+            raise UnreachableError(f"{sent}: the answer drips too slowly; {len(parts):,} bytes came")
+    return bytes(parts)

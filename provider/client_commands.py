@@ -1,0 +1,66 @@
+"""What `zatva provider harvesters` does."""
+
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, Final
+
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.errors import ExitCode
+from provider.clients import HarvestedList, Harvester, harvested_lists, harvesters
+
+_CLIENT_COLUMNS: Final = {
+    "address": "Address",
+    "user_agent": "User-Agent",
+    "sender": "From",
+    "last_request": "Last request",
+    "requests": "Requests",
+    "bytes_sent": "Bytes",
+    "refused": "503",
+    "told": "Errors",
+    "under_way": "Under way",
+    "finished": "Finished",
+    "abandoned": "Abandoned",
+}
+_LIST_COLUMNS: Final = {
+    "address": "Address",
+    "user_agent": "User-Agent",
+    "verb": "List",
+    "metadata_prefix": "Format",
+    "set_spec": "Set",
+    "from_date": "From",
+    "until_date": "Until",
+    "passed": "Passed",
+    "complete_size": "Of",
+    "state": "State",
+    "started": "Begun",
+    "last_request": "Last request",
+}
+
+
+def show_harvesters(invocation: Invocation) -> ExitCode:
+    """`provider harvesters`: who harvests, or with `--lists` how far through which lists."""
+    settings, console = invocation.settings, invocation.console
+    after = timedelta(hours=settings.provider.abandoned_hours)
+    with open_database(settings) as database, database.session() as session:
+        clients = harvesters(session, abandoned_after=after)
+        lists = harvested_lists(session, abandoned_after=after) if invocation.arguments.lists else []
+    if invocation.arguments.lists:
+        known = {client.key: client for client in clients}
+        rows = [_list_row(list_, known.get(list_.client)) for list_ in lists]
+        console.table(rows, _LIST_COLUMNS, empty="nobody has asked for a list yet")
+    else:
+        console.table(
+            [_client_row(client) for client in clients], _CLIENT_COLUMNS, empty="nobody has asked yet"
+        )
+    return ExitCode.DONE
+
+
+def _client_row(client: Harvester) -> dict[str, Any]:
+    told = ", ".join(f"{code} {number:,}" for code, number in client.errors.items())
+    return asdict(client) | {"key": str(client.key), "told": told}
+
+
+def _list_row(list_: HarvestedList, client: Harvester | None) -> dict[str, Any]:
+    whose = {"address": client.address, "user_agent": client.user_agent} if client else {}
+    return whose | asdict(list_) | {"client": str(list_.client), "state": list_.state.value}

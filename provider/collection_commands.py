@@ -1,0 +1,188 @@
+"""What `zatva provider collection`, `access`, `hide` and `unhide` do."""
+
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.datestamps import format_datestamp, parse_datestamp
+from oai.errors import ExitCode, UsageError
+from provider import access, collections, hiding
+from provider.identifiers import parse_oai_identifier
+from provider.models import Access, Collection
+from provider.rules import Rule
+from provider.selection import Selection
+from provider.sets import collection_set_spec
+
+_COLUMNS = {"set_spec": "Set", "name": "Name", "documents": "Documents", "rule": "Access"}
+
+
+def collection_add(invocation: Invocation) -> ExitCode:
+    """`provider collection add`: make a collection, or name and describe it anew."""
+    arguments = invocation.arguments
+    spec = collection_set_spec(arguments.spec)
+    with _session(invocation) as session:
+        made = collections.add_collection(
+            session, spec, name=arguments.name, description=arguments.description
+        )
+        session.commit()
+        invocation.console.result(
+            {"set_spec": made.set_spec, "name": made.name}, f"{made.set_spec}: {made.name}"
+        )
+    return ExitCode.DONE
+
+
+def collection_list(invocation: Invocation) -> ExitCode:
+    """`provider collection list`: the tree with its numbers of documents."""
+    with _session(invocation) as session:
+        rows = [_row(one) for one in collections.list_collections(session)]
+    empty = "no collections; `zatva provider collection add` makes one"
+    invocation.console.table(rows, _COLUMNS, empty=empty)
+    return ExitCode.DONE
+
+
+def _row(collection: Collection) -> dict[str, object]:
+    until = collection.embargo_until and format_datestamp(collection.embargo_until)
+    return {
+        "set_spec": collection.set_spec,
+        "name": collection.name,
+        "documents": collection.documents,
+        "access": collection.access,
+        "embargo_until": until,
+        "rule": f"{collection.access} until {until}" if until else collection.access,
+        "description": collection.description,
+    }
+
+
+def collection_move(invocation: Invocation) -> ExitCode:
+    """`provider collection move`: another place or spelling."""
+    arguments = invocation.arguments
+    old, new = collection_set_spec(arguments.spec), collection_set_spec(arguments.new_spec)
+    with _session(invocation) as session:
+        number = collections.move(session, old, new, margin=_margin(invocation))
+    found = {"set_spec": new, "before": old, "documents": number}
+    invocation.console.result(found, f"{old} is {new} now; {number:,} documents are dated anew")
+    return ExitCode.DONE
+
+
+def collection_drop(invocation: Invocation) -> ExitCode:
+    """`provider collection drop`: do away with it."""
+    arguments = invocation.arguments
+    spec = collection_set_spec(arguments.spec)
+    with _session(invocation) as session:
+        number = collections.drop(session, spec, force=arguments.force, margin=_margin(invocation))
+    found = {"set_spec": spec, "documents": number}
+    invocation.console.result(found, f"{spec} is gone; {number:,} documents were taken out of it")
+    return ExitCode.DONE
+
+
+def collection_access(invocation: Invocation) -> ExitCode:
+    """`provider collection access`: who may see its documents."""
+    arguments = invocation.arguments
+    spec = collection_set_spec(arguments.spec)
+    rule = Rule(
+        access=Access(arguments.rule.replace("-", " ")),
+        embargo_until=parse_moment("--until", arguments.until),
+    )
+    with _session(invocation) as session:
+        number = access.set_rule(session, spec, rule, margin=_margin(invocation))
+    found = {"set_spec": spec, "access": rule.access, "documents": number}
+    invocation.console.result(
+        found, f"{spec}: {rule.access}; the rule of {number:,} documents is another one now"
+    )
+    return ExitCode.DONE
+
+
+def access_refresh(invocation: Invocation) -> ExitCode:
+    """`provider access refresh`: lift embargoes that have ended, and finish interrupted changes."""
+    with _session(invocation) as session:
+        number = access.refresh(session, margin=_margin(invocation))
+    invocation.console.result({"documents": number}, f"{number:,} documents changed")
+    return ExitCode.DONE
+
+
+def collection_assign(invocation: Invocation) -> ExitCode:
+    """`provider collection assign`: put documents in."""
+    return _change_collection(invocation, collections.assign, "put into")
+
+
+def collection_remove(invocation: Invocation) -> ExitCode:
+    """`provider collection remove`: take documents out."""
+    return _change_collection(invocation, collections.remove, "taken out of")
+
+
+def _change_collection(invocation: Invocation, change: Callable[..., int], done: str) -> ExitCode:
+    spec = collection_set_spec(invocation.arguments.spec)
+    selection = _selection(invocation.arguments)
+    with _session(invocation) as session:
+        number = change(session, spec, selection, margin=_margin(invocation))
+    invocation.console.result({"set_spec": spec, "documents": number}, f"{number:,} documents {done} {spec}")
+    return ExitCode.DONE
+
+
+def hide(invocation: Invocation) -> ExitCode:
+    """`provider hide`: show documents as deleted."""
+    return _mark(invocation, hiding.hide, "hidden")
+
+
+def unhide(invocation: Invocation) -> ExitCode:
+    """`provider unhide`: show them again."""
+    return _mark(invocation, hiding.unhide, "shown again")
+
+
+def _mark(invocation: Invocation, mark: Callable[..., int], done: str) -> ExitCode:
+    arguments, settings = invocation.arguments, invocation.settings.provider
+    selection = _selection(arguments, **_named(arguments.document, settings.namespace))
+    with _session(invocation) as session:
+        number = mark(session, selection, margin=settings.publish_margin)
+    invocation.console.result({"documents": number}, f"{number:,} documents {done}")
+    return ExitCode.DONE
+
+
+def _named(document: str | None, namespace: str) -> dict[str, object]:
+    if document is None:
+        return {}
+    if not document.startswith("oai:"):
+        return {"url": document}
+    key = parse_oai_identifier(namespace, document)
+    if key is None:
+        raise UsageError(
+            f"{document!r} is no identifier of this repository; they are written oai:{namespace}:<32 digits>"
+        )
+    return {"key": key}
+
+
+def _selection(arguments: Namespace, **named: object) -> Selection:
+    return Selection(
+        arc=arguments.arc,
+        url_prefix=arguments.url_prefix,
+        domain=arguments.domain,
+        since=parse_moment("--from", arguments.since),
+        until=parse_moment("--until", arguments.until, last=True),
+        **named,  # type: ignore[arg-type]  # url or key, as `_named` has it
+    )
+
+
+def parse_moment(option: str, value: str | None, *, last: bool = False) -> datetime | None:
+    """The first moment that an option's datestamp covers, or the last one to the microsecond."""
+    if value is None:
+        return None
+    try:
+        datestamp = parse_datestamp(value)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
+    return datestamp.last_second + timedelta(microseconds=999_999) if last else datestamp.moment
+
+
+def _margin(invocation: Invocation) -> float:
+    return invocation.settings.provider.publish_margin
+
+
+@contextmanager
+def _session(invocation: Invocation) -> Iterator[Session]:
+    with open_database(invocation.settings) as database, database.session() as session:
+        yield session

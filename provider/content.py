@@ -1,0 +1,181 @@
+"""A record's bytes: the front is kept while its headers are read, the rest only passes by.
+
+A gzip member and a stretch of a plain file are read in the same way. Most records are small: they come whole
+with the first piece, and nothing more is asked for.
+"""
+
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Protocol
+
+from oai.errors import ZatvaError
+
+LINE_LIMIT = 65_536
+"""Longest header line, in bytes."""
+
+_FIRST = 8192
+_PIECE = 65_536
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+
+
+class DamageError(ZatvaError):
+    """A record is damaged; the message says how."""
+
+
+class EndedEarlyError(DamageError):
+    """A record is at its end before the length that its header announces."""
+
+
+class Source(Protocol):
+    """Where a record's bytes come from."""
+
+    def read(self, most: int) -> bytes:
+        """Up to `most` bytes more, at least one; none at the end."""
+
+    def skip(self, length: int) -> int:
+        """Go past up to `length` bytes and give how many there were, as far as that is quicker; 0 if not."""
+
+    def at_end(self) -> bool:
+        """Whether it is known that nothing more comes."""
+
+
+class Content:
+    """What begins at a record's first byte. It may go on after the record: a plain file does."""
+
+    __slots__ = ("_passed", "_source", "front")
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.front = source.read(_PIECE)
+        """The bytes from the record's first one on that have been kept so far."""
+        self._passed = len(self.front)
+
+    def ends_with(self, blanks: bytes, place: int) -> bool:
+        """Whether nothing but these bytes is left from a place on, and that is known without reading on."""
+        return self.front[place:] == blanks and self._passed == len(self.front) and self._source.at_end()
+
+    def extend(self, size: int) -> bytes:
+        """Keep at least `size` bytes, as far as there are so many; only before `pass_to`."""
+        if len(self.front) < size:
+            pieces = [self.front, *self._pieces(size)]
+            self.front = b"".join(pieces)
+        return self.front
+
+    def pass_to(self, end: int, see: Callable[[bytes], object] | None = None, begin: int = 0) -> None:
+        """Go to the byte `end`, showing what lies between `begin` and it to `see`.
+
+        `begin` must lie in the front. Raises EndedEarlyError where there are not so many bytes.
+        """
+        if see is not None:
+            see(self.front[begin:end])
+        elif self._passed < end:
+            self._passed += self._source.skip(end - self._passed - 1)
+        for piece in self._pieces(end):
+            if see is not None:
+                see(piece)
+        if self._passed < end:
+            raise EndedEarlyError("the record breaks off: its header announces more bytes than there are")
+
+    def lines_from(self, place: int) -> Iterator[tuple[int, bytes]]:
+        """The lines from a place that `pass_to` has reached, each with where it begins."""
+        held = self.front[place:] if place < len(self.front) else b""
+        while True:
+            end = held.find(b"\n") + 1
+            if not end and len(held) < LINE_LIMIT and (more := self._source.read(_PIECE)):
+                held += more
+                continue
+            line = held[: end or LINE_LIMIT]
+            if not line:
+                return
+            yield place, line
+            place += len(line)
+            held = held[len(line) :]
+
+    def _pieces(self, end: int) -> Iterator[bytes]:
+        while self._passed < end:
+            piece = self._source.read(min(end - self._passed, _PIECE))
+            if not piece:
+                return
+            self._passed += len(piece)
+            yield piece
+
+
+class PlainBytes:
+    """The bytes of a plain file from `offset` on."""
+
+    __slots__ = ("_file", "_first")
+
+    def __init__(self, file: BinaryIO, offset: int) -> None:
+        self._file = file
+        self._first = True
+        file.seek(offset)
+
+    def read(self, most: int) -> bytes:
+        """Up to `most` bytes more, and at first not many: most records are small."""
+        if self._first:
+            self._first = False
+            most = min(most, _FIRST)
+        return self._file.read(most)
+
+    def at_end(self) -> bool:
+        """Not known before the next reading."""
+        return False
+
+    def skip(self, length: int) -> int:
+        """Go past a long stretch without reading it."""
+        if length <= _PIECE:
+            return 0
+        self._file.seek(length, io.SEEK_CUR)
+        return length
+
+
+class GzipMember:
+    """The content of the gzip member at `offset` of a file; zlib checks its length and checksum."""
+
+    __slots__ = ("_damage", "_file", "_inflate", "_place")
+
+    def __init__(self, file: BinaryIO, offset: int) -> None:
+        self._file = file
+        self._inflate = zlib.decompressobj(_GZIP_WINDOW)
+        self._damage: DamageError | None = None
+        self._place = file.seek(offset)
+
+    def read(self, most: int) -> bytes:
+        """Up to `most` bytes more; raises DamageError, and again each time, where the data is damaged."""
+        if self._damage is not None:
+            raise self._damage
+        inflate = self._inflate
+        while not inflate.eof:
+            packed = inflate.unconsumed_tail
+            if not packed:
+                packed = self._file.read(_FIRST)
+                self._place += len(packed)
+            try:
+                content = inflate.decompress(packed, most)
+            except zlib.error as error:
+                raise self._damaged(f"the gzip data is damaged ({error})") from None
+            if content:
+                return content
+            if not packed and not inflate.eof:
+                raise self._damaged("the gzip member breaks off at the end of the file")
+        return b""
+
+    def skip(self, length: int) -> int:
+        """Nothing: what is packed has to be unpacked."""
+        del length
+        return 0
+
+    def at_end(self) -> bool:
+        """Whether the member has been unpacked to its end."""
+        return self._inflate.eof
+
+    def end(self) -> int:
+        """Read on to the member's end and give its offset in the file."""
+        while not self._inflate.eof and self.read(_PIECE):
+            pass
+        return self._place - len(self._inflate.unused_data)
+
+    def _damaged(self, reason: str) -> DamageError:
+        self._damage = DamageError(reason)
+        return self._damage

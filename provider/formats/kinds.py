@@ -1,0 +1,37 @@
+"""What kind of thing a document is, by its MIME type, in the words of each vocabulary."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of document."""
+
+    dcmi: str
+    """DCMI Type Vocabulary."""
+    mods: str
+    """typeOfResource of MODS."""
+    marc: str
+    """Type of computer file (MARC 21, 008/26)."""
+
+
+_TEXT: Final = Kind(dcmi="Text", mods="text", marc="d")
+_KINDS: Final[Mapping[str, Kind]] = {
+    "audio": Kind(dcmi="Sound", mods="sound recording", marc="h"),
+    "image": Kind(dcmi="Image", mods="still image", marc="c"),
+    "text": _TEXT,
+    "video": Kind(dcmi="MovingImage", mods="moving image", marc="c"),
+    "application/msword": _TEXT,
+    "application/pdf": _TEXT,
+    "application/xhtml+xml": _TEXT,
+}
+"""By major or by full type."""
+
+
+def kind_of(media_type: str | None) -> Kind | None:
+    """The kind of a full MIME type in lower case; None where it does not tell."""
+    if media_type is None:
+        return None
+    return _KINDS.get(media_type) or _KINDS.get(media_type.partition("/")[0])

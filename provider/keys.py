@@ -1,0 +1,13 @@
+"""The application's typed keys that belong to no one module."""
+
+from typing import Final
+
+from aiohttp import web
+
+from oai.database import Database
+from oai.settings import Settings
+
+SETTINGS: Final = web.AppKey("settings", Settings)
+DATABASE: Final = web.AppKey("database", Database)
+BASE_URL: Final = web.AppKey("base_url", str)
+"""The provider's address as the world sees it."""

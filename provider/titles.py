@@ -1,0 +1,140 @@
+"""The title of an archived HTML page, found cheaply and within bounds.
+
+Only the payload's beginning is looked at, as bytes, and nothing is decoded but the title itself. The
+character set is the first of these that exists and decodes it: byte order mark, HTTP header, `meta`, UTF-8;
+then windows-1250 for hosts of central Europe and windows-1252 for all others.
+"""
+
+import codecs
+import html
+import re
+import zlib
+from typing import Final
+
+TITLE_WINDOW: Final = 65_536
+"""So many bytes of the payload are looked at, before and after unpacking."""
+
+_HTML: Final = ("text/html", "application/xhtml+xml")
+_SUCCESS: Final = range(200, 300)
+_LONGEST: Final = 300
+_LONGEST_RAW: Final = 8192
+_CENTRAL_EUROPE: Final = frozenset(
+    ("cz", "sk", "pl", "hu", "si", "hr", "ro", "rs", "ba", "me", "al", "xn--90a3ac")
+)
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# What pages call Latin-1 or ASCII is windows-1252 (WHATWG, Encoding Standard, section 4.2).
+_LABELS: Final = {"iso8859-1": "cp1252", "ascii": "cp1252"}
+
+_TITLE = re.compile(rb"<title(?:\s[^>]*)?>([^<]*(?:<(?!/title)[^<]*)*)</title", re.IGNORECASE)
+_BODY = re.compile(rb"<body[\s>]", re.IGNORECASE)
+_META = re.compile(rb"<meta\s[^>]*charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+_HTTP_CHARSET = re.compile(
+    rb"\ncontent-type[ \t]*:[^\r\n]*charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE
+)
+_ENCODING = re.compile(rb"\ncontent-encoding[ \t]*:[ \t]*([a-z-]+)", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:[ \t]*chunked", re.IGNORECASE)
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[^\r\n]{0,200}\r\n")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
+
+
+def may_have_title(mime_type: str | None, http_status: int | None) -> bool:
+    """Whether it is worth looking: HTML or XHTML that was answered with success, or without HTTP."""
+    if not mime_type or not (http_status is None or http_status in _SUCCESS):
+        return False
+    return mime_type[:21].lower().startswith(_HTML)
+
+
+def find_title(payload: bytes, head: bytes, host: str) -> str | None:
+    """The title in the beginning of a payload; None where there is none, or only blanks.
+
+    `head` is the HTTP header, from whose Content-Encoding (gzip, deflate), Transfer-Encoding and character
+    set it follows how to read the payload. Brotli is not unpacked: there is no library for it here. Entities
+    are resolved, blanks folded, and more than 300 characters cut off with an ellipsis.
+    """
+    page = _unpacked(payload, head)
+    if page[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        page = page.decode("utf-16", "replace").encode()
+        head = b""
+    # Most pages without a title are found out by this alone.
+    begin = page.find(b"<t")
+    if begin < 0 and page.find(b"<T") < 0:
+        return None
+    found = _TITLE.search(page)
+    if found is None or _BODY.search(page, 0, found.start()):
+        return None
+    text = html.unescape(_decoded(found[1][:_LONGEST_RAW], page, head, host))
+    return _tidy(text)
+
+
+def _tidy(text: str) -> str | None:
+    folded = " ".join(_CONTROL.sub(" ", text).split())
+    if len(folded) > _LONGEST:
+        folded = folded[: _LONGEST - 1].rstrip() + "…"
+    return folded or None
+
+
+def _decoded(raw: bytes, page: bytes, head: bytes, host: str) -> str:
+    if raw.isascii():
+        return raw.decode("ascii")
+    for charset in (*_stated(page, head), "utf-8"):
+        try:
+            return raw.decode(charset)
+        except (UnicodeDecodeError, LookupError):
+            continue
+    central = host.rpartition(".")[2] in _CENTRAL_EUROPE
+    return raw.decode("cp1250" if central else "cp1252", "replace")
+
+
+def _stated(page: bytes, head: bytes) -> list[str]:
+    """The character sets that the page states, as Python calls them, the strongest first."""
+    labels = [charset for mark, charset in _MARKS if page.startswith(mark)]
+    for pattern, text in ((_HTTP_CHARSET, head), (_META, page[:8192])):
+        found = pattern.search(text)
+        if found:
+            labels.append(found[1].decode("ascii"))
+    charsets = []
+    for label in labels:
+        try:
+            known = codecs.lookup(label)
+        except LookupError:
+            continue
+        # Others than text encodings (`hex`, `zip`) are no character sets, and UTF-7 is not for pages.
+        if known._is_text_encoding and known.name != "utf-7":  # noqa: SLF001 there is no public name for it
+            charsets.append(_LABELS.get(known.name, known.name))
+    return charsets
+
+
+def _unpacked(payload: bytes, head: bytes) -> bytes:
+    if _CHUNKED.search(head):
+        payload = _joined(payload)
+    encoding = _ENCODING.search(head)
+    if encoding is None:
+        return payload
+    name = encoding[1].lower()
+    if name in {b"gzip", b"x-gzip"}:
+        return _inflated(payload, 16 + zlib.MAX_WBITS)
+    if name == b"deflate":
+        # Servers send it with and without zlib's header.
+        return _inflated(payload, zlib.MAX_WBITS) or _inflated(payload, -zlib.MAX_WBITS)
+    return payload
+
+
+def _inflated(payload: bytes, window: int) -> bytes:
+    try:
+        return zlib.decompressobj(window).decompress(payload, TITLE_WINDOW)
+    except zlib.error:
+        return b""
+
+
+def _joined(payload: bytes) -> bytes:
+    """A payload that was sent in chunks (RFC 9112, section 7.1) as one piece; others as they are."""
+    pieces = []
+    place = 0
+    while (size := _CHUNK.match(payload, place)) and (length := int(size[1], 16)):
+        pieces.append(payload[size.end() : size.end() + length])
+        place = size.end() + length + 2
+    return b"".join(pieces) or payload

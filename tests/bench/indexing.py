@@ -1,0 +1,27 @@
+"""How fast archive files are indexed into a database that is full already, against warcio that only reads."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.bench.measuring import mb, read_with_warcio, run, say, zatva
+from tests.bench.warcs import write_warcs
+
+TARGET = 1.0
+_PROCESSES = 2
+
+
+def measure_indexing(environment: Mapping[str, str], root: Path, documents: int, present: int) -> None:
+    """Print the rates, their ratio, and the peak memory of the largest process."""
+    files = list(write_warcs(root / "archive", documents))
+    reading = read_with_warcio(environment, files)
+    index = run(
+        environment, *zatva("provider", "index", *map(str, files), "--jobs", str(_PROCESSES), "--quiet")
+    )
+    size = sum(file.stat().st_size for file in files)
+    say(f"indexing {documents:,} documents in {len(files)} files of {mb(size)} in all", "")
+    say("---", "---:")
+    say("documents in the database before", f"{present:,}")
+    say("warcio alone, one process that only iterates", f"{documents / reading.seconds:,.0f}/s")
+    say(f"`zatva provider index --jobs {_PROCESSES}`", f"{documents / index.seconds:,.0f}/s")
+    say(f"speed against warcio alone (at least {TARGET:g})", f"{reading.seconds / index.seconds:.2f}")
+    say("largest process at its peak (under 300 MB)", mb(index.peak))

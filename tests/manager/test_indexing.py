@@ -1,0 +1,160 @@
+"""Archive files go through the task queue to workers, each file to one, and none is lost with its worker."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from manager.running import run_worker
+from oai.database import Database
+from oai.settings import Settings
+from tests.manager.conftest import Tables, managing, until
+from tests.provider.archives import Page, warc_record, write_archive, write_pages
+
+STATES = "SELECT state FROM index_file ORDER BY id"
+
+
+def zatva(environment: dict[str, str], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "zatva", "provider", *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def queue(environment: dict[str, str], *arguments: str | Path) -> dict[str, Any]:
+    done = zatva(environment, "index", "--queue", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def states(tables: Tables) -> list[str]:
+    return [row.state for row in tables(STATES)]
+
+
+@contextlib.asynccontextmanager
+async def working(settings: Settings, database: Database) -> AsyncIterator[None]:
+    task = asyncio.create_task(run_worker(settings, database))
+    try:
+        yield
+        assert not task.done(), task.exception()
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@contextlib.asynccontextmanager
+async def worker_process(environment: dict[str, str]) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "zatva", "worker", "--quiet", env=environment
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def test_queued_files_are_indexed_by_a_worker_with_their_collection(
+    quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path
+) -> None:
+    for name in ("a.warc.gz", "b.warc.gz"):
+        write_pages(tmp_path / "in" / name, [Page(url=f"http://{name}.example/")])
+    write_archive(tmp_path / "in" / "c.warc", [b"garbage\n", warc_record(Page(url="http://c.example/"))])
+    told = queue(environment, tmp_path / "in", "--collection", "crawl")
+    assert told == {"run_id": 1, "files": 3}
+    assert states(tables) == ["waiting"] * 3
+    async with working(quick, database):
+        await until(lambda: set(states(tables)) == {"done"})
+    assert tables.one("SELECT documents FROM collection WHERE set_spec = 'collection:crawl'") == 3
+    assert tables.one("SELECT count(*) FROM procrastinate_jobs") == 0
+    (row,) = tables("SELECT new, problems, reason, host, tries FROM index_file WHERE path LIKE '%c.warc'")
+    assert (row.new, row.problems, row.reason, row.tries) == (1, 1, None, 1)
+    assert row.host
+    status = json.loads(zatva(environment, "status", "--json").stdout)
+    (run,) = status["runs"]
+    assert (run["run_id"], run["done"], run["new"], run["problems"]) == (1, 3, 3, 1)
+    assert run["bytes_done"] == run["bytes_total"] > 0
+    shown = zatva(environment, "status", "--run", "1", "--json")
+    assert [json.loads(line)["state"] for line in shown.stdout.splitlines()] == ["done"] * 3
+    assert shown.returncode == 3
+
+
+async def test_the_managers_own_worker_takes_files_too(
+    quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path
+) -> None:
+    queue(environment, write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")]))
+    async with managing(quick, database):
+        await until(lambda: states(tables) == ["done"])
+
+
+async def test_a_file_that_the_worker_cannot_see_fails_with_the_reason(
+    quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path
+) -> None:
+    path = write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")])
+    queue(environment, path)
+    path.unlink()
+    async with working(quick, database):
+        await until(lambda: states(tables) == ["failed"])
+    assert "cannot be looked at" in tables.one("SELECT reason FROM index_file")
+
+
+async def test_a_file_whose_process_ends_by_force_is_tried_again_and_then_fails(
+    quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path
+) -> None:
+    queue(environment, write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")]))
+    # The process finds its run gone wrong each time.
+    tables("UPDATE index_run SET collection = 'collection:never-made'")
+    async with working(quick, database):
+        await until(lambda: states(tables) == ["failed"])
+    (row,) = tables("SELECT tries, reason FROM index_file")
+    assert row.tries == 3
+    assert "ended with exit code 2" in row.reason
+    assert "never-made" in row.reason
+
+
+async def test_the_file_of_a_killed_worker_is_taken_by_another(
+    quick: Settings, database: Database, tables: Tables, quick_environment: dict[str, str], tmp_path: Path
+) -> None:
+    queue(quick_environment, write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")]))
+    with database.engine.connect() as blocker:
+        # Whoever indexes stands still here.
+        blocker.exec_driver_sql("LOCK TABLE document IN ACCESS EXCLUSIVE MODE")
+        async with worker_process(quick_environment) as process:
+            await until(lambda: states(tables) == ["running"])
+            process.kill()
+            await process.wait()
+    async with working(quick, database):
+        await until(lambda: states(tables) == ["done"])
+    assert tables.one("SELECT tries FROM index_file") == 2
+    assert tables.one("SELECT count(*) FROM document") == 1
+
+
+async def test_a_worker_that_is_told_to_end_lets_its_file_wait(
+    quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path
+) -> None:
+    queue(environment, write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")]))
+    with database.engine.connect() as blocker:
+        blocker.exec_driver_sql("LOCK TABLE document IN ACCESS EXCLUSIVE MODE")
+        hasty = quick.model_copy(update={"manager": quick.manager.model_copy(update={"stop_seconds": 0.5})})
+        async with working(hasty, database):
+            await until(lambda: states(tables) == ["running"])
+    assert states(tables) == ["waiting"]
+    assert "ended" in tables.one("SELECT reason FROM index_file")
+    async with working(quick, database):
+        await until(lambda: states(tables) == ["done"])
+
+
+def test_what_makes_no_sense_with_a_queue_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
+    write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")])
+    for option in (["--jobs", "2"], ["--first-load"]):
+        done = zatva(environment, "index", "--queue", *option, tmp_path)
+        assert done.returncode == 2
+        assert option[0] in done.stderr
+    (tmp_path / "empty").mkdir()
+    assert queue(environment, tmp_path / "empty")["files"] == 0
+    assert zatva(environment, "status", "--run", "7").returncode == 2

@@ -1,0 +1,134 @@
+"""Every check passes on a correct provider, and finds the fault that it is there for."""
+
+import pytest
+
+from oai.vocabulary import Granularity
+from provider.checking.checks import CHECKS
+from provider.checking.client import Client
+from provider.checking.findings import Finding, Result, Severity, run_checks
+from provider.checking.survey import Survey
+from provider.checking.transport import Received, Sent, Transport, UnreachableError
+from tests.provider.checking.fault_table import FAULTS
+from tests.provider.checking.faults import Fault
+from tests.provider.checking.small_provider import URL, SmallProvider, changed
+
+
+def findings(
+    transport: Transport, *, max_requests: int = 300, waits: list[float] | None = None
+) -> list[Finding]:
+    client = Client(
+        url=URL,
+        transport=transport,
+        max_requests=max_requests,
+        sleep=(waits if waits is not None else []).append,
+    )
+    return list(run_checks(Survey(client), CHECKS))
+
+
+def failed(found: list[Finding]) -> set[str]:
+    return {finding.check.id for finding in found if finding.result is Result.FAILED}
+
+
+@pytest.mark.parametrize("granularity", Granularity)
+def test_a_correct_provider_passes_all(granularity: Granularity) -> None:
+    found = findings(SmallProvider(granularity=granularity))
+    not_passed = {finding.check.id for finding in found if finding.result is not Result.PASSED}
+    assert not_passed <= {"records.deleted-policy", "error.date-finer"}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_is_found_by_its_checks_alone(fault: Fault) -> None:
+    found = findings(SmallProvider(**fault.parts))
+    assert failed(found) == fault.fails
+    for finding in found:
+        if finding.result is Result.FAILED:
+            assert finding.sent
+            assert finding.came
+            assert finding.expected
+
+
+def test_every_check_can_fail() -> None:
+    assert {check.id for check in CHECKS} == {name for fault in FAULTS for name in fault.fails}
+
+
+def test_each_check_says_what_to_do() -> None:
+    assert len({check.id for check in CHECKS}) == len(CHECKS) >= 60
+    assert all(check.advice.endswith(".") and check.title and check.section for check in CHECKS)
+
+
+def test_no_more_is_asked_than_allowed() -> None:
+    asked: list[Sent] = []
+    small = SmallProvider()
+
+    def counting(sent: Sent) -> Received:
+        asked.append(sent)
+        return small(sent)
+
+    found = findings(counting, max_requests=20)
+    assert len(asked) == 20
+    assert {Result.PASSED, Result.NOT_DONE} <= {finding.result for finding in found}
+    assert not failed(found)
+
+
+def test_a_busy_provider_is_waited_for_as_it_asks() -> None:
+    small, waits = SmallProvider(), list[float]()
+    busy = [True, True]
+
+    def sometimes(sent: Sent) -> Received:
+        if busy:
+            busy.pop()
+            return Received(status=503, headers={"retry-after": "7"}, body=b"")
+        return small(sent)
+
+    assert not failed(findings(sometimes, waits=waits))
+    assert waits.count(7.0) == 2
+
+
+def test_a_silent_provider_is_unreachable() -> None:
+    def silent(sent: Sent) -> Received:
+        raise UnreachableError(f"{sent}: nobody there")
+
+    with pytest.raises(UnreachableError, match="nobody there"):
+        findings(silent)
+
+
+def test_a_provider_that_falls_silent_leaves_checks_undone() -> None:
+    small = SmallProvider()
+
+    def falling_silent(sent: Sent) -> Received:
+        if "ListRecords" in str(sent):
+            raise UnreachableError("gone")
+        return small(sent)
+
+    found = {finding.check.id: finding.result for finding in findings(falling_silent)}
+    assert found["verb.ListRecords.get"] is Result.NOT_DONE
+    assert found["identify.elements"] is Result.PASSED
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html><body>Not Found</body></html>",
+        b"\xff\xfe\x00",
+        b"<?xml version='1.0'?><!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>",
+        b"<OAI-PMH xmlns='http://www.openarchives.org/OAI/2.0/'/>",
+    ],
+)
+def test_what_is_no_oai_pmh_fails_in_good_order(body: bytes) -> None:
+    found = findings(lambda _: Received(status=200, headers={}, body=body))
+    broken = {finding.check.id for finding in found if finding.check.severity is Severity.MUST} & failed(
+        found
+    )
+    assert {"verb.Identify.get", "answers.schema", "error.verb-unknown"} <= broken
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br"])
+def test_what_cannot_be_unpacked_is_said_so(coding: str) -> None:
+    small = SmallProvider()
+
+    def garbled(sent: Sent) -> Received:
+        received = small(sent)
+        return changed(received, headers={**received.headers, "content-encoding": coding}, body=b"\x1f\x8b?")
+
+    assert "answers.well-formed" in failed(findings(garbled))

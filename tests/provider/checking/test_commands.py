@@ -1,0 +1,112 @@
+"""`zatva provider check` against our own provider, and against nobody: real processes, real sockets."""
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+from provider.checking.checks import CHECKS
+from tests.end_to_end.processes import running, zatva
+from tests.provider.archive import BEGINNING, Archive
+
+SMALL_PAGES = {
+    "ZATVA_PROVIDER__RECORDS_PER_ANSWER": "3",
+    "ZATVA_PROVIDER__HEADERS_PER_ANSWER": "4",
+    "ZATVA_PROVIDER__SETS_PER_ANSWER": "5",
+}
+
+
+def fill(archive: Archive) -> None:
+    """Documents of one second and of many, some of them deleted, in collections within collections."""
+    for number in range(4):
+        collections = ["collection:serials:nov07"] if number % 2 else []
+        archive.add(f"http://www.a.example/{number}", datestamp=BEGINNING, collections=collections)
+    for day in range(8):
+        archive.add(
+            f"https://sub.b.example/{day}?q=<&>",
+            datestamp=BEGINNING + timedelta(days=day, hours=day),
+            mime_type="image/svg+xml",
+            title="Ž & <b>",
+            deleted=day % 3 == 0,
+        )
+    archive.describe("collection:serials", "What comes again & again")
+
+
+def test_our_provider_passes_all_of_it(
+    archive: Archive, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    fill(archive)
+    ours = {**environment, **SMALL_PAGES}
+    with running(ours, tmp_path / "log", "provider", "serve", "--port", "0", ready="provider at") as (_, url):
+        rows = zatva(environment, "provider", "check", url, "--polite", "0")
+    assert not [row for row in rows if row["result"] in {"failed", "could not be done"}]
+    assert len(rows) == len(CHECKS)
+    undecided = {row["id"] for row in rows if row["result"] == "not applicable"}
+    assert undecided <= {"records.deleted-policy", "error.date-finer"}
+
+
+def test_an_empty_provider_has_little_to_be_checked_and_nothing_wrong(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    with running(environment, tmp_path / "log", "provider", "serve", "--port", "0", ready="provider at") as (
+        _,
+        url,
+    ):
+        rows = zatva(environment, "provider", "check", url, "--polite", "0")
+    results = {row["id"]: row["result"] for row in rows}
+    assert "failed" not in results.values()
+    assert results["verb.ListRecords.get"] == "not applicable"
+    assert results["error.date-nonsense"] == "passed"
+
+
+def test_what_failed_is_told_in_words(
+    archive: Archive, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    fill(archive)
+    serving = ("provider", "serve", "--port", "0", "--base-url", "http://elsewhere.example/oai")
+    with running(environment, tmp_path / "log", *serving, ready="provider at") as (_, url):
+        done = check(environment, url, "--polite", "0")
+    assert done.returncode == 3
+    assert "identify.base-url (must, section 4.2): baseURL is the address that was asked" in done.stdout
+    assert "came      http://elsewhere.example/oai" in done.stdout
+    assert f"expected  {url}" in done.stdout
+    assert "1 failed" in done.stderr
+
+
+def test_so_many_requests_are_enough(
+    archive: Archive, environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    fill(archive)
+    with running(environment, tmp_path / "log", "provider", "serve", "--port", "0", ready="provider at") as (
+        _,
+        url,
+    ):
+        rows = zatva(environment, "provider", "check", url, "--polite", "0", "--max-requests", "10")
+    results = Counter(row["result"] for row in rows)
+    assert not results["failed"]
+    assert results["could not be done"] > results["passed"] > 0
+
+
+def test_nobody_there_is_exit_code_4(environment: Mapping[str, str]) -> None:
+    done = check(environment, "http://127.0.0.1:9/oai")
+    assert done.returncode == 4
+    assert done.stderr.startswith("zatva: GET http://127.0.0.1:9/oai?verb=Identify: ")
+
+
+def test_a_file_is_no_address(environment: Mapping[str, str]) -> None:
+    done = check(environment, "file:///etc/hostname")
+    assert done.returncode == 2
+    assert "write it as http://host/path" in done.stderr
+
+
+def check(environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "zatva", "provider", "check", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )

@@ -1,0 +1,261 @@
+"""Harvests never miss anything, whatever is indexed, hidden and filed anew while they run.
+
+Publishing goes on in threads of their own, in transactions of random length, and harvesters walk beside it.
+Each run is told by its seed; threads make its course differ, but what is asserted holds for every course.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select, text
+
+from oai.database import Database, open_database
+from oai.settings import Settings
+from oai.vocabulary import OAI_NAMESPACE
+from provider.collections import add_collection, assign, lineage, remove
+from provider.hiding import hide, unhide
+from provider.identifiers import oai_identifier
+from provider.indexer import IndexOptions, index_file
+from provider.models import Collection, Document, DocumentCollection
+from provider.repository import Repository, make_repository
+from provider.selection import Selection
+from tests.provider.answer import Reply, read_reply
+from tests.provider.archives import Page, write_pages
+from tests.provider.conftest import BASE_URL
+
+OAI = f"{{{OAI_NAMESPACE}}}"
+MARGIN = 1.0
+LEAF, PARENT = "collection:serials:nov07", "collection:serials"
+SCOPES = (None, LEAF, PARENT)
+HOSTS = tuple(f"http://h{number}.example/" for number in range(4))
+INDEXING, HIDING, FILING = 2, 1, 1
+ROUNDS = 3
+
+# A statement takes up to this long, and so does every fourth commit of a file.
+SLOWNESS = """
+CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN PERFORM pg_sleep(random() * 0.5); RETURN NULL; END';
+CREATE FUNCTION linger_at_times() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN IF random() < 0.25 THEN PERFORM pg_sleep(random() * 1.5); END IF; RETURN NULL; END';
+CREATE TRIGGER slow_statement AFTER INSERT OR UPDATE ON document
+    FOR EACH STATEMENT EXECUTE FUNCTION linger();
+CREATE CONSTRAINT TRIGGER slow_commit AFTER INSERT OR UPDATE ON arc DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION linger_at_times();
+"""
+
+State = dict[str, tuple[str, bool, tuple[str, ...]]]
+"""By identifier: datestamp, whether deleted, and setSpecs."""
+
+
+@dataclass(kw_only=True)
+class Scene:
+    """An archive with publishing going on, and two instances of the provider with pages of other sizes."""
+
+    database: Database
+    loading: Database
+    """The same, over connections of the indexers' own."""
+    folder: Path
+    namespace: str
+    instances: list[Repository]
+    done: threading.Event = field(default_factory=threading.Event)
+    reading: threading.Lock = field(default_factory=threading.Lock)
+
+    def ask(self, chance: random.Random, **arguments: str) -> Reply:
+        pairs = [(name.rstrip("_"), value) for name, value in arguments.items()]
+        answer = chance.choice(self.instances).answer(pairs)
+        # The schemas that answers are held to are made at the first reading, and not for several threads.
+        with self.reading:
+            return read_reply(answer.body)
+
+    def walk(self, chance: random.Random, **arguments: str) -> Iterator[Reply]:
+        """A list page by page, with pauses, on any instance; a token is used again now and then."""
+        page = self.ask(chance, metadataPrefix="oai_dc", **arguments)
+        while True:
+            yield page
+            if not page.token:
+                return
+            if chance.random() < 0.3:
+                time.sleep(chance.random() * 0.3)
+            following = {"verb": arguments["verb"], "resumptionToken": page.token}
+            if chance.random() < 0.1:
+                self.ask(chance, **following)
+            page = self.ask(chance, **following)
+
+    def existing(self, scope: str | None) -> dict[str, tuple[datetime, bool]]:
+        """What the tables have of a scope that is due, by identifier."""
+        rows = select(Document.key, Document.datestamp, Document.deleted).where(
+            Document.datestamp <= func.now()
+        )
+        if scope is not None:
+            rows = (
+                rows.join(DocumentCollection, DocumentCollection.document_id == Document.id)
+                .join(Collection, Collection.id == DocumentCollection.collection_id)
+                .where(Collection.set_spec == scope)
+            )
+        with self.database.session() as session:
+            found = session.execute(rows).all()
+        return {oai_identifier(self.namespace, key): (stamp, deleted) for key, stamp, deleted in found}
+
+
+@pytest.fixture
+def scene(settings: Settings, tmp_path: Path) -> Iterator[Scene]:
+    with open_database(settings, pool_size=24) as database, open_database(settings) as loading:
+        with database.session() as session:
+            add_collection(session, LEAF)
+            session.commit()
+        instances = [
+            make_repository(
+                settings.provider.model_copy(
+                    update={"records_per_answer": size, "headers_per_answer": size + 2}
+                ),
+                database,
+                BASE_URL,
+            )
+            for size in (4, 9)
+        ]
+        made = Scene(
+            database=database,
+            loading=loading,
+            folder=tmp_path,
+            namespace=settings.provider.namespace,
+            instances=instances,
+        )
+        load(made, random.Random(0), "beginning", pages=60)
+        settle(made)
+        with database.session() as session:
+            session.execute(text(SLOWNESS))
+            session.commit()
+        yield made
+
+
+def load(scene: Scene, chance: random.Random, name: str, *, pages: int) -> None:
+    """Index a new file, into the collection or not."""
+    with scene.database.session() as session:
+        family = lineage(session, LEAF)
+    written = [Page(url=f"{chance.choice(HOSTS)}{name}/{number}") for number in range(pages)]
+    path = write_pages(scene.folder / f"{name}.warc", written)
+    collections = family if chance.random() < 0.5 else ()
+    report = index_file(scene.loading, path, IndexOptions(margin=MARGIN, collections=collections))
+    assert report.merged.new == pages, report
+
+
+def go_on_loading(scene: Scene, chance: random.Random, name: str) -> None:
+    load(scene, chance, f"{name}-{chance.random()}", pages=chance.randint(1, 25))
+
+
+def hide_or_show(scene: Scene, chance: random.Random, _: str) -> None:
+    with scene.database.session() as session:
+        chance.choice((hide, hide, unhide))(session, some(chance), margin=MARGIN)
+
+
+def file_anew(scene: Scene, chance: random.Random, _: str) -> None:
+    with scene.database.session() as session:
+        chance.choice((assign, remove))(session, LEAF, some(chance), margin=MARGIN)
+
+
+def some(chance: random.Random) -> Selection:
+    return Selection(url_prefix=f"{chance.choice(HOSTS)}beginning/{chance.randint(1, 5)}")
+
+
+Action = Callable[[Scene, random.Random, str], None]
+
+
+def settle(scene: Scene) -> None:
+    """Wait until everything that is published is due."""
+    with scene.database.session() as session:
+        while not session.scalar(select(func.max(Document.datestamp) <= func.clock_timestamp())):
+            session.rollback()
+            time.sleep(0.05)
+
+
+def publish_beside(scene: Scene, seed: int, harvests: list[Callable[[], None]]) -> None:
+    """Let harvests run while publishing goes on, and a little longer."""
+    actions: list[Action] = [*[go_on_loading] * INDEXING, *[hide_or_show] * HIDING, *[file_anew] * FILING]
+
+    def work(number: int) -> None:
+        chance = random.Random(f"{seed} {number}")
+        for _ in range(ROUNDS):
+            actions[number](scene, chance, f"{seed}-{number}")
+            time.sleep(chance.random() * 0.2)
+
+    with ThreadPoolExecutor(len(actions) + len(harvests)) as pool:
+        harvesting = [pool.submit(harvest) for harvest in harvests]
+        try:
+            for working in [pool.submit(work, number) for number in range(len(actions))]:
+                working.result()
+        finally:
+            scene.done.set()
+        for harvest in harvesting:
+            harvest.result()
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_a_walk_misses_nothing_that_was_there_and_stays(scene: Scene, seed: int) -> None:
+    walked = [0]
+
+    def keep_walking(number: int) -> None:
+        chance = random.Random(f"{seed} walk {number}")
+        while not scene.done.is_set():
+            scope = chance.choice(SCOPES)
+            verb = chance.choice(("ListRecords", "ListIdentifiers"))
+            before = scene.existing(scope)
+            arguments = {} if scope is None else {"set": scope}
+            pages = list(scene.walk(chance, verb=verb, **arguments))
+            seen = {identifier for page in pages for identifier in page.identifiers}
+            gone = {identifier for page in pages for identifier in page.deleted}
+            after = scene.existing(scope)
+            for identifier, facts in before.items():
+                if after.get(identifier) == facts:
+                    assert identifier in seen, f"{identifier} of {facts} is missing in {scope} ({verb})"
+                    assert (identifier in gone) == facts[1]
+            walked[0] += len(pages)
+
+    publish_beside(scene, seed, [lambda: keep_walking(1), lambda: keep_walking(2)])
+    assert walked[0] > 30
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_incremental_harvests_end_as_a_full_one(scene: Scene, seed: int) -> None:
+    chance = random.Random(seed)
+    state: State = {}
+    since: list[str] = []
+
+    def one_round() -> None:
+        from_ = {"from_": since[-1]} if since else {}
+        pages = list(scene.walk(chance, verb="ListIdentifiers", **from_))
+        for page in pages:
+            state.update(headers(page))
+        since.append(pages[0].response_date)
+
+    def keep_up() -> None:
+        while not scene.done.is_set():
+            one_round()
+            time.sleep(chance.random() * 0.1)
+
+    publish_beside(scene, seed, [keep_up])
+    settle(scene)
+    one_round()
+    full: State = {}
+    for page in scene.walk(chance, verb="ListIdentifiers"):
+        full.update(headers(page))
+    assert len(full) > 60
+    assert len(set(since)) > 3
+    assert state == full
+
+
+def headers(page: Reply) -> State:
+    return {
+        str(header.findtext(f"{OAI}identifier")): (
+            str(header.findtext(f"{OAI}datestamp")),
+            header.get("status") == "deleted",
+            tuple(str(found.text) for found in header.iterchildren(f"{OAI}setSpec")),
+        )
+        for header in page.root.iter(f"{OAI}header")
+    }

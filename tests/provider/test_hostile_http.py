@@ -1,0 +1,147 @@
+"""Whatever bytes come in, only 2xx, 4xx and 503 go out, and the provider goes on."""
+
+import asyncio
+import logging
+import random
+import re
+from collections.abc import Callable
+
+import pytest
+
+from oai.database import Database
+from oai.settings import Settings
+from tests.provider.archive import Archive
+from tests.provider.listening import app_of, listening
+from tests.provider.raw import connect, get
+
+_ROUNDS = 400
+_TOKENS = [
+    b"verb=Identify", b"verb=ListRecords", b"verb=GetRecord", b"metadataPrefix=oai_dc", b"&", b"&&", b"=",
+    b"%", b"%0", b"%zz", b"%00", b"%ff%fe", b"%ED%A0%80", b"+", b"#", b"?", b";", b"\xff", b"\x00", b"\x7f",
+    b"\t", b"set=a:b", b"from=2020-01-01", b"until=9999-99-99", b"identifier=oai:x:\xc5\xbe",
+    b"resumptionToken=", b"verb%3DIdentify", b"../" * 9, b"//", b"a" * 5000, "\u202e\U0001f600".encode(),
+    b"from=%D9%A2020-01-01", b"&url=http://example.cz/&", b"url=*", b"&matchType=domain", b"&limit=-1",
+    b"&output=json", b"&closest=2020", b"&from=0", b"&to=99999999999999999", b"&sort=closest",
+]  # fmt: skip
+_METHODS = [
+    b"GET", b"POST", b"HEAD", b"OPTIONS", b"get", b"PUT", b"CONNECT", b"TRACE", b"\xff", b"", b"GE T",
+]  # fmt: skip
+_PATHS = [
+    b"/oai", b"/oai", b"/cdx", b"/archive/" + b"0" * 32, b"/healthz", b"/oai/", b"/", b"*", b"oai", b"//oai",
+    b"/%6Fai", b"http://x/oai", b"http://[::1/oai", b"/\xff",
+]  # fmt: skip
+_VERSIONS = [
+    b"HTTP/1.1", b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2.0", b"HTTP/1.1 ", b"HTTP/9.9", b"", b"http/1.1", b"XYZ",
+]  # fmt: skip
+_HEADERS = [
+    b"Host: x", b"Host: y", b"Host:", b"Content-Length: 5", b"Content-Length: 6", b"Content-Length: -5",
+    b"Content-Length: 99999999999999999999999", b"Content-Length: 0x10", b"Content-Length: 5, 5",
+    b"Transfer-Encoding: chunked", b"Transfer-Encoding: gzip, chunked", b"Transfer-Encoding: identity",
+    b"Transfer-Encoding: chunked, chunked", b"Content-Encoding: gzip", b"Content-Encoding: br",
+    b"Content-Type: application/x-www-form-urlencoded", b"Content-Type: text/xml; charset=utf-7",
+    b"Content-Type: application/x-www-form-urlencoded; charset=nonsense", b"Content-Type: \xff/;;=",
+    b"Accept-Encoding: gzip;q=\xff", b"Accept-Encoding: *;q=1e999", b"Accept: text/html", b"Accept: \x01",
+    b"Accept-Language: cs;q=x", b"Expect: 100-continue", b"Expect: nonsense", b"Connection: close",
+    b"Connection: Upgrade", b"Upgrade: websocket", b"Upgrade: h2c", b"Range: bytes=0-1,5-",
+    b"If-None-Match: *", b"If-Modified-Since: Thu, 99 Foo 2020", b"X-Forwarded-For: \xff,,::::,1.2.3.4.5",
+    b"From: \xc5\xbe\x80", b"User-Agent: " + b"u" * 4000, b"User-Agent: \xed\xa0\x80",
+    b"X: " + b"h" * 9000, b"No-Colon", b": empty", b" folded: yes", b"X\x00Y: z", b"X: a\x00b", b"X: a\rb",
+    b"Cookie: a=b; =;;\xff",
+]  # fmt: skip
+_BODIES = [
+    b"", b"verb=", b"verb=Identify", b"5\r\nverb=\r\n0\r\n\r\n", b"zz\r\n", b"ffffffffffffffffff\r\nx",
+    b"\xff\x00%", b"5;ext=\xff\r\nverb=\r\n0\r\nTrailer: x\r\n\r\n", b"-1\r\n\r\n", b"a" * 70_000,
+    b"\x1f\x8b\x08\x00", b"\r\n" * 50,
+]  # fmt: skip
+
+
+def hostile_request(pick: random.Random) -> bytes:
+    """One request, with something wrong in it more often than not."""
+    usual = pick.random() < 0.5
+    query = b"".join(pick.choices(_TOKENS, k=pick.randint(0, 6)))
+    if usual:
+        query = query.replace(b"\x00", b"").replace(b"\t", b"").replace(b"\xff", b"%ff")
+    line = [
+        pick.choice(_METHODS[:3] if usual else _METHODS),
+        pick.choice(_PATHS[:5] if usual else _PATHS) + b"?" + query,
+        pick.choice(_VERSIONS[:2] if usual else _VERSIONS),
+    ]
+    headers = [*_HEADERS[:1], *pick.choices(_HEADERS, k=pick.randint(0, 1 if usual else 6))]
+    lines = [b" ".join(line), *headers]
+    newline = b"\r\n" if pick.random() < 0.9 else b"\n"
+    # Bytes behind a request without a body are read as the next request.
+    body = pick.choice(_BODIES) if line[0] == b"POST" or not usual else b""
+    return newline.join(lines) + newline * 2 + body
+
+
+def pipelined(pick: random.Random) -> bytes:
+    """Several requests at once, good and bad."""
+    good = get("verb=Identify")
+    return b"".join(pick.choice([good, hostile_request(pick)]) for _ in range(pick.randint(2, 40)))
+
+
+def torn(pick: random.Random) -> bytes:
+    """A request with bytes changed, or that breaks off."""
+    whole = bytearray(hostile_request(pick))
+    for _ in range(pick.randint(1, 3)):
+        whole[pick.randrange(len(whole))] = pick.randrange(256)
+    return bytes(whole if pick.random() < 0.5 else whole[: pick.randint(1, len(whole))])
+
+
+async def statuses(port: int, sent: bytes) -> list[int]:
+    """The statuses of all that is answered to these bytes."""
+    client = await connect(port)
+    client.writer.write(sent)
+    answer = await asyncio.wait_for(client.rest(), 60)
+    await client.close()
+    return [int(status) for status in re.findall(rb"HTTP/1\.[01] (\d{3}) [A-Z]", answer)]
+
+
+async def assert_survives(
+    database: Database, settings: Settings, make: Callable[[random.Random], bytes], seed: int
+) -> None:
+    """Send many such requests, some at a time, and look at what comes back."""
+    pick = random.Random(seed)
+    requests = [make(pick) for _ in range(_ROUNDS)]
+    seen: set[int] = set()
+    # Short times, since many of these requests never end.
+    app = app_of(database, settings, idle_seconds=0.3, body_seconds=0.3)
+    async with listening(app) as port:
+        for start in range(0, _ROUNDS, 50):
+            batch = requests[start : start + 50]
+            for sent, found in zip(
+                batch, await asyncio.gather(*(statuses(port, one) for one in batch)), strict=True
+            ):
+                assert all(status // 100 in {2, 4} or status in {100, 503} for status in found), (found, sent)
+                seen.update(found)
+        assert await statuses(port, get("verb=Identify", "Connection: close")) == [200]
+    assert {200, 400} <= seen
+
+
+def assert_nothing_went_wrong(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody can fill our log, and nothing was caught only at the very end."""
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_hostile_requests(
+    archive: Archive, database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    archive.add_many(4)
+    await assert_survives(database, settings, hostile_request, 1)
+    assert_nothing_went_wrong(caplog)
+
+
+async def test_pipelined_requests(
+    archive: Archive, database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    archive.add()
+    await assert_survives(database, settings, pipelined, 2)
+    assert_nothing_went_wrong(caplog)
+
+
+async def test_torn_requests(
+    archive: Archive, database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    archive.add()
+    await assert_survives(database, settings, torn, 3)
+    assert_nothing_went_wrong(caplog)

@@ -1,0 +1,151 @@
+"""The protocol case by case: query and method in, status, errors and elements out; every answer is valid."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+
+import pytest
+from yarl import URL
+
+from oai.database import Database
+from oai.signing import signing_key
+from oai.vocabulary import OAI_NAMESPACE, Verb
+from provider.requests import read_pairs
+from provider.tokens import PURPOSE, ItemList, SetList, Tokens
+from tests.provider.answer import Reply
+from tests.provider.archive import BEGINNING, Archive
+from tests.provider.conftest import Provider, reply
+from tests.provider.protocol_cases import ANSWERED, REFUSED
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What stands for the words in braces."""
+
+    values: Mapping[str, str]
+
+    def put(self, query: str) -> str:
+        return re.sub(r"\{([^{}]*)\}", lambda found: self.values[found[1]], query)
+
+
+@pytest.fixture
+async def words(provider: Provider, archive: Archive, database: Database) -> Words:
+    """An archive of nine records, and what queries about it need."""
+    known = archive.add("http://www.example.cz/?a=1&b=<2>\u202e\U0001d11e", title="\x01<&>\U0001d11e")
+    deleted = archive.add(deleted=True)
+    archive.add(mime_type="image/svg+xml", collections=["collection:a:b"])
+    archive.add_many(6)
+    values = {"known": known, "deleted": deleted, "quoted": quote(known, safe="")}
+    for verb in ("ListRecords", "ListIdentifiers", "ListSets"):
+        prefix = {} if verb == "ListSets" else {"metadataPrefix": "oai_dc"}
+        values[f"token:{verb}"] = (await provider.ask(verb=verb, **prefix)).token or ""
+        values[f"foreign:{verb}"] = Tokens(b"another key", timedelta(hours=1)).write(
+            _state(verb), datetime.now(UTC)
+        )
+        values[f"expired:{verb}"] = own_tokens(database).write(_state(verb), BEGINNING)
+    return Words(values=values)
+
+
+def own_tokens(database: Database) -> Tokens:
+    with database.session() as session:
+        return Tokens(signing_key(session, PURPOSE), timedelta(hours=1))
+
+
+def _state(verb: str) -> ItemList | SetList:
+    if verb == "ListSets":
+        return SetList()
+    return ItemList(
+        verb=Verb(verb), metadata_prefix="oai_dc", set_spec=None, from_=None, until=datetime.now(UTC)
+    )
+
+
+def cases(table: Mapping[str, Sequence[object]]) -> int:
+    return sum(map(len, table.values()))
+
+
+async def asked(provider: Provider, method: str, query: str) -> Reply:
+    if method == "GET":
+        return await provider.ask_raw(query)
+    if method == "POST":
+        return await reply(await provider.client.post("/oai", data=query.encode(), headers=FORM))
+    # POST with the arguments in the URL, all of them or one half.
+    cut = max(query.find("&"), 0) if method == "POST in both" else len(query)
+    url = URL(f"/oai?{query[:cut]}", encoded=True)
+    return await reply(await provider.client.post(url, data=query[cut:].encode(), headers=FORM))
+
+
+def test_there_are_enough_cases() -> None:
+    assert cases(REFUSED) + cases(ANSWERED) >= 150
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "POST in the URL", "POST in both"])
+@pytest.mark.parametrize("about", REFUSED)
+async def test_what_is_wrong_is_told(provider: Provider, words: Words, about: str, method: str) -> None:
+    for case, codes in REFUSED[about]:
+        query = words.put(case)
+        answer = await asked(provider, method, query)
+        expected = codes.split()
+        assert answer.codes == expected, case
+        assert all(answer.texts("o:error")), case
+        silent = {"badVerb", "badArgument"} & set(expected)
+        assert answer.request == ({} if silent else dict(read_pairs(query.encode()))), case
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "POST in the URL", "POST in both"])
+@pytest.mark.parametrize("verb", ANSWERED)
+async def test_what_is_right_is_answered_and_repeated(
+    provider: Provider, words: Words, verb: str, method: str
+) -> None:
+    for case, elements in ANSWERED[verb]:
+        query = words.put(case)
+        answer = await asked(provider, method, query)
+        assert not answer.codes, case
+        assert answer.request == dict(read_pairs(query.encode())), case
+        found = Counter(
+            str(element.tag).rpartition("}")[2] for element in answer.root.iter(f"{{{OAI_NAMESPACE}}}*")
+        )
+        assert {name: found[name] for name in elements} == elements, case
+        assert found[verb] == 1, case
+
+
+@pytest.mark.parametrize("table", [REFUSED, ANSWERED], ids=["refused", "answered"])
+async def test_head_says_of_the_body_what_get_gives(
+    provider: Provider, words: Words, table: Mapping[str, Sequence[tuple[str, object]]]
+) -> None:
+    plain = {"Accept-Encoding": "identity"}
+    for case, _ in (group[0] for group in table.values()):
+        url = URL(f"/oai?{words.put(case)}", encoded=True)
+        whole = await provider.client.get(url, headers=plain)
+        head = await provider.client.head(url, headers=plain)
+        assert await head.read() == b""
+        for header in ("Content-Type", "Content-Length", "Cache-Control"):
+            assert head.headers[header] == whole.headers[header], case
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "body", "status"),
+    [
+        ("POST", FORM, b"verb=Identify", 200),
+        ("POST", {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}, b"verb=Identify", 200),
+        ("POST", {"Content-Type": "APPLICATION/X-WWW-FORM-URLENCODED"}, b"verb=Identify", 200),
+        ("POST", FORM, b"", 200),
+        ("POST", {"Content-Type": "text/xml"}, b"<verb/>", 415),
+        ("POST", {"Content-Type": "application/json"}, b'{"verb": "Identify"}', 415),
+        ("POST", {"Content-Type": "multipart/form-data; boundary=x"}, b"--x--", 415),
+        ("POST", {"Content-Type": "application/octet-stream"}, b"verb=Identify", 415),
+        ("POST", FORM, b"verb=" + b"x" * 100_000, 413),
+        ("PUT", FORM, b"verb=Identify", 405),
+        ("DELETE", {}, b"", 405),
+        ("OPTIONS", {}, b"", 405),
+    ],
+)
+async def test_what_is_no_request_of_the_protocol_is_an_error_of_http(
+    provider: Provider, method: str, headers: Mapping[str, str], body: bytes, status: int
+) -> None:
+    response = await provider.client.request(method, "/oai", data=body or None, headers=headers)
+    assert response.status == status
