@@ -49,8 +49,8 @@ class TryLater(web.HTTPServiceUnavailable):
 class Admission:
     """A bounded pool of threads with a bounded waiting room in front of it.
 
-    Lengthy work, as a page of a list is, may take half of the threads, so that a short request never waits
-    for a row of long ones.
+    Lengthy work, as a page of a list is, may take a quarter of the threads: building pages keeps one core
+    busy whatever their number, and with more at a time a single record waits longer (docs/performance.md).
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Admission:
     ) -> None:
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="provider")
         self._free = asyncio.Semaphore(threads)
-        self._free_for_lengthy = asyncio.Semaphore(max(1, threads // 2))
+        self._free_for_lengthy = asyncio.Semaphore(max(1, threads // 4))
         self._waiting_room = waiting_room
         self._wait_seconds = wait_seconds
         self._statements = statements
@@ -135,7 +135,7 @@ ADMISSION: Final = web.AppKey("admission", Admission)
 async def admitted(request: web.Request, work: Callable[[], _Result], *, lengthy: bool = False) -> _Result:
     """Do a request's blocking database work in the provider's bounded pool, and give its result.
 
-    `lengthy` work leaves half of the threads to other requests.
+    `lengthy` work leaves three quarters of the threads to other requests.
 
     Raises TryLater, which is the answer 503 with Retry-After, when no thread becomes free in time, the
     database cannot be reached, or a statement takes too long. The work must not write to the client:
