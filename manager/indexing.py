@@ -12,12 +12,12 @@ from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from provider.commands import index_options
-from provider.first_load import refuse_unserved
-from provider.index_runs import add_run
-from provider.indexer import find_archives
+from provider.holdings.sets import collection_set_spec
+from provider.indexing.first_load import refuse_unserved
+from provider.indexing.index_runs import add_run
+from provider.indexing.indexer import find_archives
+from provider.indexing.parallel import size_of
 from provider.models import IndexRun
-from provider.parallel import size_of
-from provider.sets import collection_set_spec
 
 _HERE_ONLY: Final = {"jobs": "--jobs", "first_load": "--first-load"}
 

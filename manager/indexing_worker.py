@@ -17,7 +17,7 @@ from manager import queue
 from manager.processes import HarvestProcess, Outcome, environment_for, host_name
 from manager.transactions import Transactions
 from oai.settings import Settings
-from provider.index_runs import claim, give_back
+from provider.indexing.index_runs import claim, give_back
 
 logger = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from manager.worker import Worker
 from oai.database import Database
 from oai.errors import InterruptedRunError
 from oai.settings import Settings
-from provider.access import refresh
+from provider.holdings.access import refresh
 
 logger = logging.getLogger(__name__)
 

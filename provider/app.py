@@ -8,19 +8,19 @@ from sqlalchemy import QueuePool
 
 from oai.database import Database
 from oai.settings import Settings
-from provider import cdx, document_routes, endpoint, health
-from provider.admission import ADMISSION, Admission
-from provider.attending import ATTENDANCE, attendance, attended
-from provider.bookkeeping import bookkeeping
-from provider.keys import BASE_URL, DATABASE, SETTINGS
-from provider.metrics import METRICS, Metrics, metrics_listener
-from provider.statements import Statements
+from provider.http import cdx, document_routes, endpoint, health
+from provider.http.admission import ADMISSION, Admission
+from provider.http.attending import ATTENDANCE, attendance, attended
+from provider.http.bookkeeping import bookkeeping
+from provider.http.keys import BASE_URL, DATABASE, SETTINGS
+from provider.http.metrics import METRICS, Metrics, metrics_listener
+from provider.http.statements import Statements
 
 PATH: Final = endpoint.PATH
 _LONGEST_BODY: Final = 64 * 1024
 
 _ROUTES: Final = (endpoint.add_routes, health.add_routes, document_routes.add_routes, cdx.add_routes)
-"""Each adds the routes of its module; they do their database work through `provider.admission.admitted`."""
+"""Each adds the routes of its module, whose database work goes through `provider.http.admission.admitted`."""
 
 
 def create_app(settings: Settings, database: Database, *, base_url: str) -> web.Application:

@@ -65,7 +65,7 @@ def build_process_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m provider", description="Index one file of a run.")
     add_shared_options(parser)
     parser.add_argument("file_id", type=_number, metavar="ID", help="row in index_file")
-    parser.set_defaults(handler="provider.indexing_process:index_queued")
+    parser.set_defaults(handler="provider.indexing.indexing_process:index_queued")
     return parser
 
 
@@ -124,7 +124,7 @@ def _add_statistics(provider: "Subcommands") -> None:
         provider,
         "statistics",
         help="show how many documents there are of what",
-        handler="provider.statistics:show_statistics",
+        handler="provider.holdings.statistics:show_statistics",
     )
     statistics.add_argument(
         "--by",

@@ -7,7 +7,7 @@ from typing import Any, Final
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode
-from provider.clients import HarvestedList, Harvester, harvested_lists, harvesters
+from provider.http.clients import HarvestedList, Harvester, harvested_lists, harvesters
 
 _CLIENT_COLUMNS: Final = {
     "address": "Address",

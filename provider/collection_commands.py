@@ -11,12 +11,12 @@ from oai.cli import Invocation
 from oai.database import open_database
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.errors import ExitCode, UsageError
-from provider import access, collections, hiding
-from provider.identifiers import parse_oai_identifier
+from provider.holdings import access, collections, hiding
+from provider.holdings.identifiers import parse_oai_identifier
+from provider.holdings.rules import Rule
+from provider.holdings.selection import Selection
+from provider.holdings.sets import collection_set_spec
 from provider.models import Access, Collection
-from provider.rules import Rule
-from provider.selection import Selection
-from provider.sets import collection_set_spec
 
 _COLUMNS = {"set_spec": "Set", "name": "Name", "documents": "Documents", "rule": "Access"}
 

@@ -15,12 +15,12 @@ from oai.cli import Invocation
 from oai.console import Console
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
-from provider import access, collections
-from provider.first_load import begin_first_load, finish_first_load, refuse_unserved
-from provider.indexer import FileReport, IndexOptions, find_archives
-from provider.parallel import index_files, size_of
-from provider.sets import collection_set_spec
-from provider.status import archive_status, run_status, run_statuses
+from provider.holdings import access, collections
+from provider.holdings.sets import collection_set_spec
+from provider.holdings.status import archive_status, run_status, run_statuses
+from provider.indexing.first_load import begin_first_load, finish_first_load, refuse_unserved
+from provider.indexing.indexer import FileReport, IndexOptions, find_archives
+from provider.indexing.parallel import index_files, size_of
 
 _FILE_COLUMNS = {
     "file": "File",

@@ -5,8 +5,8 @@ from oai.database import open_database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode
 from provider.collection_commands import parse_moment
-from provider.identifiers import oai_identifier
-from provider.lookup import Found, Match, Query, find_captures
+from provider.holdings.identifiers import oai_identifier
+from provider.holdings.lookup import Found, Match, Query, find_captures
 from provider.models import Access
 
 _COLUMNS = {

@@ -126,7 +126,7 @@ class Document(Base):
     """One capture: what stood at a URL at a moment.
 
     Its references to `arc`, `domain` and `mimetype` are no declared foreign keys: checking them took a third
-    of the time of publishing. Only `provider.merging` writes them, rows of domains and types are never
+    of the time of publishing. Only `indexing.merging` writes them, rows of domains and types are never
     deleted, and a file's row is deleted only where it has no documents.
     """
 
@@ -162,7 +162,7 @@ class Document(Base):
     deleted: Mapped[bool] = mapped_column(server_default=text("false"))
     """Hidden by the staff. Harvesters see a withheld document (`access`) as deleted, too."""
     access: Mapped[str] = mapped_column(Text, server_default=Access.OPEN)
-    """The effective rule: the strictest of the document's collections; open in none (`provider.rules`)."""
+    """The effective rule: the strictest of the document's collections; open in none (`holdings.rules`)."""
     embargo_until: Mapped[datetime | None]
     """When the latest embargo ends, where that is the effective rule."""
 

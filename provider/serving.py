@@ -18,9 +18,9 @@ from oai.errors import ExitCode, UsageError
 from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
 from provider.app import create_app
-from provider.endpoint import PATH
-from provider.first_load import refuse_unserved
-from provider.keys import SETTINGS
+from provider.http.endpoint import PATH
+from provider.http.keys import SETTINGS
+from provider.indexing.first_load import refuse_unserved
 from provider.processes import Announce, run_processes
 
 _LONGEST_LINE: Final = 64 * 1024

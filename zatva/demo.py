@@ -23,10 +23,10 @@ from oai.database import Database, open_database
 from oai.errors import ExitCode, ZatvaError
 from oai.serving import address, open_listener, told_to_stop
 from oai.settings import Settings
-from provider import collections, hiding
-from provider.indexer import IndexOptions, find_archives, index_file
+from provider.holdings import collections, hiding
+from provider.holdings.selection import Selection
+from provider.indexing.indexer import IndexOptions, find_archives, index_file
 from provider.models import Document
-from provider.selection import Selection
 from web.signing_in import make_link
 from zatva.sample import write_archive
 from zatva.serve import everything

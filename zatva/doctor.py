@@ -17,7 +17,7 @@ from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, ZatvaError
 from oai.settings import Settings
-from provider.first_load import missing_indexes
+from provider.indexing.first_load import missing_indexes
 
 _FREE_BYTES = 1024**3
 

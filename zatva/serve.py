@@ -15,7 +15,7 @@ from oai.database import Database, open_database
 from oai.errors import ExitCode
 from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
-from provider.first_load import refuse_unserved
+from provider.indexing.first_load import refuse_unserved
 from web.serving import STATEMENT_SECONDS
 from web.threads import THREADS
 

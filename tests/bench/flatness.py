@@ -14,10 +14,10 @@ from oai.settings import Settings
 from oai.signing import signing_key
 from oai.vocabulary import Verb
 from provider.models import Document
-from provider.repository import Repository, make_repository
-from provider.requests import Pairs
-from provider.scopes import find_scope
-from provider.tokens import PURPOSE, ItemList, Position, Tokens
+from provider.protocol.repository import Repository, make_repository
+from provider.protocol.requests import Pairs
+from provider.protocol.scopes import find_scope
+from provider.protocol.tokens import PURPOSE, ItemList, Position, Tokens
 from tests.bench.measuring import ms, say, timed
 
 TARGET = 1.3

@@ -7,7 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from oai.database import Database
-from provider.first_load import begin_first_load, finish_first_load
+from provider.indexing.first_load import begin_first_load, finish_first_load
 
 _PIECE = 500_000
 

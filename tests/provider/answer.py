@@ -8,11 +8,11 @@ from typing import Any
 from lxml import etree
 
 from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, OAI_NAMESPACE
-from provider.formats import marc21, mods, webarchive
+from provider.protocol.formats import marc21, mods, webarchive
 
 _GRAMMAR = Path(__file__).parent / "oai_pmh.rng"
 _SCHEMAS = Path(__file__).parents[3] / "shared" / "schemas"
-_OWN_SCHEMA = Path(webarchive.__file__).parents[1] / "static" / "webarchive.xsd"
+_OWN_SCHEMA = Path(webarchive.__file__).parents[2] / "http" / "static" / "webarchive.xsd"
 _NAMES = {
     "o": OAI_NAMESPACE,
     "dc": DC_NAMESPACE,

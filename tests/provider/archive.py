@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from oai.database import Database
 from oai.settings import Settings
-from provider.identifiers import capture_key, oai_identifier
+from provider.holdings.identifiers import capture_key, oai_identifier
+from provider.holdings.sets import ancestors, domain_set_specs, mimetype_set_specs
 from provider.models import Arc, Collection, Document, DocumentCollection, Domain, Mimetype
-from provider.sets import ancestors, domain_set_specs, mimetype_set_specs
 
 BEGINNING = datetime(2020, 1, 1, tzinfo=UTC)
 """The datestamp of the first document; each further one is a second later unless told otherwise."""

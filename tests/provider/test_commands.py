@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import func, select
 
 from oai.database import Database
-from provider.identifiers import oai_identifier
+from provider.holdings.identifiers import oai_identifier
 from provider.models import Document
 from tests.provider.archives import Page, packed, warc_record, write_archive, write_pages
 

@@ -19,13 +19,13 @@ from sqlalchemy import func, select, text
 from oai.database import Database, open_database
 from oai.settings import Settings
 from oai.vocabulary import OAI_NAMESPACE
-from provider.collections import add_collection, assign, lineage, remove
-from provider.hiding import hide, unhide
-from provider.identifiers import oai_identifier
-from provider.indexer import IndexOptions, index_file
+from provider.holdings.collections import add_collection, assign, lineage, remove
+from provider.holdings.hiding import hide, unhide
+from provider.holdings.identifiers import oai_identifier
+from provider.holdings.selection import Selection
+from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Collection, Document, DocumentCollection
-from provider.repository import Repository, make_repository
-from provider.selection import Selection
+from provider.protocol.repository import Repository, make_repository
 from tests.provider.answer import Reply, read_reply
 from tests.provider.archives import Page, write_pages
 from tests.provider.conftest import BASE_URL

@@ -9,9 +9,9 @@ from aiohttp import ClientSession
 
 from oai.database import Database, open_database
 from oai.settings import Settings
-from provider.admission import ADMISSION, Admission
-from provider.attending import ATTENDANCE
-from provider.statements import Statements
+from provider.http.admission import ADMISSION, Admission
+from provider.http.attending import ATTENDANCE
+from provider.http.statements import Statements
 from tests.provider.archive import Archive
 from tests.provider.listening import (
     IDENTIFY,

@@ -13,8 +13,8 @@ from yarl import URL
 from oai.database import Database
 from oai.signing import signing_key
 from oai.vocabulary import OAI_NAMESPACE, Verb
-from provider.requests import read_pairs
-from provider.tokens import PURPOSE, ItemList, SetList, Tokens
+from provider.protocol.requests import read_pairs
+from provider.protocol.tokens import PURPOSE, ItemList, SetList, Tokens
 from tests.provider.answer import Reply
 from tests.provider.archive import BEGINNING, Archive
 from tests.provider.conftest import Provider, reply

@@ -1,0 +1,84 @@
+"""Changing who may see what: a collection's rule, and embargoes that end by themselves.
+
+A change of rule moves the datestamps of exactly those documents whose effective rule it changes (see
+`holdings.rules`). Harvesters see withheld documents as deleted, if they were ever listed; those that were
+not have the datestamp `UNLISTED`, which is never due, until they are opened.
+"""
+
+import logging
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from oai.datestamps import format_datestamp, utc_now
+from oai.errors import UsageError
+from provider.holdings.collections import find_collection
+from provider.holdings.publishing import Check, no_check
+from provider.holdings.rules import Rule, change_tree
+from provider.holdings.settling import settle, settle_collection
+from provider.models import Access, Collection
+
+_log = logging.getLogger(__name__)
+
+
+def set_rule(session: Session, set_spec: str, rule: Rule, *, margin: float) -> int:
+    """Give a collection this rule; gives how many documents have another effective rule now.
+
+    Commits by itself: first the rule, then the documents in several transactions; should that be interrupted,
+    `refresh` goes on. Raises UsageError for an unknown collection, and for an embargo without an end or with
+    one that is past.
+    """
+    _check(rule)
+    change_tree(session)
+    collection = find_collection(session, set_spec)
+    if (collection.access, collection.embargo_until) != (rule.access, rule.embargo_until):
+        collection.access, collection.embargo_until = rule.access, rule.embargo_until
+        session.flush()
+        session.execute(
+            update(Collection).where(Collection.id == collection.id).values(unsettled=func.clock_timestamp())
+        )
+    number = collection.id
+    session.commit()
+    return settle_collection(session, number, margin=margin)
+
+
+def lift_embargoes(session: Session, *, margin: float, check: Check = no_check) -> int:
+    """Open the collections whose embargo has ended by the database's clock; gives how many documents changed.
+
+    Documents that are in another collection with a stricter rule keep that one. Commits by itself. Costs next
+    to nothing where no embargo has ended.
+    """
+    ended = (Collection.access == Access.EMBARGO, Collection.embargo_until <= func.now())
+    found = session.scalar(select(Collection.id).where(*ended).limit(1))
+    session.rollback()
+    if found is None:
+        return 0
+    change_tree(session)
+    lifted = session.execute(
+        update(Collection)
+        .where(*ended)
+        .values(access=Access.OPEN, embargo_until=None, unsettled=func.clock_timestamp())
+        .returning(Collection.id, Collection.set_spec)
+    ).all()
+    session.commit()
+    for row in lifted:
+        _log.info("the embargo on %s has ended; its documents are opened", row.set_spec)
+    return sum(settle_collection(session, row.id, margin=margin, check=check) for row in lifted)
+
+
+def refresh(session: Session, *, margin: float, check: Check = no_check) -> int:
+    """Lift what has ended, and finish what was interrupted; gives how many documents changed.
+
+    Commits by itself; `check` is called now and then, and may raise what ends it. Costs next to nothing where
+    there is nothing to do.
+    """
+    lifted = lift_embargoes(session, margin=margin, check=check)
+    return lifted + settle(session, margin=margin, check=check)
+
+
+def _check(rule: Rule) -> None:
+    if (rule.access == Access.EMBARGO) != (rule.embargo_until is not None):
+        raise UsageError("an embargo needs the time when it ends, and no other rule has one: give --until")
+    if rule.embargo_until is not None and rule.embargo_until <= utc_now():
+        shown = format_datestamp(rule.embargo_until)
+        raise UsageError(f"an embargo until {shown} would have ended already; use the rule 'open'")

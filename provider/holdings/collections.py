@@ -1,0 +1,180 @@
+"""Collections: the tree that the archive's staff make, and which documents are in it.
+
+A document has a row in `document_collection` for each collection that it is assigned to (`direct`) and for
+each one above it. Assigning and removing change what harvesters see, so the documents are dated anew.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Select, delete, exists, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from provider.holdings import membership
+from provider.holdings.publishing import publish_chosen
+from provider.holdings.rules import change_tree
+from provider.holdings.selection import Selection, conditions
+from provider.holdings.sets import COLLECTION_ROOT, ancestors
+from provider.holdings.settling import settle_collection
+from provider.models import Collection, Document, DocumentCollection
+
+_ROOT_NAME: Final = "Collections"
+
+
+def add_collection(
+    session: Session, set_spec: str, *, name: str | None = None, description: str | None = None
+) -> Collection:
+    """The collection of a full set spec, made with all above it where it is not there; the caller commits.
+
+    A name or description that is given takes the place of what was there.
+    """
+    parent_id: int | None = None
+    for spec in (*ancestors(set_spec), set_spec):
+        default = _ROOT_NAME if spec == COLLECTION_ROOT else spec.rpartition(":")[2]
+        row = {"set_spec": spec, "name": default, "parent_id": parent_id}
+        session.execute(insert(Collection).values(row).on_conflict_do_nothing(index_elements=["set_spec"]))
+        parent_id = session.scalars(select(Collection.id).where(Collection.set_spec == spec)).one()
+    collection = session.get_one(Collection, parent_id)
+    if name is not None:
+        collection.name = name
+    if description is not None:
+        collection.description = description
+    session.flush()
+    return collection
+
+
+def list_collections(session: Session) -> Sequence[Collection]:
+    """All collections, each below its parent."""
+    return session.scalars(select(Collection).order_by(Collection.set_spec)).all()
+
+
+def find_collection(session: Session, set_spec: str) -> Collection:
+    """The collection of a full set spec; raises UsageError where there is none."""
+    found = session.scalar(select(Collection).where(Collection.set_spec == set_spec))
+    if found is None:
+        raise UsageError(f"no collection {set_spec!r}; `zatva provider collection add` makes one")
+    return found
+
+
+def lineage(session: Session, set_spec: str) -> tuple[int, ...]:
+    """The ids of a collection and of those above it, itself first. Raises UsageError where there is none."""
+    own = find_collection(session, set_spec).id
+    above = ancestors(set_spec)
+    rows = session.execute(select(Collection.set_spec, Collection.id).where(Collection.set_spec.in_(above)))
+    ids = {row.set_spec: row.id for row in rows}
+    return (own, *(ids[spec] for spec in reversed(above)))
+
+
+def assign(session: Session, set_spec: str, selection: Selection, *, margin: float) -> int:
+    """Put documents into a collection; gives how many were not in it (directly) before. Commits by itself."""
+    collection = find_collection(session, set_spec).id
+
+    def change(session: Session, datestamp: datetime) -> None:
+        membership.assign_chosen(session, collection, datestamp)
+
+    chosen = _documents(session, selection).where(~_is_direct(collection))
+    return publish_chosen(session, chosen, change, margin=margin)
+
+
+def remove(session: Session, set_spec: str, selection: Selection, *, margin: float) -> int:
+    """Take documents out of a collection; gives how many were (directly) in it. Commits by itself.
+
+    A document that is also assigned to a collection below this one stays in this one through that.
+    """
+    collection = find_collection(session, set_spec).id
+
+    def change(session: Session, datestamp: datetime) -> None:
+        membership.unassign_chosen(session, [collection], datestamp)
+
+    chosen = _documents(session, selection).where(_is_direct(collection))
+    return publish_chosen(session, chosen, change, margin=margin)
+
+
+def move(session: Session, set_spec: str, new_set_spec: str, *, margin: float) -> int:
+    """Give a collection, with all below it, another place or spelling; gives how many documents are redated.
+
+    Collections above the new place are made where they are missing. Commits by itself: first the tree, then
+    the documents in several transactions; should that be interrupted, `settling.settle` goes on.
+    Raises UsageError where the new place is taken or below the collection itself.
+    """
+    if new_set_spec == set_spec or new_set_spec.startswith(f"{set_spec}:"):
+        raise UsageError(f"collection {set_spec!r} cannot be moved to {new_set_spec!r}, which is in itself")
+    if COLLECTION_ROOT in {set_spec, new_set_spec}:
+        raise UsageError(f"the root {COLLECTION_ROOT!r} stays where it is: name collections below it")
+    change_tree(session)
+    moved = find_collection(session, set_spec)
+    if session.scalar(select(Collection.id).where(Collection.set_spec == new_set_spec)) is not None:
+        raise UsageError(f"there is a collection {new_set_spec!r} already; choose another place")
+    above = new_set_spec.rpartition(":")[0]
+    moved.parent_id = add_collection(session, above).id
+    session.flush()
+    session.execute(
+        update(Collection)
+        .where(_in_tree(set_spec))
+        .values(set_spec=func.concat(new_set_spec, func.substr(Collection.set_spec, len(set_spec) + 1)))
+    )
+    now = func.clock_timestamp()
+    session.execute(update(Collection).where(Collection.id == moved.id).values(unsettled=now, moved=now))
+    number = moved.id
+    session.commit()
+    return settle_collection(session, number, margin=margin)
+
+
+def drop(session: Session, set_spec: str, *, force: bool, margin: float) -> int:
+    """Do away with a collection; gives how many documents were in it. Commits by itself.
+
+    With `force`, its documents are taken out of it first, and those below it go, too; whatever rule it had
+    holds for them no more. Without, raises UsageError where it is not empty.
+    """
+    if set_spec == COLLECTION_ROOT:
+        raise UsageError(f"the root {COLLECTION_ROOT!r} cannot be removed")
+    collection = find_collection(session, set_spec)
+    below = session.scalars(select(Collection.id).where(_in_tree(set_spec))).all()
+    if not force and (collection.documents or len(below) > 1):
+        raise UsageError(
+            f"{set_spec!r} has {collection.documents:,} documents and {len(below) - 1:,} collections below"
+            " it; take them out, or use --force"
+        )
+    taken = 0
+    while True:
+        taken += _empty(session, collection.id, below, margin=margin)
+        change_tree(session)
+        below = session.scalars(select(Collection.id).where(_in_tree(set_spec))).all()
+        members = select(DocumentCollection.document_id).where(DocumentCollection.collection_id.in_(below))
+        if session.scalar(members.limit(1)) is None:
+            break
+        session.rollback()  # somebody filed documents meanwhile
+    for spec in sorted(session.scalars(select(Collection.set_spec).where(_in_tree(set_spec))), reverse=True):
+        session.execute(delete(Collection).where(Collection.set_spec == spec))
+    session.commit()
+    return taken
+
+
+def _empty(session: Session, collection: int, below: Sequence[int], *, margin: float) -> int:
+    def change(session: Session, datestamp: datetime) -> None:
+        membership.unassign_chosen(session, below, datestamp)
+
+    members = select(DocumentCollection.document_id).where(DocumentCollection.collection_id == collection)
+    return publish_chosen(session, members, change, margin=margin)
+
+
+def _in_tree(set_spec: str) -> ColumnElement[bool]:
+    """The collection and all below it."""
+    return or_(
+        Collection.set_spec == set_spec, Collection.set_spec.startswith(f"{set_spec}:", autoescape=True)
+    )
+
+
+def _documents(session: Session, selection: Selection) -> Select[int]:
+    return select(Document.id).where(*conditions(session, selection))
+
+
+def _is_direct(collection_id: int) -> Any:  # noqa: ANN401 SQLAlchemy's own type is not public
+    return exists().where(
+        DocumentCollection.document_id == Document.id,
+        DocumentCollection.collection_id == collection_id,
+        DocumentCollection.direct,
+    )

@@ -1,0 +1,232 @@
+"""Archived documents by key: who may have one, where its bytes lie, and whether they are what was archived.
+
+A revisit has no payload of its own: it stands for that of another capture, which is found by the digest
+among the captures of the URL that the record refers to, or of its own. The rules of both count.
+"""
+
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy.orm import Session
+
+from oai.database import Database
+from oai.errors import ZatvaError
+from oai.settings import ProviderSettings
+from provider.holdings.rules import Rule, in_reading_room, rights_of, strictest
+from provider.holdings.selection import one_of_urls
+from provider.holdings.urlkeys import spellings
+from provider.http.addresses import Address
+from provider.models import UNLISTED, Access, Arc, Document
+from provider.reading.content import DamageError
+from provider.reading.records_on_disk import DigestError, DiskRecord
+
+_HELD: Final = 256 * 1024
+"""So many bytes of a checked document are kept; more are read once more when they are sent."""
+
+_log = logging.getLogger(__name__)
+
+
+class NotServedError(ZatvaError):
+    """The document is not given; the message says why, for the client to read."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        """HTTP status of the answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holding:
+    """A document as it is kept."""
+
+    key: UUID
+    url: str
+    archived: datetime
+    deleted: bool
+    access: str
+    embargo_until: datetime | None
+    digest: str | None
+    length: int | None
+    """Bytes of the payload, where the file has been read."""
+    offset: int
+    path: str | None
+    """Of the archive file; none where only a CDX file has told of it."""
+    arc: str
+    """The archive file's name."""
+
+    @property
+    def rule(self) -> Rule:
+        """Its effective rule."""
+        return Rule(access=Access(self.access), embargo_until=self.embargo_until)
+
+    @property
+    def place(self) -> str:
+        """File and offset, for logs."""
+        return f"{self.path or self.arc}, offset {self.offset}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenDocument:
+    """A document to be sent; whoever got it closes `record`."""
+
+    asked: Holding
+    """The one that was asked for."""
+    holder: Holding
+    """The one whose record has the payload; not the same for a revisit."""
+    rule: Rule
+    record: DiskRecord
+    size: int | None
+    """Bytes of the payload; None where they are not counted before they are sent."""
+    held: bytes | None = None
+    """The whole payload, checked, where it is small."""
+    checked: bool = False
+    """The digest was compared."""
+
+
+def open_document(
+    database: Database, settings: ProviderSettings, key: UUID, reader: Address | None
+) -> OpenDocument:
+    """The document with this key for a reader at this address, open and, unless it is large, checked.
+
+    Raises NotServedError with the reason where it is not to be had.
+    """
+    with database.session() as session:
+        asked = _one(session, _holdings().where(Document.key == key, Document.datestamp < UNLISTED))
+        if asked is None:
+            raise NotServedError(404, "no document has this identifier")
+        _admit(settings, asked, asked.rule, reader)
+        record = _record(asked)
+        holder = asked
+        try:
+            if record.description.record_type == "revisit":
+                holder = _holder(session, asked, record)
+                record.close()
+                _admit(settings, holder, holder.rule, reader)
+                record = _record(holder)
+        except BaseException:
+            record.close()
+            raise
+    rule = strictest((asked.rule, holder.rule))
+    return _checked(asked, holder, rule, record, settings.checked_document_bytes)
+
+
+def _admit(settings: ProviderSettings, holding: Holding, rule: Rule, reader: Address | None) -> None:
+    if holding.deleted or rule.access == Access.WITHHELD:
+        raise NotServedError(410, settings.rights_withheld)
+    if rule.access == Access.OPEN:
+        return
+    if rule.access == Access.READING_ROOM and in_reading_room(settings, reader):
+        return
+    raise NotServedError(403, rights_of(settings, rule.access, rule.embargo_until))
+
+
+def _record(holding: Holding) -> DiskRecord:
+    if holding.path is None:
+        raise NotServedError(
+            503, f"the archive file {holding.arc!r} is listed, and has not been seen by this server yet"
+        )
+    try:
+        return DiskRecord(Path(holding.path), holding.offset, length=holding.length)
+    except OSError as error:
+        _log.error("document %s: %s: %s", holding.key, holding.place, error)
+        raise NotServedError(
+            503, "the archive file with this document cannot be read at the moment; the operator is told"
+        ) from None
+    except DamageError as damage:
+        raise damaged(holding, damage) from None
+
+
+def damaged(holding: Holding, fault: DamageError | DigestError) -> NotServedError:
+    """Log that a record is not what was archived, and give the answer that says so."""
+    _log.error("document %s: %s: %s", holding.key, holding.place, fault)
+    return NotServedError(500, f"the archived record is damaged and is not given: {fault}")
+
+
+def _checked(asked: Holding, holder: Holding, rule: Rule, record: DiskRecord, most: int) -> OpenDocument:
+    description = record.description
+    if description.length > most:
+        size = None if description.chunked else description.length
+        return OpenDocument(asked=asked, holder=holder, rule=rule, record=record, size=size)
+    size = 0
+    held: list[bytes] = []
+    try:
+        for block in record.blocks(holder.digest):
+            size += len(block)
+            if size <= _HELD:
+                held.append(block)
+    except (DamageError, DigestError) as fault:
+        record.close()
+        raise damaged(holder, fault) from None
+    whole = b"".join(held) if size <= _HELD else None
+    return OpenDocument(
+        asked=asked, holder=holder, rule=rule, record=record, size=size, held=whole, checked=True
+    )
+
+
+def _holdings() -> Select[Any]:
+    columns: tuple[Any, ...] = (
+        Document.key,
+        Document.url,
+        Document.archived,
+        Document.deleted,
+        Document.access,
+        Document.embargo_until,
+        Document.digest,
+        Document.length,
+        Document.offset,
+        Arc.path,
+        Arc.name.label("arc"),
+    )
+    return select(*columns).join(Arc, Arc.id == Document.arc_id)
+
+
+def _one(session: Session, statement: Select[Any]) -> Holding | None:
+    row = session.execute(statement.limit(1)).one_or_none()
+    return None if row is None else Holding(**row._mapping)  # noqa: SLF001 a row's own public name
+
+
+def _holder(session: Session, revisit: Holding, record: DiskRecord) -> Holding:
+    """The capture whose payload a revisit stands for, the nearest in time that fits."""
+    said = record.description
+    referred = _moment(said.refers_to_date)
+    moment = referred or revisit.archived
+    if revisit.digest is not None:
+        same: ColumnElement[bool] = func.lower(Document.digest) == revisit.digest.lower()
+    elif referred is not None:
+        same = Document.archived == referred
+    else:
+        raise _unresolved(revisit)
+    nearest = func.abs(func.extract("epoch", Document.archived - moment))
+    for url in filter(None, (said.refers_to_url, revisit.url)):
+        urls = spellings(url.strip(" <>").replace(" ", "%20"))
+        found = _one(
+            session,
+            _holdings()
+            .where(one_of_urls(urls), same, Document.record_type != "revisit")
+            .order_by(nearest, Document.id),
+        )
+        if found is not None:
+            return found
+    raise _unresolved(revisit)
+
+
+def _moment(date: str | None) -> datetime | None:
+    """A WARC date; None where the record gives none that is possible."""
+    try:
+        moment = datetime.fromisoformat(date or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _unresolved(revisit: Holding) -> NotServedError:
+    return NotServedError(
+        404,
+        f"this capture of {revisit.url} only records that the content had not changed since an earlier one,"
+        " and the archive has no such earlier capture",
+    )

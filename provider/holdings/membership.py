@@ -1,0 +1,120 @@
+"""Memberships that follow the tree: a document is in every collection above one that it is assigned to.
+
+These are the set-based statements on the temporary tables of `publishing.publish_chosen`: `chosen`
+has the documents, and what is changed is noted in `altered`.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import Row, text
+from sqlalchemy.orm import Session
+
+from provider.holdings.rules import follow_rules, hold_tree
+
+_ASSIGN: Final = """
+WITH changed AS (
+    INSERT INTO document_collection AS membership (document_id, collection_id, datestamp, direct)
+    SELECT chosen.id, :collection, :datestamp, true FROM chosen ORDER BY chosen.id
+    ON CONFLICT (document_id, collection_id) DO UPDATE SET direct = true WHERE NOT membership.direct
+    RETURNING document_id, xmax = 0 AS added
+),
+noted AS (INSERT INTO altered SELECT document_id FROM changed)
+SELECT CAST(:collection AS int) AS collection_id, count(*) FILTER (WHERE added) AS documents FROM changed
+"""
+_UNASSIGN: Final = """
+WITH changed AS (
+    UPDATE document_collection AS membership SET direct = false
+    FROM chosen WHERE membership.document_id = chosen.id AND membership.direct
+        AND membership.collection_id = ANY(:collections)
+    RETURNING membership.document_id
+)
+INSERT INTO altered SELECT document_id FROM changed
+"""
+_ANCESTRY: Final = """
+WITH RECURSIVE ancestry (below, above) AS (
+    SELECT id, parent_id FROM collection WHERE parent_id IS NOT NULL
+    UNION
+    SELECT ancestry.below, collection.parent_id
+    FROM ancestry JOIN collection ON collection.id = ancestry.above WHERE collection.parent_id IS NOT NULL
+)
+"""
+_ADD_ABOVE: Final = f"""
+{_ANCESTRY},
+wanted AS (
+    SELECT DISTINCT assigned.document_id, ancestry.above
+    FROM chosen
+    JOIN document_collection AS assigned ON assigned.document_id = chosen.id AND assigned.direct
+    JOIN ancestry ON ancestry.below = assigned.collection_id
+),
+added AS (
+    INSERT INTO document_collection (document_id, collection_id, datestamp, direct)
+    SELECT document_id, above, :datestamp, false FROM wanted ORDER BY document_id, above
+    ON CONFLICT (document_id, collection_id) DO NOTHING
+    RETURNING document_id, collection_id
+),
+noted AS (INSERT INTO altered SELECT document_id FROM added)
+SELECT collection_id, count(*) AS documents FROM added GROUP BY collection_id ORDER BY collection_id
+"""  # noqa: S608 built from our own words
+_TAKE_STRAY: Final = f"""
+{_ANCESTRY},
+removed AS (
+    DELETE FROM document_collection AS membership
+    USING chosen
+    WHERE membership.document_id = chosen.id AND NOT membership.direct
+        AND NOT EXISTS (
+            SELECT FROM document_collection AS assigned
+            JOIN ancestry
+                ON ancestry.below = assigned.collection_id AND ancestry.above = membership.collection_id
+            WHERE assigned.document_id = membership.document_id AND assigned.direct
+        )
+    RETURNING membership.document_id, membership.collection_id
+),
+noted AS (INSERT INTO altered SELECT document_id FROM removed)
+SELECT collection_id, -count(*) AS documents FROM removed GROUP BY collection_id ORDER BY collection_id
+"""  # noqa: S608 built from our own words
+_COUNT: Final = "UPDATE collection SET documents = documents + :documents WHERE id = :collection_id"
+_TOLD_OLD_SPEC: Final = """
+INSERT INTO altered
+SELECT document.id FROM chosen JOIN document USING (id) WHERE document.datestamp <= :moved
+"""
+
+
+def assign_chosen(session: Session, collection: int, datestamp: datetime) -> None:
+    """Assign the documents in `chosen` to a collection (its id), and let all follow."""
+    hold_tree(session)
+    values = {"collection": collection, "datestamp": datestamp}
+    _follow(session, datestamp, session.execute(text(_ASSIGN), values).all())
+
+
+def unassign_chosen(session: Session, collections: Sequence[int], datestamp: datetime) -> None:
+    """End the assignment of the documents in `chosen` to these collections, and let all follow."""
+    hold_tree(session)
+    session.execute(text(_UNASSIGN), {"collections": list(collections)})
+    _follow(session, datestamp)
+
+
+def follow(session: Session, datestamp: datetime, *, moved: datetime | None) -> None:
+    """Let memberships, numbers and access of the documents in `chosen` follow tree, assignments and rules.
+
+    Those dated until `moved` told a set spec that is no more, and are dated anew in any case.
+    """
+    hold_tree(session)
+    _follow(session, datestamp)
+    if moved is not None:
+        session.execute(text(_TOLD_OLD_SPEC), {"moved": moved})
+
+
+def _follow(session: Session, datestamp: datetime, changes: Sequence[Row[Any]] = ()) -> None:
+    numbers: Counter[int] = Counter()
+    stray = session.execute(text(_TAKE_STRAY)).all()
+    added = session.execute(text(_ADD_ABOVE), {"datestamp": datestamp}).all()
+    for row in (*changes, *stray, *added):
+        numbers[row.collection_id] += row.documents
+    # In order, so that two changes never wait for each other.
+    for collection, documents in sorted(numbers.items()):
+        if documents:
+            session.execute(text(_COUNT), {"collection_id": collection, "documents": documents})
+    follow_rules(session)

@@ -1,0 +1,95 @@
+"""Choosing documents for a change: by archive file, URL, time of capture, host or identifier."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from provider.holdings.sets import domain_set_specs, host_of
+from provider.models import Arc, Document
+from provider.protocol.scopes import find_scope
+
+INDEXED_CHARACTERS = 512
+"""So much of a URL is in the index `ix_document_url`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What the documents have in common; all that is given must hold."""
+
+    arc: str | None = None
+    """Name of an archive file (with or without `.gz`), or its absolute path."""
+    key: uuid.UUID | None = None
+    """Of one document."""
+    url: str | None = None
+    """To the letter: all its captures."""
+    url_prefix: str | None = None
+    since: datetime | None = None
+    """First moment of capture that is taken."""
+    until: datetime | None = None
+    """Last moment of capture that is taken."""
+    domain: str | None = None
+    """Host or domain with everything below it."""
+
+
+def conditions(session: Session, selection: Selection) -> list[ColumnElement[bool]]:
+    """The selection as conditions on `document`.
+
+    Raises UsageError where it names an archive file or a domain that is not there, or nothing at all.
+    """
+    found: list[ColumnElement[bool]] = []
+    if selection.arc is not None:
+        found.append(Document.arc_id.in_(_arcs(session, selection.arc)))
+    if selection.key is not None:
+        found.append(Document.key == selection.key)
+    if selection.url is not None:
+        found.append(one_of_urls([selection.url]))
+    if selection.url_prefix is not None:
+        found += url_begins(selection.url_prefix)
+    if selection.domain is not None:
+        found += _domain(session, selection.domain)
+    if not found:
+        raise UsageError("nothing is chosen: give an archive file, a URL, a URL prefix or a domain")
+    if selection.since is not None:
+        found.append(Document.archived >= selection.since)
+    if selection.until is not None:
+        found.append(Document.archived <= selection.until)
+    return found
+
+
+def _arcs(session: Session, name: str) -> list[int]:
+    known = Arc.path == name if name.startswith("/") else Arc.name == name.removesuffix(".gz")
+    ids = list(session.scalars(select(Arc.id).where(known)))
+    if not ids:
+        raise UsageError(f"no archive file {name!r} is indexed; `zatva provider status` shows how many are")
+    return ids
+
+
+def one_of_urls(urls: Sequence[str]) -> ColumnElement[bool]:
+    """One of these URLs to the letter: places in the index, and the exact comparison."""
+    indexed = func.left(Document.url, INDEXED_CHARACTERS)
+    return and_(indexed.in_([url[:INDEXED_CHARACTERS] for url in urls]), Document.url.in_(urls))
+
+
+def url_begins(prefix: str) -> list[ColumnElement[bool]]:
+    """A range of the index, and the exact comparison; the column is in the order of code points.
+
+    Raises UsageError for an empty prefix.
+    """
+    if not prefix:
+        raise UsageError("an empty URL prefix would choose every document; give at least 'http'")
+    indexed = func.left(Document.url, INDEXED_CHARACTERS)
+    start = prefix[:INDEXED_CHARACTERS]
+    return [indexed >= start, indexed <= start + "\U0010ffff", func.starts_with(Document.url, prefix)]
+
+
+def _domain(session: Session, domain: str) -> tuple[ColumnElement[bool], ...]:
+    set_spec = domain_set_specs(host_of(f"http://{domain}/") or domain)[-1][0]
+    scope = find_scope(session, set_spec)
+    if scope is None:
+        raise UsageError(f"no documents are from the domain {domain!r} (set {set_spec})")
+    return scope.conditions

@@ -1,0 +1,149 @@
+"""What the archive's tables hold, in figures that are kept while loading."""
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from provider.indexing.first_load import missing_indexes
+from provider.models import (
+    UNLISTED,
+    Arc,
+    ArcProblem,
+    Collection,
+    Document,
+    Domain,
+    IndexFile,
+    IndexFileState,
+    IndexRun,
+    Mimetype,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArchiveStatus:
+    """Totals; nothing is counted row by row but hidden documents, which have an index of their own."""
+
+    documents: int
+    """Hidden ones included."""
+    hidden: int
+    files: int
+    problems: int
+    """Places in archive files that could not be read or taken."""
+    domains: int
+    mimetypes: int
+    collections: int
+    last_published: datetime | None
+    """Latest datestamp, UTC; a few seconds ahead of the clock just after a change."""
+    last_indexed: datetime | None
+    """When a file was last indexed, UTC."""
+    unseen_files: int
+    """Files that only a CDX file has told of."""
+    missing_indexes: tuple[str, ...]
+    """Indexes that a first load has still to build; lists are slow without them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStatus:
+    """How far the files are that were queued together (`zatva provider index --queue`)."""
+
+    run_id: int
+    queued: datetime
+    host: str
+    """The machine where it was asked for."""
+    collection: str | None
+    waiting: int
+    running: int
+    done: int
+    failed: int
+    new: int
+    """Documents."""
+    problems: int
+    bytes_done: int
+    bytes_total: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFile:
+    """One file of a run."""
+
+    path: str
+    state: str
+    reason: str | None
+    host: str | None
+    started: datetime | None
+    ended: datetime | None
+    new: int
+    unchanged: int
+    moved: int
+    duplicates: int
+    problems: int
+
+
+def archive_status(session: Session) -> ArchiveStatus:
+    """The figures as they are now."""
+
+    def number(of: type[object]) -> int:
+        return session.scalar(select(func.count()).select_from(of)) or 0
+
+    return ArchiveStatus(
+        documents=int(session.scalar(select(func.sum(Arc.documents))) or 0),
+        hidden=session.scalar(select(func.count()).where(Document.deleted)) or 0,
+        files=number(Arc),
+        problems=number(ArcProblem),
+        domains=number(Domain),
+        mimetypes=number(Mimetype),
+        collections=number(Collection),
+        last_published=session.scalar(
+            select(func.max(Document.datestamp)).where(Document.datestamp < UNLISTED)
+        ),
+        last_indexed=session.scalar(select(func.max(Arc.indexed))),
+        unseen_files=session.scalar(select(func.count()).where(Arc.path.is_(None))) or 0,
+        missing_indexes=tuple(missing_indexes(session)),
+    )
+
+
+def run_statuses(session: Session, *, most: int = 20) -> list[RunStatus]:
+    """The latest runs, the last one first."""
+
+    def counted(state: IndexFileState) -> ColumnElement[int]:
+        return func.count().filter(IndexFile.state == state)
+
+    size = func.coalesce(func.sum(IndexFile.size), 0)
+    over = IndexFile.state.in_((IndexFileState.DONE, IndexFileState.FAILED))
+    rows = session.execute(
+        select(
+            IndexRun,
+            *(counted(state).label(state.value) for state in IndexFileState),
+            func.sum(IndexFile.new).label("new"),
+            func.sum(IndexFile.problems).label("problems"),
+            func.coalesce(func.sum(IndexFile.size).filter(over), 0).label("bytes_done"),
+            size.label("bytes_total"),
+        )
+        .join(IndexFile, IndexFile.run_id == IndexRun.id)
+        .group_by(IndexRun.id)
+        .order_by(IndexRun.id.desc())
+        .limit(most)
+    )
+    numbers = ("waiting", "running", "done", "failed", "new", "problems", "bytes_done", "bytes_total")
+    return [
+        RunStatus(
+            run_id=row.IndexRun.id,
+            queued=row.IndexRun.queued,
+            host=row.IndexRun.host,
+            collection=row.IndexRun.collection,
+            **{name: int(getattr(row, name)) for name in numbers},
+        )
+        for row in rows
+    ]
+
+
+def run_status(session: Session, run_id: int) -> list[RunFile]:
+    """The files of a run in their order. Raises UsageError where there is no such run."""
+    if session.get(IndexRun, run_id) is None:
+        raise UsageError(f"no indexing run {run_id}; `zatva provider status` shows which there are")
+    rows = session.scalars(select(IndexFile).where(IndexFile.run_id == run_id).order_by(IndexFile.id))
+    names = [one.name for one in fields(RunFile)]
+    return [RunFile(**{name: getattr(row, name) for name in names}) for row in rows]

@@ -1,0 +1,1 @@
+"""The provider over HTTP: routes, load control, and who asks."""

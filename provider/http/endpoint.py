@@ -1,0 +1,120 @@
+"""`/oai` by GET, POST and HEAD: HTTP in, arguments through, HTTP out (OAI-PMH 2.0, section 3.1)."""
+
+import asyncio
+import gzip
+import math
+from dataclasses import replace
+from typing import Final
+
+from aiohttp import web
+
+from oai.vocabulary import RULES
+from provider.http import landing
+from provider.http.admission import admitted
+from provider.http.keys import BASE_URL, DATABASE, SETTINGS
+from provider.http.outcome import BAD_VERB, OUTCOME, Outcome
+from provider.http.readable import PAGE_HEADERS, VARIES, as_page, is_browser, wants_page
+from provider.protocol.repository import Answer, Repository, make_repository
+from provider.protocol.requests import Pairs, read_pairs
+
+PATH: Final = "/oai"
+"""Where the provider answers."""
+
+_FORM: Final = "application/x-www-form-urlencoded"
+_GZIP_LEVEL: Final = 5
+_LISTS: Final = frozenset(verb for verb, rule in RULES.items() if rule.exclusive == "resumptionToken")
+_REPOSITORY: Final = web.AppKey("repository", Repository)
+
+
+def add_routes(app: web.Application) -> None:
+    """Add the path that harvesters ask."""
+    app[_REPOSITORY] = make_repository(app[SETTINGS].provider, app[DATABASE], app[BASE_URL])
+    app.router.add_get(PATH, _answer, allow_head=True)
+    app.router.add_post(PATH, _answer)
+    landing.add_routes(app, path=PATH)
+
+
+async def _answer(request: web.Request) -> web.Response:
+    repository = request.app[_REPOSITORY]
+    pairs = [*_query_pairs(request), *await _body_pairs(request)]
+    if not pairs and request.method != "POST" and is_browser(request.headers):
+        return await landing.landing_page(request)
+    readable = wants_page(request.headers)
+    wants_gzip = _accepts_gzip(request.headers.getall("Accept-Encoding", []))
+
+    def work() -> Answer:
+        answer = repository.answer(pairs)
+        if readable:
+            answer = replace(answer, body=as_page(answer.body))
+        if not wants_gzip:
+            return answer
+        return replace(answer, body=gzip.compress(answer.body, _GZIP_LEVEL, mtime=0))
+
+    answer = await admitted(request, work, lengthy=_verb(pairs) in _LISTS)
+    request[OUTCOME] = Outcome(
+        verb=answer.verb or _verb(pairs), codes=answer.errors, progress=answer.progress
+    )
+    return _response(answer, compressed=wants_gzip, readable=readable)
+
+
+def _response(answer: Answer, *, compressed: bool, readable: bool) -> web.Response:
+    caching = f"public, max-age={answer.cached_seconds}" if answer.cached_seconds else "no-cache"
+    headers = {
+        "Content-Type": "text/xml; charset=utf-8",
+        "Cache-Control": caching,
+        "Vary": VARIES,
+        "X-Content-Type-Options": "nosniff",
+        **(PAGE_HEADERS if readable else {}),
+    }
+    if compressed:
+        headers["Content-Encoding"] = "gzip"
+    return web.Response(body=answer.body, headers=headers)
+
+
+def _verb(pairs: Pairs) -> str:
+    """The verb that a refused request names, if it is one."""
+    given = next((value for name, value in pairs if name == "verb"), "")
+    return given if given in RULES else BAD_VERB
+
+
+def _query_pairs(request: web.Request) -> Pairs:
+    """The URL's arguments from the bytes as they came: decoding them leniently would hide what is wrong."""
+    _, _, query = request.raw_path.partition("?")
+    query, _, _ = query.partition("#")
+    return read_pairs(query.encode("utf-8", errors="surrogateescape"))
+
+
+async def _body_pairs(request: web.Request) -> Pairs:
+    if request.method != "POST" or not request.can_read_body:
+        return []
+    longest = request.app[SETTINGS].provider.body_seconds
+    try:
+        async with asyncio.timeout(longest):
+            body = await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(text=f"408: the form took longer than {longest:g} seconds\n") from None
+    if body and request.content_type != _FORM:
+        raise web.HTTPUnsupportedMediaType(
+            text=f"415: {request.content_type!r} is not {_FORM}, in which OAI-PMH takes its arguments\n"
+        )
+    return read_pairs(body.strip(b"\r\n"))
+
+
+def _accepts_gzip(fields: list[str]) -> bool:
+    """Whether Accept-Encoding names gzip with a weight above nothing (RFC 9110, section 12.5.3)."""
+    for coding in ",".join(fields).lower().split(","):
+        name, _, parameter = coding.partition(";")
+        if name.strip() in {"gzip", "x-gzip"}:
+            return _weight(parameter) > 0
+    return False
+
+
+def _weight(parameter: str) -> float:
+    name, _, value = parameter.partition("=")
+    if name.strip() != "q":
+        return 1.0
+    try:
+        weight = float(value)
+    except ValueError:
+        return 0.0
+    return weight if math.isfinite(weight) else 0.0

@@ -1,0 +1,98 @@
+"""The provider in figures, as Prometheus reads them.
+
+Each process has figures and a port of its own: memory, threads and open files belong to one process, and
+what is to be added up Prometheus adds up. (prometheus-client's way of sharing one port goes through files
+and loses just those.)
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from oai.serving import open_listener, serving
+from provider.http.keys import SETTINGS
+
+_HOST: Final = "127.0.0.1"
+_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class Metrics:
+    """Counts of what was asked and answered since the process began."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._requests = Counter(
+            "zatva_provider_requests",
+            "Requests by what was asked for and how it ended.",
+            ("request", "outcome"),
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "zatva_provider_request_seconds",
+            "From the request until the client has its answer.",
+            ("request",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._errors = Counter(
+            "zatva_provider_protocol_errors",
+            "OAI-PMH errors in answers, several of which may be in one.",
+            ("code",),
+            registry=self.registry,
+        )
+        self._refused = Counter(
+            "zatva_provider_refused", "Answers 503, by reason.", ("why",), registry=self.registry
+        )
+        self._bytes = Counter("zatva_provider_sent_bytes", "Bytes of answers.", registry=self.registry)
+
+    def count(
+        self,
+        *,
+        request: str,
+        outcome: str,
+        codes: Iterable[str],
+        why: str | None,
+        sent: int,
+        seconds: float,
+    ) -> None:
+        """Count a request that has ended."""
+        self._requests.labels(request, outcome).inc()
+        self._seconds.labels(request).observe(seconds)
+        self._bytes.inc(sent)
+        for code in codes:
+            self._errors.labels(code).inc()
+        if why is not None:
+            self._refused.labels(why).inc()
+
+    def watch(self, name: str, meaning: str, value: Callable[[], float]) -> None:
+        """Tell what `value` gives at the time of reading, under `zatva_provider_` and this name."""
+        Gauge(f"zatva_provider_{name}", meaning, registry=self.registry).set_function(value)
+
+
+METRICS: Final = web.AppKey("metrics", Metrics)
+
+
+async def metrics_listener(app: web.Application) -> AsyncIterator[None]:
+    """Answer `/metrics` on a port of its own, which this machine alone can reach, where one is set.
+
+    Raises UsageError when the port is taken.
+    """
+    port = app[SETTINGS].provider.metrics_port
+    if not port:
+        yield
+        return
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(
+            body=generate_latest(app[METRICS].registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
+
+    own = web.Application()
+    own.router.add_get("/metrics", answer)
+    listener = open_listener(_HOST, port, option="the setting provider.metrics_port")
+    async with serving(web.AppRunner(own, access_log=None), listener):
+        yield

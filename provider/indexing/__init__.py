@@ -1,0 +1,1 @@
+"""Archive files become documents."""

@@ -1,0 +1,249 @@
+"""Indexes an archive file as one unit of work, and reports what became of it.
+
+A file is indexed whole or not at all, so a run can be interrupted at any time and simply begun again. All
+that is wrong with a file becomes a problem in its report; one bad file never ends a run.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Final, Self
+
+import psycopg
+import sqlalchemy.exc
+from sqlalchemy.orm import Session
+
+from oai.database import Database
+from oai.errors import UsageError
+from provider.holdings.arcs import (
+    ArchiveFile,
+    drop_empty,
+    find_unchanged,
+    load_problems,
+    look_at,
+    save_problems,
+    settle,
+)
+from provider.holdings.dimensions import Dimensions
+from provider.holdings.publishing import PublishingError, publish
+from provider.holdings.rules import Enrolment, enrolment
+from provider.indexing.first_load import refuse_unserved
+from provider.indexing.listed_captures import ListedCaptures, merge_listed
+from provider.indexing.merging import Merged, merge
+from provider.indexing.staging import open_staging, stage
+from provider.reading.captures import Capture, Ignored, read_captures
+from provider.reading.cdx_files import CDX_SUFFIXES
+from provider.reading.framing import Problem, begins_as_archive
+
+ARCHIVE_SUFFIXES: Final = (".arc", ".arc.gz", ".warc", ".warc.gz")
+SUFFIXES: Final = (*ARCHIVE_SUFFIXES, *CDX_SUFFIXES)
+_MOST_PROBLEMS: Final = 1000
+_CHECK_EVERY: Final = 256
+_BUFFER: Final = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexOptions:
+    """What holds for every file of a run."""
+
+    margin: float
+    """Seconds by which new documents are dated ahead (setting `publish_margin`)."""
+    collections: tuple[int, ...] = ()
+    """Id of the collection for new documents; what is above it may follow, and is asked for anew."""
+    again: bool = False
+    """Read files, too, that have not changed since they were indexed."""
+    first_load: bool = False
+    """The indexes for lists have been taken off, and will be built again."""
+    archive_dir: Path | None = None
+    """The folder of the archive files that CDX files tell of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileReport:
+    """What became of one archive file."""
+
+    path: Path
+    merged: Merged
+    """Counts of documents, and problems by offset."""
+    ignored: dict[str, int] = field(default_factory=dict)
+    """Good records that are no documents, by kind."""
+    indexed: bool = True
+    """False where the file could not be taken in at all; its one problem says why."""
+    skipped: bool = False
+    """Not read, for it has not changed since; counts and problems are those of that time."""
+
+
+def find_archives(paths: Iterable[Path]) -> list[Path]:
+    """All archive files: those below folders by their names, and any file given by itself; absolute, sorted.
+
+    Raises UsageError where a path does not exist.
+    """
+    found: set[Path] = set()
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"{path}: no such file or folder")
+        found.update(_below(path) if path.is_dir() else [path])
+    return sorted(file.absolute() for file in found)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for parent, _, names in os.walk(folder):
+        yield from (Path(parent, name) for name in names if name.lower().endswith(SUFFIXES))
+
+
+Check = Callable[[int], None]
+"""Is told now and then how many bytes of the file have been read; what it raises ends the work cleanly."""
+
+
+def _go_on(_: int) -> None:
+    """Nothing stands in the way."""
+
+
+def index_file(database: Database, path: Path, options: IndexOptions, check: Check = _go_on) -> FileReport:
+    """Index one file and commit; gives the report, whatever is wrong with the file.
+
+    Raises only what `check` raises, or the database when it cannot be reached.
+    """
+    with Indexer(database, options) as indexer:
+        return indexer.index(path, check)
+
+
+class Indexer:
+    """Indexes files one after the other over one connection, and keeps in mind the sets that it has met."""
+
+    def __init__(self, database: Database, options: IndexOptions) -> None:
+        self._options = options
+        self._dimensions = Dimensions()
+        self._connection = database.engine.connect()
+        self._session = Session(self._connection)
+        if not options.first_load:
+            refuse_unserved(self._session)
+        open_staging(self._session)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._session.close()
+        # Its settings and temporary tables are for nobody else.
+        self._connection.invalidate()
+        self._connection.close()
+
+    def index(self, path: Path, check: Check = _go_on) -> FileReport:
+        """Index one file and commit; gives the report, whatever is wrong with the file."""
+        session = self._session
+        try:
+            file = look_at(path)
+        except (OSError, UnicodeEncodeError) as error:
+            return _refused(path, f"cannot be looked at: {error}")
+        unchanged = None if self._options.again else find_unchanged(session, file)
+        if unchanged is not None:
+            merged = Merged(unchanged=unchanged.documents, problems=load_problems(session, unchanged.id))
+            session.rollback()
+            return FileReport(path=path, merged=merged, skipped=True)
+        session.rollback()
+        try:
+            if path.name.lower().endswith(CDX_SUFFIXES):
+                return self._index_list(path, check)
+            reading = _Reading(file.path, check)
+            captures = stage(session, reading, self._dimensions)
+            merged = self._publish(file, reading, captures)
+        except (psycopg.DataError, sqlalchemy.exc.DataError, PublishingError) as error:
+            session.rollback()
+            return _refused(path, f"not indexed: {error}")
+        except BaseException:
+            session.rollback()
+            raise
+        return FileReport(path=path, merged=merged, ignored=dict(reading.ignored), indexed=reading.whole)
+
+    def _publish(self, file: ArchiveFile, reading: "_Reading", captures: int) -> Merged:
+        session = self._session
+
+        def change(datestamp: datetime) -> Merged:
+            home = settle(session, file, whole=reading.whole)
+            merged = merge(session, home, captures, datestamp, self._enrolment())
+            drop_empty(session, merged.gone)
+            found = sorted((*reading.problems, *merged.problems), key=lambda problem: problem.offset)
+            problems = _limited(found, reading.more_problems)
+            save_problems(session, home.arc_id, problems)
+            return replace(merged, problems=problems)
+
+        return publish(session, change, margin=self._options.margin, rows=captures)
+
+    def _index_list(self, path: Path, check: Check) -> FileReport:
+        """Index what a CDX file tells of."""
+        session = self._session
+        listed = ListedCaptures(session, path, self._options.archive_dir, check)
+        captures = stage(session, listed, self._dimensions)
+
+        def change(datestamp: datetime) -> Merged:
+            return merge_listed(session, captures, datestamp, self._enrolment())
+
+        merged = publish(session, change, margin=self._options.margin, rows=captures)
+        problems = _limited((*listed.problems, *merged.problems), listed.more_problems)
+        return FileReport(path=path, merged=replace(merged, problems=problems), ignored=dict(listed.ignored))
+
+    def _enrolment(self) -> Enrolment | None:
+        collections = self._options.collections
+        return enrolment(self._session, collections[0]) if collections else None
+
+
+def _refused(path: Path, reason: str) -> FileReport:
+    return FileReport(path=path, merged=Merged(problems=(Problem(offset=0, reason=reason),)), indexed=False)
+
+
+def _limited(problems: Sequence[Problem], more: int) -> tuple[Problem, ...]:
+    """At most so many as a table can show, and how many there were beyond."""
+    shown = tuple(problems[:_MOST_PROBLEMS])
+    more += len(problems) - len(shown)
+    if not more:
+        return shown
+    last = Problem(offset=shown[-1].offset, reason=f"and {more:,} problems more in this file")
+    return (*shown, last)
+
+
+class _Reading:
+    """One file's captures, with everything else that is found counted on the way."""
+
+    def __init__(self, path: Path, check: Check) -> None:
+        self._path = path
+        self._check = check
+        self.ignored: Counter[str] = Counter()
+        self.problems: list[Problem] = []
+        self.more_problems = 0
+        self.whole = True
+
+    def __iter__(self) -> Iterator[Capture]:
+        try:
+            with self._path.open("rb", buffering=_BUFFER) as file:
+                if self._path.name.lower().endswith(ARCHIVE_SUFFIXES) or begins_as_archive(file):
+                    yield from self._captures(file)
+                else:
+                    self._add(Problem(offset=0, reason="begins neither as an ARC nor as a WARC file"))
+        except OSError as error:
+            # The disk or the rights may be better next time.
+            self.whole = False
+            self._add(Problem(offset=0, reason=f"cannot be read: {error.strerror or error}"))
+
+    def _captures(self, file: BinaryIO) -> Iterator[Capture]:
+        for number, item in enumerate(read_captures(file)):
+            if number % _CHECK_EVERY == 0:
+                self._check(getattr(item, "offset", 0))
+            if isinstance(item, Capture):
+                yield item
+            elif isinstance(item, Ignored):
+                self.ignored[item.kind] += 1
+            else:
+                self._add(item)
+
+    def _add(self, problem: Problem) -> None:
+        if len(self.problems) < _MOST_PROBLEMS:
+            self.problems.append(problem)
+        else:
+            self.more_problems += 1

@@ -1,0 +1,62 @@
+"""The process that indexes one file of an indexing run, for a worker that watches it.
+
+The outcome goes into the file's row in `index_file`. The process ends when its standard input does: the
+worker holds the other end, which the kernel closes however the worker ends.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy.orm import Session
+
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.errors import ExitCode, UsageError
+from provider.holdings import collections
+from provider.indexing.index_runs import settle
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import IndexFile, IndexRun
+
+_STANDARD_INPUT: Final = 0
+_GRACE_SECONDS: Final = 10.0
+
+
+def index_queued(invocation: Invocation) -> ExitCode:
+    """Index the file of a row in `index_file`, and write down there what became of it."""
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    file_id = invocation.arguments.file_id
+    with open_database(invocation.settings) as database:
+        with database.session() as session:
+            path, options = _request(session, file_id, invocation.settings.provider.publish_margin)
+        report = index_file(database, path, options)
+        with database.session() as session:
+            settle(session, file_id, report)
+            session.commit()
+    return ExitCode.RECORDS_REFUSED if report.merged.problems else ExitCode.DONE
+
+
+def _request(session: Session, file_id: int, margin: float) -> tuple[Path, IndexOptions]:
+    row = session.get(IndexFile, file_id)
+    if row is None:
+        raise UsageError(f"no row {file_id} in index_file; was its run removed?")
+    run = session.get_one(IndexRun, row.run_id)
+    family = () if run.collection is None else collections.lineage(session, run.collection)
+    folder = None if run.archive_dir is None else Path(run.archive_dir)
+    return Path(row.path), IndexOptions(
+        margin=margin, collections=family, again=run.again, archive_dir=folder
+    )
+
+
+def _end_with_parent() -> None:
+    # Not through sys.stdin: its lock would be held when the interpreter ends.
+    with contextlib.suppress(OSError):
+        while os.read(_STANDARD_INPUT, 4096):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_GRACE_SECONDS)
+    os._exit(ExitCode.INTERRUPTED)

@@ -1,0 +1,150 @@
+"""Indexes many files in several processes; one file is one unit of work."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import SecretStr
+
+from oai.database import Database, open_database
+from oai.errors import InterruptedRunError, ZatvaError
+from oai.settings import Settings
+from provider.indexing.indexer import FileReport, Indexer, IndexOptions
+
+if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import Synchronized
+
+_TELL_SECONDS = 0.5
+
+Tell = Callable[[int], None]
+"""Is told now and then how many bytes of all files have been read."""
+
+
+def index_files(
+    database: Database,
+    settings: Settings,
+    files: Sequence[Path],
+    options: IndexOptions,
+    *,
+    jobs: int,
+    tell: Tell = lambda _: None,
+) -> Iterator[FileReport]:
+    """Index files in up to `jobs` processes; reports come as files are done.
+
+    When it is closed or interrupted, files in work are given up with nothing half done, and no process stays.
+    """
+    if jobs == 1 or len(files) <= 1:
+        yield from _one_by_one(database, files, options, tell)
+        return
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    read = context.Value("q", 0)
+    url = database.url.render_as_string(hide_password=False)
+    with ProcessPoolExecutor(
+        min(jobs, len(files)),
+        mp_context=context,
+        initializer=_begin_worker,
+        initargs=(stop, read, url, settings.data, options),
+    ) as pool:
+        with _interrupts_held_back():
+            work = {pool.submit(_work, file) for file in files}
+        try:
+            while work:
+                done, work = wait(work, timeout=_TELL_SECONDS, return_when=FIRST_COMPLETED)
+                tell(read.value)
+                for one in done:
+                    yield one.result()
+        except BrokenProcessPool:
+            raise ZatvaError(
+                "a process that was indexing ended by force; what it had in work is not indexed: run it again"
+            ) from None
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def _one_by_one(
+    database: Database, files: Sequence[Path], options: IndexOptions, tell: Tell
+) -> Iterator[FileReport]:
+    before = 0
+
+    def count(offset: int) -> None:
+        tell(before + offset)
+
+    with Indexer(database, options) as indexer:
+        for file in files:
+            yield indexer.index(file, count)
+            before += size_of(file)
+            tell(before)
+
+
+def size_of(file: Path) -> int:
+    """The bytes in a file; 0 where it cannot be looked at, which its report will tell."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Start the block's processes deaf to Ctrl-C, which reaches the whole group; the parent alone decides."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Worker:
+    """What a worker process is given once, when it begins."""
+
+    stop: ClassVar[Event]
+    read: ClassVar["Synchronized[int]"]
+    indexer: ClassVar[Indexer]
+    open: ClassVar[contextlib.ExitStack]
+
+
+def _begin_worker(
+    stop: Event, read: "Synchronized[int]", url: str, data: Path, options: IndexOptions
+) -> None:
+    _Worker.stop = stop
+    _Worker.read = read
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _Worker.open = contextlib.ExitStack()
+    settings = Settings(data=data, database_url=SecretStr(url))
+    opening: AbstractContextManager[Database] = open_database(settings, pool_size=1, check_tables=False)
+    _Worker.indexer = _Worker.open.enter_context(Indexer(_Worker.open.enter_context(opening), options))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(file: Path) -> FileReport:
+    counted = 0
+
+    def count(offset: int) -> None:
+        nonlocal counted
+        if _Worker.stop.is_set():
+            raise InterruptedRunError("interrupted; run it again to go on")
+        with _Worker.read.get_lock():
+            _Worker.read.value += offset - counted
+        counted = offset
+
+    report = _Worker.indexer.index(file, count)
+    with contextlib.suppress(InterruptedRunError):
+        count(size_of(file))
+    return report

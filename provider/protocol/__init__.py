@@ -1,0 +1,1 @@
+"""OAI-PMH: from raw arguments to the finished answer, without HTTP."""

@@ -1,0 +1,47 @@
+"""All that the archive knows of a capture, in an XML format of its own; `webarchive.xsd` describes it."""
+
+from typing import Final
+
+from oai.vocabulary import XSI_NAMESPACE
+from oai.xml import escape
+from provider.protocol.formats.format import Format, Site, schema_url
+from provider.protocol.items import Item
+
+NAMESPACE: Final = "urn:zatva:webarchive:1"
+SCHEMA: Final = "/schemas/webarchive.xsd"
+
+
+def write(item: Item, site: Site) -> str:
+    """The item as `capture`."""
+    optional = (
+        ("title", item.title),
+        ("mimeType", item.media_type),
+        ("httpStatus", item.http_status),
+        ("digest", item.digest),
+        ("length", item.length),
+    )
+    texts = ((name, "" if value is None else escape(str(value))) for name, value in optional)
+    known = "".join(f"<{name}>{text}</{name}>" for name, text in texts if text)
+    collections = "".join(
+        f'<collection setSpec="{escape(set_spec)}">{escape(name)}</collection>'
+        for set_spec, name in item.collections or ()
+    )
+    replay = site.replay_url(item)
+    return (
+        f'<capture xmlns="{NAMESPACE}" xmlns:xsi="{XSI_NAMESPACE}"'
+        f' xsi:schemaLocation="{NAMESPACE} {escape(schema_url(SCHEMA, site.base_url))}">'
+        f"<url>{escape(item.url)}</url><captured>{_moment(item)}</captured>{known}"
+        f"<recordType>{escape(item.record_type)}</recordType>"
+        f'<archiveFile offset="{item.offset}">{escape(item.archive_file)}</archiveFile>{collections}'
+        f'<rights access="{escape(item.access)}">'
+        f"{escape(site.rights(item))}</rights>"
+        f"{f'<replay>{escape(replay)}</replay>' if replay else ''}</capture>"
+    )
+
+
+def _moment(item: Item) -> str:
+    """The time of capture with its fraction, if it has one, for the identifier depends on it."""
+    return item.archived.replace(tzinfo=None).isoformat() + "Z"
+
+
+FORMAT: Final = Format(prefix="webarchive", namespace=NAMESPACE, schema=SCHEMA, write=write)

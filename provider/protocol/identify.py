@@ -1,0 +1,108 @@
+"""The repository about itself (OAI-PMH 2.0, section 4.2, and the guidelines for description containers)."""
+
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from sqlalchemy import select
+
+from oai.datestamps import format_datestamp, parse_datestamp
+from oai.settings import ProviderSettings
+from oai.vocabulary import (
+    OAI_IDENTIFIER_NAMESPACE,
+    OAI_IDENTIFIER_SCHEMA,
+    PROTOCOL_VERSION,
+    XSI_NAMESPACE,
+    DeletedRecord,
+    Granularity,
+    Verb,
+)
+from oai.xml import escape
+from provider.holdings.identifiers import oai_identifier
+from provider.models import Document
+from provider.protocol import answers
+from provider.protocol.exchange import Content, Exchange
+
+_EMPTY_ARCHIVE: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SAMPLE_KEY: Final = uuid.UUID("0123456789abcdef0123456789abcdef")
+
+_OAI: Final = "http://www.openarchives.org/OAI"
+_EPRINTS: Final = (f"{_OAI}/1.1/eprints", f"{_OAI}/1.1/eprints.xsd")
+_FRIENDS: Final = (f"{_OAI}/2.0/friends/", f"{_OAI}/2.0/friends.xsd")
+_RIGHTS: Final = (f"{_OAI}/2.0/rights/", f"{_OAI}/2.0/rightsManifest.xsd")
+_ALL_METADATA: Final = f"{_OAI}/2.0/entity#metadata"
+
+
+def identify(exchange: Exchange) -> Content:
+    """The answer to Identify; its sample identifier is the earliest record's."""
+    settings = exchange.settings
+    earliest = exchange.session.execute(
+        select(Document.datestamp, Document.key).order_by(Document.datestamp, Document.id).limit(1)
+    ).one_or_none()
+    datestamp, key = earliest or (_EMPTY_ARCHIVE, _SAMPLE_KEY)
+    facts = [
+        ("repositoryName", settings.repository_name),
+        ("baseURL", exchange.site.base_url),
+        ("protocolVersion", PROTOCOL_VERSION),
+        *(("adminEmail", address) for address in settings.admin_emails),
+        ("earliestDatestamp", format_datestamp(_earliest(settings, min(datestamp, exchange.moment)))),
+        ("deletedRecord", DeletedRecord.PERSISTENT),
+        ("granularity", Granularity.SECOND),
+        ("compression", "gzip"),
+    ]
+    elements = [f"<{name}>{escape(value)}</{name}>" for name, value in facts]
+    containers = [_identifier_scheme(settings.namespace, key), *_chosen_containers(settings)]
+    elements += [f"<description>{container}</description>" for container in containers]
+    return Content(xml=answers.verb_element(Verb.IDENTIFY, elements))
+
+
+def _earliest(settings: ProviderSettings, found: datetime) -> datetime:
+    """No record may be older than what is told here, whatever the settings say."""
+    if settings.earliest_datestamp is None:
+        return found
+    return min(parse_datestamp(settings.earliest_datestamp).moment, found)
+
+
+def _identifier_scheme(namespace: str, sample: uuid.UUID) -> str:
+    """By the guidelines for oai-identifier."""
+    return (
+        f"{_opening('oai-identifier', (OAI_IDENTIFIER_NAMESPACE, OAI_IDENTIFIER_SCHEMA))}"
+        f"<scheme>oai</scheme><repositoryIdentifier>{escape(namespace)}</repositoryIdentifier>"
+        "<delimiter>:</delimiter>"
+        f"<sampleIdentifier>{escape(oai_identifier(namespace, sample))}</sampleIdentifier>"
+        "</oai-identifier>"
+    )
+
+
+def _chosen_containers(settings: ProviderSettings) -> Iterator[str]:
+    """The containers that the settings ask for."""
+    policies = (settings.content_policy, settings.metadata_policy, settings.data_policy)
+    if any(policies):
+        content, metadata, data = map(_policy, ("content", "metadataPolicy", "dataPolicy"), policies)
+        yield f"{_opening('eprints', _EPRINTS)}{content if policies[0] else ''}{metadata}{data}</eprints>"
+    if settings.friends:
+        addresses = "".join(f"<baseURL>{escape(address)}</baseURL>" for address in settings.friends)
+        yield f"{_opening('friends', _FRIENDS)}{addresses}</friends>"
+    if settings.metadata_licence:
+        licence = f'<rightsReference ref="{escape(settings.metadata_licence)}"/>'
+        begin = _opening("rightsManifest", _RIGHTS, f' appliesTo="{_ALL_METADATA}"')
+        yield f"{begin}<rights>{licence}</rights></rightsManifest>"
+    yield from settings.descriptions
+
+
+def _policy(name: str, text: str | None) -> str:
+    """An element of the eprints container; the two policies are there even where nothing is said."""
+    if not text:
+        return f"<{name}/>"
+    is_address = text.startswith(("http://", "https://")) and not any(map(str.isspace, text))
+    kind = "URL" if is_address else "text"
+    return f"<{name}><{kind}>{escape(text)}</{kind}></{name}>"
+
+
+def _opening(name: str, vocabulary: tuple[str, str], attributes: str = "") -> str:
+    namespace, schema = vocabulary
+    return (
+        f'<{name} xmlns="{namespace}" xmlns:xsi="{XSI_NAMESPACE}"'
+        f' xsi:schemaLocation="{namespace} {schema}"{attributes}>'
+    )

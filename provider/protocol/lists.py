@@ -1,0 +1,153 @@
+"""The list requests, page by page (OAI-PMH 2.0, sections 3.5, 4.3, 4.5 and 4.6)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from oai.errors import ProtocolError
+from oai.vocabulary import ErrorCode
+from provider.protocol import answers
+from provider.protocol.exchange import Content, Exchange, Progress
+from provider.protocol.formats.format import Format
+from provider.protocol.items import Item
+from provider.protocol.pages import item_page, list_size, set_page
+from provider.protocol.requests import shown, unknown_format
+from provider.protocol.scopes import find_scope
+from provider.protocol.tokens import ItemList, Position, SetList, bad_token
+
+_State = TypeVar("_State", ItemList, SetList)
+
+
+def list_records(exchange: Exchange) -> Content:
+    """A page of records (section 4.5)."""
+    site = exchange.site
+
+    def write(items: Sequence[Item], format_: Format) -> list[str]:
+        return [answers.record(item, site, format_) for item in items]
+
+    return _list_items(exchange, exchange.settings.records_per_answer, write)
+
+
+def list_identifiers(exchange: Exchange) -> Content:
+    """A page of headers (section 4.3)."""
+    namespace = exchange.settings.namespace
+
+    def write(items: Sequence[Item], _format: Format) -> list[str]:
+        return [answers.header(item, namespace) for item in items]
+
+    return _list_items(exchange, exchange.settings.headers_per_answer, write)
+
+
+def list_sets(exchange: Exchange) -> Content:
+    """A page of sets (section 4.6)."""
+    page_size = exchange.settings.sets_per_answer
+    state = _read_token(exchange, exchange.tokens.read_sets) or SetList()
+    found = set_page(exchange.session, after=state.after, limit=page_size + 1)
+    if not found:
+        raise exchange.request.refusal(bad_token("there are no sets behind this token any more"))
+    page = found[:page_size]
+    following = None
+    if len(found) > page_size:
+        following = replace(state, after=page[-1].set_spec, cursor=state.cursor + len(page))
+    elements = [answers.set_element(row.set_spec, row.name, row.description) for row in page]
+    return _content(exchange, state, following, elements)
+
+
+def _list_items(
+    exchange: Exchange, page_size: int, write: Callable[[Sequence[Item], Format], list[str]]
+) -> Content:
+    state = _item_list(exchange)
+    format_ = exchange.formats.get(state.metadata_prefix)
+    if format_ is None:
+        raise exchange.request.refusal(_unknown_format(state))
+    state, found = _find_items(exchange, state, page_size + 1)
+    if not found:
+        raise exchange.request.refusal(
+            ProtocolError(ErrorCode.NO_RECORDS_MATCH, "no records are in this set and between these dates")
+        )
+    page = found[:page_size]
+    following = None
+    if len(found) > page_size:
+        behind = Position(datestamp=page[-1].datestamp, id=page[-1].id)
+        following = replace(state, after=behind, cursor=state.cursor + len(page))
+    return _content(exchange, state, following, write(page, format_))
+
+
+def _unknown_format(state: ItemList) -> ProtocolError:
+    """A format that is not on offer; behind a token, it was when the list began."""
+    fault = unknown_format(state.metadata_prefix)
+    return bad_token(fault.message) if state.after else fault
+
+
+def _content(
+    exchange: Exchange,
+    state: ItemList | SetList,
+    following: ItemList | SetList | None,
+    elements: Sequence[str],
+) -> Content:
+    parts = [*elements, _token(exchange, state, following)]
+    asked: dict[str, Any] = {}
+    if isinstance(state, ItemList):
+        asked = {
+            name: getattr(state, name) for name in ("metadata_prefix", "set_spec", "from_", "until", "size")
+        }
+    progress = Progress(cursor=state.cursor, count=len(elements), ended=following is None, **asked)
+    return Content(xml=answers.verb_element(exchange.request.verb, parts), progress=progress)
+
+
+def _item_list(exchange: Exchange) -> ItemList:
+    """Where the list stands: where the token says, or at its beginning with the upper bound frozen."""
+    request, now = exchange.request, exchange.moment
+    return _read_token(
+        exchange, lambda token, moment: exchange.tokens.read_items(token, request.verb, moment)
+    ) or ItemList(
+        verb=request.verb,
+        metadata_prefix=request.arguments["metadataPrefix"],
+        set_spec=request.arguments.get("set"),
+        from_=request.from_,
+        until=min(request.until or now, now),
+    )
+
+
+def _find_items(exchange: Exchange, state: ItemList, limit: int) -> tuple[ItemList, list[Item]]:
+    """The next items, and the list with its size where that becomes known here."""
+    scope = find_scope(exchange.session, state.set_spec)
+    if scope is None:
+        gone = f"there is no set {shown(state.set_spec or '')}"
+        raise exchange.request.refusal(
+            bad_token(f"{gone} any more") if state.after else ProtocolError(ErrorCode.NO_RECORDS_MATCH, gone)
+        )
+    found = item_page(
+        exchange.session, scope, from_=state.from_, until=state.until, after=state.after, limit=limit
+    )
+    # The kept counts know of no dates, so they are a list's size only where none were asked for.
+    whole = exchange.request.from_ is None and exchange.request.until is None
+    if state.after is None and whole and len(found) == limit:
+        state = replace(state, size=list_size(exchange.session, scope, exchange.moment))
+    return state, found
+
+
+def _read_token(exchange: Exchange, read: Callable[[str, datetime], _State]) -> _State | None:
+    """The list that the request's token goes on with; None for a request without one."""
+    token = exchange.request.arguments.get("resumptionToken")
+    if token is None:
+        return None
+    try:
+        return read(token, exchange.moment)
+    except ProtocolError as error:
+        raise exchange.request.refusal(error) from None
+
+
+def _token(exchange: Exchange, state: ItemList | SetList, following: ItemList | SetList | None) -> str:
+    """The page's resumptionToken: empty on the last of several pages, none where one page was enough."""
+    size = state.size if isinstance(state, ItemList) else None
+    if following is None:
+        no_more = answers.resumption_token("", cursor=state.cursor, size=size, expires=None)
+        return no_more if state.after else ""
+    return answers.resumption_token(
+        exchange.tokens.write(following, exchange.moment),
+        cursor=state.cursor,
+        size=size,
+        expires=exchange.moment + exchange.tokens.lifetime,
+    )

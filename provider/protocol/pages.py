@@ -1,0 +1,170 @@
+"""Pages of documents and of sets, each from one range scan behind the last item of the page before."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Subquery,
+    func,
+    literal,
+    null,
+    or_,
+    select,
+    tuple_,
+    type_coerce,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import aggregate_order_by, array
+from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.types import NullType
+
+from provider.holdings.sets import COLLECTION_ROOT, DOMAIN_ROOT, MIMETYPE_ROOT
+from provider.models import Access, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
+from provider.protocol.items import Item
+from provider.protocol.scopes import Scope
+from provider.protocol.tokens import Position
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetRow:
+    """A set as ListSets tells it."""
+
+    set_spec: str
+    name: str
+    description: str | None = None
+
+
+_ROOTS: Final = (
+    SetRow(set_spec=COLLECTION_ROOT, name="Collections"),
+    SetRow(set_spec=DOMAIN_ROOT, name="Domains"),
+    SetRow(set_spec=MIMETYPE_ROOT, name="MIME types"),
+)
+"""Sets that are there whether they have a row or not."""
+
+_MOST_AHEAD: Final = 5000
+"""So many documents that are not due are counted for a list's size, and no more."""
+
+
+def item_page(
+    session: Session,
+    scope: Scope,
+    *,
+    from_: datetime | None,
+    until: datetime,
+    after: Position | None,
+    limit: int,
+) -> list[Item]:
+    """At most `limit` items of the scope by (datestamp, id), from behind `after` up to `until`."""
+    conditions = [*scope.conditions, scope.datestamp <= until]
+    if after is not None:
+        conditions.append(
+            tuple_(scope.datestamp, scope.id) > tuple_(literal(after.datestamp), literal(after.id))
+        )
+    elif from_ is not None:
+        conditions.append(scope.datestamp >= from_)
+    scan = (
+        select(scope.id.label("id"))
+        .where(*conditions)
+        .order_by(scope.datestamp, scope.id)
+        .limit(limit)
+        .subquery()
+    )
+    return _read(session, _items(scan))
+
+
+def item_by_key(session: Session, key: UUID, until: datetime) -> Item | None:
+    """The item with this key, if its datestamp is due."""
+    scan = select(Document.id).where(Document.key == key, Document.datestamp <= until).subquery()
+    return next(iter(_read(session, _items(scan))), None)
+
+
+def list_size(session: Session, scope: Scope, now: datetime) -> int | None:
+    """How many items the whole scope has, from the kept counts; None where that is not known for sure.
+
+    The counts have documents, too, that are not due (just published, or withheld and never listed). They are
+    counted here up to a limit, from the far end of the scope's index: without that order, a database
+    that has not gathered statistics yet would read the table for it.
+    """
+    if scope.kept_size is None:
+        return None
+    ahead = (
+        select(scope.id)
+        .where(*scope.conditions, scope.datestamp > now)
+        .order_by(scope.datestamp.desc(), scope.id.desc())
+        .limit(_MOST_AHEAD + 1)
+        .subquery()
+    )
+    not_due = session.scalar(select(func.count()).select_from(ahead)) or 0
+    kept = session.scalar(scope.kept_size)
+    if kept is None or not_due > _MOST_AHEAD:
+        return None
+    return int(kept) - not_due
+
+
+def set_page(session: Session, *, after: str | None, limit: int) -> list[SetRow]:
+    """At most `limit` sets behind `after`, of all three trees, in the order of their setSpecs' bytes."""
+    begin = after or ""
+    trees = (
+        _sets(Collection, Collection.description.expression, begin, limit),
+        _sets(Domain, null(), begin, limit),
+        _sets(Mimetype, null(), begin, limit),
+    )
+    found = {row.set_spec: row for row in _ROOTS if row.set_spec > begin}
+    for set_spec, name, description in session.execute(union_all(*trees)):
+        found[set_spec] = SetRow(set_spec=set_spec, name=name, description=description)
+    return [found[set_spec] for set_spec in sorted(found)[:limit]]
+
+
+def _sets(
+    tree: type[Collection | Domain | Mimetype], description: ColumnElement[Any], after: str, limit: int
+) -> Select[Any]:
+    rows = select(tree.set_spec, tree.name, description.label("description"))
+    page = rows.where(tree.set_spec > after).order_by(tree.set_spec).limit(limit).subquery()
+    return select(page)
+
+
+_DIRECT_COLLECTIONS: Final = (
+    select(
+        func.array_agg(aggregate_order_by(array([Collection.set_spec, Collection.name]), Collection.set_spec))
+    )
+    .join(DocumentCollection, DocumentCollection.collection_id == Collection.id)
+    .where(DocumentCollection.document_id == Document.id, DocumentCollection.direct)
+    .correlate(Document)
+    .scalar_subquery()
+)
+_SHOWN_AS_DELETED: Final = or_(Document.deleted, Document.access == Access.WITHHELD)
+_COLUMNS: Final[Mapping[str, ColumnElement[Any] | InstrumentedAttribute[Any]]] = {
+    "deleted": _SHOWN_AS_DELETED,
+    "archive_file": Arc.name,
+    "mime_type": Mimetype.name,
+    "mimetype_set": Mimetype.set_spec,
+    "host": Domain.name,
+    "domain_set": Domain.set_spec,
+    # The driver makes lists of it already; SQLAlchemy would copy each.
+    "collections": type_coerce(_DIRECT_COLLECTIONS, NullType()),
+}
+"""What an item has that is no column of the document of the same name."""
+
+
+def _read(session: Session, statement: Select[Any]) -> list[Item]:
+    """The statement's items, without what the ORM would do for each row."""
+    return list(map(Item._make, session.connection().execute(statement).all()))
+
+
+def _items(scan: Subquery) -> Select[Any]:
+    """All that is said about the documents of a scan, in one query, in the order of (datestamp, id)."""
+    columns = [_COLUMNS[field] if field in _COLUMNS else getattr(Document, field) for field in Item._fields]
+    return (
+        select(*columns)
+        .select_from(Document)
+        .join(scan, scan.c.id == Document.id)
+        .join(Arc, Arc.id == Document.arc_id)
+        .join(Mimetype, Mimetype.id == Document.mime_id)
+        .outerjoin(Domain, Domain.id == Document.host_id)
+        .order_by(Document.datestamp, Document.id)
+    )

@@ -1,0 +1,130 @@
+"""From raw arguments to the finished answer, in one blocking call: the provider without HTTP."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from oai.database import Database
+from oai.datestamps import utc_now
+from oai.settings import ProviderSettings
+from oai.signing import signing_key
+from oai.vocabulary import ErrorCode, Verb
+from provider.protocol import answers
+from provider.protocol.exchange import Content, Exchange, Progress
+from provider.protocol.formats import offered_formats
+from provider.protocol.formats.format import Format, Site
+from provider.protocol.requests import Pairs, RefusedRequestError, Request, check_request
+from provider.protocol.tokens import PURPOSE, Tokens
+from provider.protocol.verbs import HANDLERS
+
+_LONGEST_CACHED = timedelta(hours=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A finished answer, and what it was, for those who keep account."""
+
+    body: bytes
+    """XML in UTF-8."""
+    cached_seconds: int = 0
+    """How long caches may keep it; none unless the list's window is closed."""
+    verb: Verb | None = None
+    """None after badVerb."""
+    errors: tuple[ErrorCode, ...] = ()
+    """The codes of all errors told."""
+    progress: Progress | None = None
+    """Of lists that are answered with elements."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """An archive as OAI-PMH shows it. Thread-safe; each answer takes one database connection."""
+
+    settings: ProviderSettings
+    database: Database
+    base_url: str
+    formats: Mapping[str, Format] = field(default_factory=lambda: offered_formats(()))
+    """Those on offer, by metadataPrefix."""
+
+    def answer(self, pairs: Pairs) -> Answer:
+        """Answer a request; whatever is wrong with it is told in the answer.
+
+        Raises only what the database raises when it cannot be reached or takes too long.
+        """
+        moment = utc_now()
+        try:
+            request = check_request(pairs, self.formats)
+            tokens = self._tokens
+            with self.database.session() as session:
+                moment = _begin(session)
+                content = self._content(session, request, moment, tokens)
+        except RefusedRequestError as refusal:
+            return self._refused(refusal, moment)
+        return Answer(
+            body=self._envelope(moment, request.arguments, content.xml),
+            cached_seconds=self._cached_seconds(request, moment),
+            verb=request.verb,
+            progress=content.progress,
+        )
+
+    @cached_property
+    def _site(self) -> Site:
+        return Site(base_url=self.base_url, settings=self.settings)
+
+    @cached_property
+    def _tokens(self) -> Tokens:
+        with self.database.session() as session:
+            return Tokens(signing_key(session, PURPOSE), timedelta(hours=self.settings.token_hours))
+
+    def _content(self, session: Session, request: Request, moment: datetime, tokens: Tokens) -> Content:
+        exchange = Exchange(
+            session=session,
+            formats=self.formats,
+            site=self._site,
+            moment=moment,
+            tokens=tokens,
+            request=request,
+        )
+        return HANDLERS[request.verb](exchange)
+
+    def _refused(self, refusal: RefusedRequestError, moment: datetime) -> Answer:
+        return Answer(
+            body=self._envelope(moment, refusal.arguments, answers.errors(refusal.errors)),
+            verb=refusal.verb,
+            errors=tuple(error.code for error in refusal.errors),
+        )
+
+    def _envelope(self, moment: datetime, arguments: Mapping[str, str], content: str) -> bytes:
+        return answers.envelope(moment, self.base_url, arguments, content)
+
+    def _cached_seconds(self, request: Request, moment: datetime) -> int:
+        """A page of a window that is closed loses documents at most, and they come again further on."""
+        closed = "resumptionToken" in request.arguments or (
+            request.until is not None and request.until < moment
+        )
+        # A cached page hands out a token, which has to be good for a while yet.
+        longest = min(_LONGEST_CACHED, self._tokens.lifetime / 2)
+        return int(longest.total_seconds()) if closed else 0
+
+
+def make_repository(settings: ProviderSettings, database: Database, base_url: str) -> Repository:
+    """The repository with the formats that the settings choose; the database is not touched yet.
+
+    Raises SettingsError where the settings name a format that there is not.
+    """
+    return Repository(settings, database, base_url, offered_formats(settings.formats))
+
+
+def _begin(session: Session) -> datetime:
+    """Begin a read-only transaction with one view of the data, and give its responseDate.
+
+    It is the database's clock, by which new documents get their datestamps, read before the view is taken:
+    whatever becomes visible later has a later datestamp, however far this machine's clock is off.
+    """
+    session.connection(execution_options={"isolation_level": "REPEATABLE READ", "postgresql_readonly": True})
+    moment: datetime = session.scalars(select(func.date_trunc("second", func.now()))).one()
+    return moment

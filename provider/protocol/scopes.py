@@ -1,0 +1,95 @@
+"""What a set means in the tables: the condition and the index by which its documents are found.
+
+Each level of a set tree has a column and an index of its own in `document`, or in `document_collection`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from provider.holdings.sets import COLLECTION_ROOT, DOMAIN_ROOT, MIMETYPE_ROOT
+from provider.models import Collection, Document, DocumentCollection, Domain, Mimetype
+
+_TOP_LEVEL: Final = 1
+_REGISTERED_LEVEL: Final = 2
+_AFTER_COLON: Final = ";"
+"""The character behind the colon: `x:` to `x;` is everything below x in the order of bytes."""
+
+_ALL_DOCUMENTS: Final = select(func.sum(Mimetype.documents)).where(Mimetype.parent_id.is_(None))
+"""Every document has one major type, and of those there are few."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """The documents of a set, or all."""
+
+    datestamp: InstrumentedAttribute[object]
+    id: InstrumentedAttribute[int]
+    """The two columns by which the index puts them in order."""
+    conditions: tuple[ColumnElement[bool], ...] = ()
+    kept_size: Select[Any] | None = None
+    """Asks how many there are, deleted ones included, where the loading keeps count."""
+
+
+def find_scope(session: Session, set_spec: str | None) -> Scope | None:
+    """The scope of a set, all documents for None, or None where there is no such set."""
+    if set_spec is None or set_spec == MIMETYPE_ROOT:
+        return _documents(kept_size=_ALL_DOCUMENTS)
+    if set_spec == DOMAIN_ROOT:
+        return _documents(Document.tld_id.is_not(None))
+    find = _TREES.get(set_spec.partition(":")[0])
+    return find(session, set_spec) if find else None
+
+
+def _documents(*conditions: ColumnElement[bool], kept_size: Select[Any] | None = None) -> Scope:
+    return Scope(datestamp=Document.datestamp, id=Document.id, conditions=conditions, kept_size=kept_size)
+
+
+def _kept_size(row: Collection | Domain | Mimetype) -> Select[Any]:
+    tree = type(row)
+    return select(tree.documents).where(tree.id == row.id)
+
+
+def _collection(session: Session, set_spec: str) -> Scope | None:
+    row = session.scalar(select(Collection).where(Collection.set_spec == set_spec))
+    if row is None:
+        # The tree's root is a set even before the first collection is made.
+        return _documents(Document.id.is_(None)) if set_spec == COLLECTION_ROOT else None
+    return Scope(
+        datestamp=DocumentCollection.datestamp,
+        id=DocumentCollection.document_id,
+        conditions=(DocumentCollection.collection_id == row.id,),
+        kept_size=_kept_size(row),
+    )
+
+
+def _mimetype(session: Session, set_spec: str) -> Scope | None:
+    row = session.scalar(select(Mimetype).where(Mimetype.set_spec == set_spec))
+    if row is None:
+        return None
+    column = Document.mime_major_id if row.parent_id is None else Document.mime_id
+    return _documents(column == row.id, kept_size=_kept_size(row))
+
+
+def _domain(session: Session, set_spec: str) -> Scope | None:
+    row = session.scalar(select(Domain).where(Domain.set_spec == set_spec))
+    if row is None:
+        return None
+    if row.level == _TOP_LEVEL:
+        return _documents(Document.tld_id == row.id, kept_size=_kept_size(row))
+    if row.level == _REGISTERED_LEVEL:
+        return _documents(Document.domain_id == row.id, kept_size=_kept_size(row))
+    below = (Domain.set_spec >= f"{set_spec}:", Domain.set_spec < f"{set_spec}{_AFTER_COLON}")
+    if session.scalar(select(Domain.id).where(*below).limit(1)) is None:
+        return _documents(Document.host_id == row.id, kept_size=_kept_size(row))
+    registered = ":".join(set_spec.split(":")[: _REGISTERED_LEVEL + 1])
+    return _documents(
+        Document.domain_id == session.scalar(select(Domain.id).where(Domain.set_spec == registered)),
+        or_(Document.host_id == row.id, Document.host_id.in_(select(Domain.id).where(*below))),
+        kept_size=_kept_size(row),
+    )
+
+
+_TREES: Final = {COLLECTION_ROOT: _collection, DOMAIN_ROOT: _domain, MIMETYPE_ROOT: _mimetype}

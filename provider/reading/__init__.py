@@ -1,0 +1,1 @@
+"""What lies in archive files: records, captures, documents read back."""

@@ -1,0 +1,172 @@
+"""Reads ARC and WARC records into captures: what stood at a URL at a moment, and where it lies in the file.
+
+Takes WARC records of the types response, resource and revisit, and ARC records (WARC 1.1, section 6; ARC
+1.0). Everything else is counted by type and left. A record whose facts are impossible becomes a problem.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import BinaryIO, NamedTuple
+
+from provider.reading.capture_facts import RefusedError, address_of, capture_time, scheme_left
+from provider.reading.content import Content, DamageError, EndedEarlyError
+from provider.reading.digests import DigestCheck, PayloadDigest
+from provider.reading.framing import Problem, read_records
+from provider.reading.headers import (
+    RecordHeader,
+    http_head,
+    http_length,
+    http_mime_type,
+    http_status,
+    read_header,
+)
+from provider.reading.titles import TITLE_WINDOW, find_title, may_have_title
+
+_TAKEN = frozenset({"response", "resource", "revisit"})
+_NAMED_KINDS = frozenset(
+    {
+        "warcinfo",
+        "request",
+        "metadata",
+        "conversion",
+        "continuation",
+        "empty",
+        "filedesc",
+        "dns",
+        "whois",
+        "urn",
+    }
+)
+
+
+class Capture(NamedTuple):
+    """One archived answer; a tuple, for it is made three times as quickly as a frozen dataclass."""
+
+    offset: int
+    """Byte in the file where the record (or its gzip member) begins."""
+    record_type: str
+    """response, resource or revisit; an ARC record is a response."""
+    url: str
+    host: str
+    """As `provider.holdings.sets.host_of` gives it."""
+    archived: datetime
+    """UTC, as finely as stated, to the microsecond."""
+    http_status: int | None
+    mime_type: str | None
+    """As the HTTP header says it, else as the record does; not checked."""
+    digest: str | None
+    """As the record says it; else computed: `sha1:` and base32 of the payload."""
+    length: int | None
+    """Bytes of the content, HTTP headers left out; none where only a CDX line tells of the capture."""
+    title: str | None = None
+    """Of an HTML page, as `provider.reading.titles` finds it."""
+    arc_id: int | None = None
+    """The row of the archive file, where captures of several files come together."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ignored:
+    """A good record of a kind that is no document."""
+
+    kind: str
+    """Its WARC type, or the scheme of its address: `request`, `dns`, …"""
+
+
+def read_captures(file: BinaryIO) -> Iterator[Capture | Ignored | Problem]:
+    """Everything in an open ARC or WARC file, plain or gzipped, in order; memory stays flat."""
+    return read_records(file, _Captures())
+
+
+class _Captures:
+    """Makes a capture of a record (see `provider.reading.framing.Taker`)."""
+
+    def take(self, content: Content, offset: int) -> tuple[Capture | Ignored | Problem, int]:
+        """The capture that the record is, or what else; and the record's length by its header."""
+        header = read_header(content)
+        if header is None:
+            return Ignored(kind="empty"), len(content.front)
+        kind = _kind_left(header)
+        if kind is not None:
+            content.pass_to(header.end)
+            return Ignored(kind=kind if kind in _NAMED_KINDS else "other"), header.end
+        try:
+            address, archived = address_of(header.target), capture_time(header.date, is_arc=header.is_arc)
+        except RefusedError as refusal:
+            content.pass_to(header.end)
+            return Problem(offset=offset, reason=str(refusal)), header.end
+        return _capture(content, offset, header, address, archived), header.end
+
+    def rescue(self, content: Content, offset: int, damage: DamageError) -> tuple[Capture, int]:
+        """The capture if its payload proves itself though the record's length is wrong."""
+        header = read_header(content)
+        if header is None or _kind_left(header) is not None:
+            raise damage
+        try:
+            address, archived = address_of(header.target), capture_time(header.date, is_arc=header.is_arc)
+        except RefusedError:
+            raise damage from None
+        head = http_head(content, header)
+        stated = http_length(head)
+        if stated is not None:
+            header = header.ending_at(header.block + len(head) + stated)
+        elif header.digest is None or isinstance(damage, EndedEarlyError):
+            raise damage
+        check = DigestCheck(header.digest) if header.digest else None
+        found = _capture(content, offset, header, address, archived, check)
+        if check is not None and not check.well():
+            raise damage
+        return found, header.end
+
+
+def _capture(
+    content: Content,
+    offset: int,
+    header: RecordHeader,
+    address: tuple[str, str],
+    archived: datetime,
+    check: DigestCheck | None = None,
+) -> Capture:
+    head = http_head(content, header)
+    payload = header.block + len(head)
+    status = http_status(head)
+    mime_type = _mime_type(head, header)
+    title = None
+    if may_have_title(mime_type, status) and header.record_type != "revisit":
+        front = content.extend(min(payload + TITLE_WINDOW, header.end))
+        title = find_title(front[payload : min(payload + TITLE_WINDOW, header.end)], head, address[1])
+    digest = header.digest
+    if check is not None:
+        content.pass_to(header.end, check.see, payload)
+    elif digest is None and header.record_type != "revisit":
+        hashed = PayloadDigest()
+        content.pass_to(header.end, hashed.see, payload)
+        digest = hashed.text()
+    else:
+        content.pass_to(header.end)
+    return Capture(
+        offset=offset,
+        record_type=header.record_type,
+        url=address[0],
+        host=address[1],
+        archived=archived,
+        http_status=status,
+        mime_type=mime_type,
+        digest=digest,
+        length=header.end - payload,
+        title=title,
+    )
+
+
+def _kind_left(header: RecordHeader) -> str | None:
+    """What an ignored record is counted as; None for a record that is taken (or refused)."""
+    if header.record_type and header.record_type not in _TAKEN:
+        return header.record_type
+    return scheme_left(header.target)
+
+
+def _mime_type(head: bytes, header: RecordHeader) -> str | None:
+    """Of the archived content; a WARC response's own Content-Type is only that of the HTTP message."""
+    if head:
+        return http_mime_type(head)
+    return header.mime_type if header.is_arc or header.record_type == "resource" else None

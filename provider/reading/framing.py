@@ -1,0 +1,230 @@
+"""Finds the records in an ARC or WARC file one by one, and says which bytes belong to none.
+
+warcio's own iterator ends quietly where gzip data is damaged, and stops at the first bad header; an archive
+must know what it could not read. So the borders of records are found here: a gzip member is a record, a plain
+record ends where its header says. After damage, reading goes on at the next place that begins as a record.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Generic, Protocol, TypeVar
+
+from provider.reading.content import LINE_LIMIT, Content, DamageError, GzipMember, PlainBytes, Source
+
+RECORD_START = re.compile(
+    rb"WARC/[0-9]"  # a WARC record's first line, or an ARC record's: URL, IP address, date, type, length
+    rb"|[A-Za-z][A-Za-z0-9+.-]*:[^\r\n]* [^ \r\n]+ [0-9]{14} [^ \r\n]* [0-9]+[ \r]*\n"
+)
+
+_GZIP = b"\x1f\x8b\x08"
+_SEARCH = 1 << 20
+_AFTER_WARC = b"\r\n\r\n"
+_QUICK = _AFTER_WARC + b"WARC/"
+_BREAKS = b"\r\n"
+
+_SEVERAL = (
+    "the gzip member goes on after its first record; the others have no place of their own and were not read:"
+    " write the file anew with `warcio recompress`"
+)
+
+Item = TypeVar("Item")
+Item_co = TypeVar("Item_co", covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """Bytes of a file that could not be read or taken, from `offset` (of the file as it lies there)."""
+
+    offset: int
+    reason: str
+
+
+class Taker(Protocol[Item_co]):
+    """What makes an item of a record."""
+
+    def take(self, content: Content, offset: int) -> tuple[Item_co, int]:
+        """The item, and how many bytes the record has by its header; passes to there, or raises DamageError.
+
+        `offset` is that of the record in its file.
+        """
+
+    def rescue(self, content: Content, offset: int, damage: DamageError) -> tuple[Item_co, int]:
+        """The same for a record whose length is announced wrongly; raises `damage` where it proves nothing.
+
+        A record proves its content by its digest, or by the length that its HTTP header tells.
+        """
+
+
+def read_records(file: BinaryIO, taker: Taker[Item]) -> Iterator[Item | Problem]:
+    """What the taker makes of each record in an open file, and a problem for each stretch it cannot.
+
+    Only a few kilobytes are held at a time. Errors of reading the file itself (OSError) are passed on.
+    """
+    first = file.read(len(_GZIP))
+    if not first:
+        yield Problem(offset=0, reason="the file is empty")
+        return
+    walk = _Members(file, taker) if first == _GZIP else _Plain(file, taker)
+    yield from walk.items()
+
+
+def begins_as_archive(file: BinaryIO) -> bool:
+    """Whether an open file's first bytes are those of an ARC or WARC file, plain or gzipped; rewinds it."""
+    first = file.read(len(_GZIP))
+    begins = _begins_as_record(GzipMember(file, 0) if first == _GZIP else PlainBytes(file, 0))
+    file.seek(0)
+    return begins
+
+
+class _Plain(Generic[Item]):
+    """Records one after the other."""
+
+    def __init__(self, file: BinaryIO, taker: Taker[Item]) -> None:
+        self._file = file
+        self._taker = taker
+
+    def items(self) -> Iterator[Item | Problem]:
+        size = self._file.seek(0, 2)
+        offset = 0
+        while offset < size:
+            content = Content(PlainBytes(self._file, offset))
+            try:
+                item, end = self._taker.take(content, offset)
+                following = offset + _following(content, end)[0]
+            except DamageError as damage:
+                found, following = self._despite(damage, offset)
+                yield from found
+            else:
+                yield item
+            offset = following
+
+    def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | Problem], int]:
+        """What can be had of a damaged record, the problem, and where to go on."""
+        content = Content(PlainBytes(self._file, offset))
+        try:
+            item, end = self._taker.rescue(content, offset, damage)
+            following = offset + _following(content, end, stray=True)[0]
+        except DamageError:
+            following = _next_start(self._file, offset)
+            return [
+                Problem(offset=offset, reason=f"{damage} ({following - offset:,} bytes not read)")
+            ], following
+        return [item, _kept(offset, damage)], following
+
+
+class _Members(Generic[Item]):
+    """A gzip member for each record."""
+
+    def __init__(self, file: BinaryIO, taker: Taker[Item]) -> None:
+        self._file = file
+        self._taker = taker
+
+    def items(self) -> Iterator[Item | Problem]:
+        size = self._file.seek(0, 2)
+        offset = 0
+        while offset < size:
+            member = GzipMember(self._file, offset)
+            try:
+                content = Content(member)
+                item, end = self._taker.take(content, offset)
+                _, goes_on = _following(content, end)
+                following = member.end()
+            except DamageError as damage:
+                found, following = self._despite(damage, offset)
+                yield from found
+            else:
+                yield item
+                if goes_on:
+                    yield Problem(offset=offset, reason=_SEVERAL)
+            offset = following
+
+    def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | Problem], int]:
+        """What can be had of a damaged record, the problem, and where to go on."""
+        try:
+            following = GzipMember(self._file, offset).end()
+        except DamageError:
+            # Nothing of a member whose checksum is not there can be trusted.
+            following = _next_member(self._file, offset + 1)
+            return [
+                Problem(offset=offset, reason=f"{damage} ({following - offset:,} bytes not read)")
+            ], following
+        content = Content(GzipMember(self._file, offset))
+        try:
+            item, end = self._taker.rescue(content, offset, damage)
+            _following(content, end, stray=True)
+        except DamageError:
+            return [
+                Problem(offset=offset, reason=f"{damage} ({following - offset:,} bytes not read)")
+            ], following
+        return [item, _kept(offset, damage)], following
+
+
+def _following(content: Content, end: int, *, stray: bool = False) -> tuple[int, bool]:
+    """Where the first line after a record's content is that is not blank, and whether there is one.
+
+    Raises DamageError where the content plainly goes on, as it does when Content-Length is wrong. With
+    `stray` one line of other bytes may stand there, if a record or the end follows right after it.
+    """
+    if content.front.startswith(_QUICK, end):
+        return end + len(_AFTER_WARC), True
+    if content.ends_with(_AFTER_WARC, end):
+        return end + len(_AFTER_WARC), False
+    place = end
+    for number, (begin, line) in enumerate(content.lines_from(end)):
+        place = begin + len(line)
+        if not line.strip(_BREAKS):
+            continue
+        if RECORD_START.match(line):
+            return begin, True
+        if stray and number == 0:
+            continue
+        if number == 0 or stray:
+            raise DamageError(
+                f"the announced length is wrong: {line[:40]!r} follows where the record should end"
+            )
+        return begin, True
+    return place, False
+
+
+def _kept(offset: int, damage: DamageError) -> Problem:
+    proof = "its content is whole by its digest or its HTTP header, and was taken"
+    return Problem(offset=offset, reason=f"{damage}; {proof}")
+
+
+def _next_member(file: BinaryIO, offset: int) -> int:
+    """The next gzip member from `offset` on that holds a record; the file's end where there is none."""
+    while True:
+        file.seek(offset)
+        block = file.read(_SEARCH)
+        found = block.find(_GZIP)
+        if found >= 0:
+            if _begins_as_record(GzipMember(file, offset + found)):
+                return offset + found
+            offset += found + 1
+        elif len(block) < _SEARCH:
+            return offset + len(block)
+        else:
+            # The mark may lie across the border.
+            offset += len(block) - len(_GZIP) + 1
+
+
+def _begins_as_record(source: Source) -> bool:
+    try:
+        lines = (line for _, line in Content(source).lines_from(0) if line.strip())
+        return RECORD_START.match(next(lines, b"")) is not None
+    except DamageError:
+        return False
+
+
+def _next_start(file: BinaryIO, offset: int) -> int:
+    """Where the next record begins after the line at `offset`; the file's end where there is none."""
+    file.seek(offset)
+    place = offset
+    whole = False
+    while line := file.readline(LINE_LIMIT):
+        if whole and RECORD_START.match(line):
+            return place
+        whole = line.endswith(b"\n")
+        place += len(line)
+    return place

@@ -1,0 +1,352 @@
+"""The strictest rule of a document's collections holds, and a change of rule redates what it changes only."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, text, update
+
+import provider.holdings.publishing
+from oai.database import Database
+from oai.errors import UsageError
+from oai.settings import ProviderSettings
+from provider.holdings.access import lift_embargoes, refresh, set_rule
+from provider.holdings.collections import add_collection, assign, drop, move, remove
+from provider.holdings.rules import Rule, rights_of, strictest
+from provider.holdings.selection import Selection
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import UNLISTED, Access, Collection, Document, DocumentCollection
+from tests.provider.archives import Page, write_pages
+
+SOON, LATE = datetime(2900, 1, 1, tzinfo=UTC), datetime(2950, 1, 1, tzinfo=UTC)
+OPEN, ROOM, WITHHELD = (Rule(access=one) for one in (Access.OPEN, Access.READING_ROOM, Access.WITHHELD))
+EMBARGO, LONG_EMBARGO = (Rule(access=Access.EMBARGO, embargo_until=until) for until in (SOON, LATE))
+RULES = [OPEN, ROOM, EMBARGO, LONG_EMBARGO, WITHHELD]
+
+
+@dataclass
+class Staff:
+    """Does what the archive's staff does."""
+
+    database: Database
+
+    def make(self, *specs: str) -> None:
+        with self.database.session() as session:
+            for spec in specs:
+                add_collection(session, f"collection:{spec}")
+            session.commit()
+
+    def rule(self, spec: str, rule: Rule) -> int:
+        with self.database.session() as session:
+            return set_rule(session, f"collection:{spec}", rule, margin=1)
+
+    def assign(self, spec: str, *hosts: str) -> None:
+        for host in hosts:
+            with self.database.session() as session:
+                assign(session, f"collection:{spec}", Selection(url=f"http://{host}/"), margin=1)
+
+    def remove(self, spec: str, *hosts: str) -> None:
+        for host in hosts:
+            with self.database.session() as session:
+                remove(session, f"collection:{spec}", Selection(url=f"http://{host}/"), margin=1)
+
+    def documents(self) -> dict[str, Document]:
+        """Documents by host."""
+        with self.database.session() as session:
+            return {one.url[7:-1]: one for one in session.scalars(select(Document).order_by(Document.url))}
+
+    def rules(self) -> dict[str, Rule]:
+        """The effective rule of each document."""
+        return {
+            host: Rule(access=Access(one.access), embargo_until=one.embargo_until)
+            for host, one in self.documents().items()
+        }
+
+    def age(self) -> None:
+        """Let all that was published lie in the past."""
+        with self.database.session() as session:
+            for table in (Document, DocumentCollection):
+                session.execute(
+                    update(table)
+                    .where(table.datestamp < UNLISTED)
+                    .values(datestamp=table.datestamp - timedelta(days=1))
+                )
+            session.commit()
+
+    def redated(self, before: dict[str, Document]) -> set[str]:
+        """The documents with a later datestamp than before."""
+        after = self.documents()
+        with self.database.session() as session:
+            rows = session.execute(
+                select(DocumentCollection.datestamp, Document.datestamp).join(
+                    Document, Document.id == DocumentCollection.document_id
+                )
+            )
+            assert all(one == other for one, other in rows)
+        return {host for host, one in after.items() if one.datestamp > before[host].datestamp}
+
+
+@pytest.fixture
+def staff(database: Database, tmp_path: Path) -> Staff:
+    """Four documents, a to d, and the collections x, x:y and z."""
+    index(database, tmp_path, "abcd")
+    staff = Staff(database)
+    staff.make("x:y", "z")
+    return staff
+
+
+def index(database: Database, folder: Path, hosts: Sequence[str], *, collection: int | None = None) -> None:
+    name = f"{''.join(hosts)}.warc"
+    path = write_pages(folder / name, [Page(url=f"http://{host}/") for host in hosts])
+    collections = () if collection is None else (collection,)
+    assert index_file(database, path, IndexOptions(margin=1, collections=collections)).merged.new
+
+
+def collection(database: Database, spec: str) -> Collection:
+    with database.session() as session:
+        return session.scalars(select(Collection).where(Collection.set_spec == f"collection:{spec}")).one()
+
+
+def test_the_strictest_rule_wins_and_the_latest_embargo() -> None:
+    for stricter, looser in zip(RULES[1:], RULES, strict=False):
+        assert strictest([looser, stricter]) == strictest([stricter, looser]) or OPEN in {stricter, looser}
+    assert strictest([EMBARGO, LONG_EMBARGO]) == LONG_EMBARGO
+    assert strictest([LONG_EMBARGO, ROOM]) == LONG_EMBARGO
+    assert strictest([WITHHELD, LONG_EMBARGO]) == WITHHELD
+    assert strictest([]) == OPEN
+
+
+def test_a_rule_holds_for_what_lies_below(staff: Staff) -> None:
+    staff.assign("x:y", "a")
+    staff.assign("z", "a", "b")
+    assert staff.rule("x", EMBARGO) == 1
+    assert staff.rules() == {"a": EMBARGO, "b": OPEN, "c": OPEN, "d": OPEN}
+    assert staff.rule("z", ROOM) == 1
+    assert staff.rules() == {"a": EMBARGO, "b": ROOM, "c": OPEN, "d": OPEN}
+    staff.remove("x:y", "a")
+    assert staff.rules()["a"] == ROOM
+
+
+def test_a_change_of_rule_redates_what_it_changes_and_nothing_else(staff: Staff) -> None:
+    staff.assign("x", "a", "b")
+    staff.assign("z", "b", "c")
+    staff.rule("z", WITHHELD)
+    staff.age()
+    before = staff.documents()
+    assert staff.rule("x", ROOM) == 1
+    assert staff.redated(before) == {"a"}
+    before = staff.documents()
+    assert staff.rule("x", ROOM) == 0
+    assert staff.redated(before) == set()
+
+
+def test_an_embargo_that_ends_later_redates_what_it_holds(staff: Staff) -> None:
+    staff.assign("x", "a")
+    staff.rule("x", EMBARGO)
+    staff.age()
+    before = staff.documents()
+    assert staff.rule("x", LONG_EMBARGO) == 1
+    assert staff.redated(before) == {"a"}
+    assert staff.rules()["a"] == LONG_EMBARGO
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(access=Access.EMBARGO),
+        Rule(access=Access.OPEN, embargo_until=SOON),
+        Rule(access=Access.EMBARGO, embargo_until=datetime(2001, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_an_impossible_rule_is_refused(staff: Staff, rule: Rule) -> None:
+    with pytest.raises(UsageError, match="embargo"):
+        staff.rule("x", rule)
+
+
+def test_an_embargo_ends_by_itself(staff: Staff, database: Database) -> None:
+    staff.assign("x", "a", "b")
+    staff.assign("z", "b")
+    staff.rule("z", ROOM)
+    staff.rule("x", EMBARGO)
+    with database.session() as session:
+        assert lift_embargoes(session, margin=1) == 0
+        session.execute(
+            update(Collection).where(Collection.access == "embargo").values(embargo_until=before())
+        )
+        session.commit()
+    staff.age()
+    earlier = staff.documents()
+    with database.session() as session:
+        assert refresh(session, margin=1) == 2
+        assert refresh(session, margin=1) == 0
+    assert staff.rules() == {"a": OPEN, "b": ROOM, "c": OPEN, "d": OPEN}
+    assert staff.redated(earlier) == {"a", "b"}
+    assert collection(database, "x").access == "open"
+
+
+def before() -> datetime:
+    return datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def test_what_is_indexed_into_a_withheld_collection_is_not_listed_until_it_is_opened(
+    staff: Staff, database: Database, tmp_path: Path
+) -> None:
+    staff.rule("x", WITHHELD)
+    index(database, tmp_path, "ef", collection=collection(database, "x:y").id)
+    documents = staff.documents()
+    assert {documents[host].datestamp for host in "ef"} == {UNLISTED}
+    assert staff.rules()["e"] == WITHHELD
+    staff.assign("z", "e")
+    assert staff.documents()["e"].datestamp == UNLISTED
+    assert staff.redated(documents) == set()
+    staff.rule("x", OPEN)
+    assert all(one.datestamp < UNLISTED for one in staff.documents().values())
+    assert set(staff.rules().values()) == {OPEN}
+    assert collection(database, "x").documents == 2
+
+
+def test_a_withheld_document_that_was_listed_stays_with_a_later_datestamp(staff: Staff) -> None:
+    staff.assign("x", "a")
+    staff.age()
+    before = staff.documents()
+    staff.rule("x", WITHHELD)
+    assert before["a"].datestamp < staff.documents()["a"].datestamp < UNLISTED
+
+
+def test_new_documents_have_the_rule_of_their_collection(
+    staff: Staff, database: Database, tmp_path: Path
+) -> None:
+    staff.rule("x", EMBARGO)
+    index(database, tmp_path, "e", collection=collection(database, "x:y").id)
+    assert staff.rules()["e"] == EMBARGO
+
+
+def test_an_interrupted_change_is_finished(
+    staff: Staff, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staff.assign("x", *"abcd")
+    staff.age()
+    earlier = staff.documents()
+    monkeypatch.setattr(provider.holdings.publishing, "COMMIT_SECONDS", 1e9)
+    with pytest.raises(provider.holdings.publishing.PublishingError):
+        staff.rule("x", ROOM)
+    assert staff.rules()["a"] == OPEN
+    monkeypatch.undo()
+    with database.session() as session:
+        assert refresh(session, margin=1) == 4
+    assert set(staff.rules().values()) == {ROOM}
+    assert staff.redated(earlier) == set("abcd")
+    assert collection(database, "x").unsettled is None
+
+
+def test_a_move_takes_rules_and_numbers_along(staff: Staff, database: Database) -> None:
+    staff.assign("x:y", "a", "b")
+    staff.assign("z", "c")
+    staff.rule("z", ROOM)
+    staff.age()
+    earlier = staff.documents()
+    with database.session() as session:
+        assert move(session, "collection:x:y", "collection:z:new", margin=1) == 2
+    assert staff.rules() == {"a": ROOM, "b": ROOM, "c": ROOM, "d": OPEN}
+    assert staff.redated(earlier) == {"a", "b"}
+    assert [collection(database, spec).documents for spec in ("x", "z", "z:new")] == [0, 3, 2]
+
+
+def test_a_move_within_a_parent_redates_all_that_told_the_old_spec(staff: Staff, database: Database) -> None:
+    staff.make("x:y:deep")
+    staff.assign("x:y:deep", "a")
+    staff.age()
+    earlier = staff.documents()
+    with database.session() as session:
+        assert move(session, "collection:x:y", "collection:x:why", margin=1) == 1
+    assert staff.redated(earlier) == {"a"}
+    assert collection(database, "x:why:deep").documents == 1
+    assert collection(database, "x").documents == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("collection:x", "collection:x:y:z"),
+        ("collection:x", "collection:z"),
+        ("collection:x", "collection:x"),
+        ("collection", "collection:z:a"),
+        ("collection:x", "collection"),
+        ("collection:none", "collection:new"),
+    ],
+)
+def test_an_impossible_move_is_refused(staff: Staff, database: Database, old: str, new: str) -> None:
+    with database.session() as session, pytest.raises(UsageError):
+        move(session, old, new, margin=1)
+    assert collection(database, "x:y").set_spec == "collection:x:y"
+    staff.assign("x:y", "a")
+
+
+def test_a_collection_with_something_in_it_is_dropped_by_force_only(staff: Staff, database: Database) -> None:
+    staff.assign("x:y", "a")
+    staff.assign("x", "b")
+    staff.rule("x", WITHHELD)
+    with database.session() as session, pytest.raises(UsageError, match="--force"):
+        drop(session, "collection:x", force=False, margin=1)
+    with database.session() as session:
+        assert drop(session, "collection:z", force=False, margin=1) == 0
+        assert drop(session, "collection:x", force=True, margin=1) == 2
+        assert session.scalars(select(Collection.set_spec)).all() == ["collection"]
+        assert session.scalars(select(DocumentCollection)).all() == []
+        assert session.scalars(select(Collection.documents)).one() == 0
+    assert set(staff.rules().values()) == {OPEN}
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_any_walk_of_changes_leaves_every_document_under_its_strictest_rule(
+    staff: Staff, database: Database, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    defaults = {"check": provider.holdings.publishing.no_check, "chunk": chunk}
+    monkeypatch.setattr(provider.holdings.publishing.publish_chosen, "__kwdefaults__", defaults)
+    chance = random.Random(chunk)
+    specs = ["x", "x:y", "z"]
+    own = dict.fromkeys(specs, OPEN)
+    direct: set[tuple[str, str]] = set()
+    for _ in range(15):
+        spec, host, rule = chance.choice(specs), chance.choice("abcd"), chance.choice(RULES)
+        step = chance.randrange(3)
+        if step == 0:
+            staff.rule(spec, rule)
+            own[spec] = rule
+        elif step == 1:
+            staff.assign(spec, host)
+            direct.add((host, spec))
+        else:
+            staff.remove(spec, host)
+            direct.discard((host, spec))
+        expected = {
+            one: strictest(
+                [
+                    own[above]
+                    for host, spec in direct
+                    if host == one
+                    for above in specs
+                    if spec == above or spec.startswith(f"{above}:")
+                ]
+            )
+            for one in "abcd"
+        }
+        assert staff.rules() == expected
+    with database.session() as session:
+        wrong = session.execute(
+            text(
+                "SELECT collection.id FROM collection LEFT JOIN document_collection ON collection_id = id"
+                " GROUP BY id HAVING documents <> count(document_id)"
+            )
+        ).all()
+    assert wrong == []
+
+
+def test_rights_are_told_in_the_settings_words() -> None:
+    settings = ProviderSettings(rights_reading_room="Jen ve studovně.", rights_embargo="Od {until}.")
+    assert rights_of(settings, "reading room") == "Jen ve studovně."
+    assert rights_of(settings, "embargo", SOON) == "Od 2900-01-01."
+    assert rights_of(settings, "open").startswith("Open access")

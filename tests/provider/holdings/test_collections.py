@@ -1,0 +1,208 @@
+"""A document is in a collection and in all above it, as long as something puts it there."""
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from oai.database import Database
+from oai.errors import UsageError
+from provider.holdings.collections import add_collection, assign, lineage, list_collections, move, remove
+from provider.holdings.selection import Selection
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import Collection, Document, DocumentCollection
+from tests.provider.archives import Page, write_pages
+
+HOSTS = ["www.a.example", "a.example", "b.example", "c.test"]
+EVERYTHING = Selection(url_prefix="http")
+MARGIN = 1.0
+
+
+@pytest.fixture
+def archive(database: Database, tmp_path: Path) -> Path:
+    """Two files: one of the year 2007, one of 2010, two pages of each host in each."""
+    for year in (2007, 2010):
+        pages = [
+            Page(url=f"http://{host}/{page}", date=f"{year}-05-01T00:00:00Z")
+            for host in HOSTS
+            for page in "xy"
+        ]
+        index_file(database, write_pages(tmp_path / f"{year}.warc.gz", pages), IndexOptions(margin=MARGIN))
+    return tmp_path
+
+
+def members(database: Database, set_spec: str) -> dict[str, bool]:
+    """URL and year of the documents in a collection, and whether they are assigned to it itself."""
+    with database.session() as session:
+        rows = session.execute(
+            select(Document.url, Document.archived, DocumentCollection.direct)
+            .join(DocumentCollection, DocumentCollection.document_id == Document.id)
+            .join(Collection, Collection.id == DocumentCollection.collection_id)
+            .where(Collection.set_spec == set_spec)
+        )
+        return {f"{row.url} {row.archived.year}": row.direct for row in rows}
+
+
+def make(database: Database, *set_specs: str) -> None:
+    with database.session() as session:
+        for set_spec in set_specs:
+            add_collection(session, set_spec)
+        session.commit()
+
+
+def change(database: Database, how: Callable[..., int], set_spec: str, selection: Selection) -> int:
+    with database.session() as session:
+        return how(session, set_spec, selection, margin=MARGIN)
+
+
+def test_a_collection_is_made_with_all_above_it(database: Database) -> None:
+    with database.session() as session:
+        made = add_collection(session, "collection:serials:nov07", name="November", description="Monthly")
+        assert (made.name, made.description) == ("November", "Monthly")
+        found = [(one.set_spec, one.name) for one in list_collections(session)]
+    assert found == [
+        ("collection", "Collections"),
+        ("collection:serials", "serials"),
+        ("collection:serials:nov07", "November"),
+    ]
+
+
+def test_a_collection_can_be_named_anew(database: Database) -> None:
+    make(database, "collection:a")
+    with database.session() as session:
+        add_collection(session, "collection:a", name="Alpha")
+        add_collection(session, "collection:a")
+        assert [one.name for one in list_collections(session)] == ["Collections", "Alpha"]
+
+
+@pytest.mark.parametrize(
+    ("selection", "number"),
+    [
+        (Selection(arc="2007.warc.gz"), 8),
+        (Selection(arc="2007.warc"), 8),
+        (Selection(domain="example"), 12),
+        (Selection(domain="a.example"), 8),
+        (Selection(domain="www.a.example"), 4),
+        (Selection(url="http://c.test/x"), 2),
+        (Selection(url_prefix="http://a.example/"), 4),
+        (Selection(url_prefix="http://a.example/", since=datetime(2008, 1, 1, tzinfo=UTC)), 2),
+        (Selection(url_prefix="http://a.example/", until=datetime(2007, 5, 1, tzinfo=UTC)), 2),
+        (Selection(url_prefix="http://nowhere/"), 0),
+    ],
+)
+@pytest.mark.usefixtures("archive")
+def test_documents_are_chosen_by_what_they_have_in_common(
+    database: Database, selection: Selection, number: int
+) -> None:
+    make(database, "collection:serials:nov07")
+    assert change(database, assign, "collection:serials:nov07", selection) == number
+    assert list(members(database, "collection:serials:nov07").values()) == [True] * number
+    assert list(members(database, "collection:serials").values()) == [False] * number
+    assert list(members(database, "collection").values()) == [False] * number
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        Selection(arc="other.warc"),
+        Selection(domain="nowhere.test"),
+        Selection(url_prefix=""),
+        Selection(),
+        Selection(since=datetime(2007, 1, 1, tzinfo=UTC)),
+    ],
+)
+@pytest.mark.usefixtures("archive")
+def test_a_choice_of_nothing_is_refused(database: Database, selection: Selection) -> None:
+    make(database, "collection:a")
+    with pytest.raises(UsageError):
+        change(database, assign, "collection:a", selection)
+
+
+def test_an_unknown_collection_is_refused(database: Database) -> None:
+    with database.session() as session, pytest.raises(UsageError, match="collection add"):
+        lineage(session, "collection:a")
+
+
+@pytest.mark.usefixtures("archive")
+def test_assigning_moves_the_datestamp_once(database: Database) -> None:
+    make(database, "collection:a")
+    with database.session() as session:
+        before = set(session.scalars(select(Document.datestamp)))
+    with database.session() as session:
+        assert assign(session, "collection:a", EVERYTHING, margin=MARGIN + 2) == 16
+    with database.session() as session:
+        after = set(session.scalars(select(Document.datestamp)))
+        assert set(session.scalars(select(DocumentCollection.datestamp))) == after
+    assert len(after) == 1
+    assert min(after) > max(before)
+    assert change(database, assign, "collection:a", EVERYTHING) == 0
+    with database.session() as session:
+        assert set(session.scalars(select(Document.datestamp))) == after
+
+
+@pytest.mark.usefixtures("archive")
+def test_a_document_stays_where_a_lower_collection_keeps_it(database: Database) -> None:
+    make(database, "collection:a:b", "collection:a:c")
+    one = Selection(url="http://c.test/x", until=datetime(2008, 1, 1, tzinfo=UTC))
+    key = "http://c.test/x 2007"
+    for spec in ("collection:a", "collection:a:b", "collection:a:c"):
+        change(database, assign, spec, one)
+    assert change(database, remove, "collection:a", one) == 1
+    assert members(database, "collection:a") == {key: False}
+    change(database, remove, "collection:a:b", one)
+    assert (members(database, "collection:a:b"), members(database, "collection:a")) == ({}, {key: False})
+    change(database, remove, "collection:a:c", one)
+    assert members(database, "collection:a") == members(database, "collection") == {}
+
+
+@pytest.mark.usefixtures("archive")
+def test_memberships_and_numbers_follow_any_changes(database: Database) -> None:
+    specs = ["collection", "collection:a", "collection:a:b", "collection:a:b:c", "collection:ab"]
+    make(database, *specs)
+    chance = random.Random(3)
+    with database.session() as session:
+        urls = {key: key for key in session.scalars(select(Document.url))}
+    direct: set[tuple[str, str]] = set()
+    for number in range(30):
+        spec = chance.choice(specs)
+        host = chance.choice(HOSTS)
+        if number % 4 == 3 and spec != "collection":
+            parent = chance.choice([one for one in specs if one != spec and not one.startswith(f"{spec}:")])
+            shift(database, spec, f"{parent}:m{number}")
+            renamed = {
+                one: f"{parent}:m{number}{one[len(spec) :]}" if (one + ":").startswith(f"{spec}:") else one
+                for one in specs
+            }
+            specs = [renamed[one] for one in specs]
+            direct = {(url, renamed[one]) for url, one in direct}
+            assert_members(database, specs, direct)
+            continue
+        chosen = {url for url in urls if url.startswith(f"http://{host}/")}
+        how = chance.choice([assign, remove])
+        change(database, how, spec, Selection(url_prefix=f"http://{host}/"))
+        pairs = {(url, spec) for url in chosen}
+        direct = direct | pairs if how is assign else direct - pairs
+        assert_members(database, specs, direct)
+
+
+def shift(database: Database, spec: str, new: str) -> None:
+    with database.session() as session:
+        move(session, spec, new, margin=MARGIN)
+
+
+def assert_members(database: Database, specs: list[str], direct: set[tuple[str, str]]) -> None:
+    """The tables hold what follows from these assignments, and no more."""
+    for one in specs:
+        expected = {
+            f"{url} {year}": (url, one) in direct
+            for url, below in direct
+            if below == one or below.startswith(f"{one}:")
+            for year in (2007, 2010)
+        }
+        assert members(database, one) == expected
+        with database.session() as session:
+            kept = session.scalars(select(Collection.documents).where(Collection.set_spec == one)).one()
+            assert kept == len(expected)

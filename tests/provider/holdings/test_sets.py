@@ -1,0 +1,146 @@
+"""Set specs keep to the schema's characters and lead back to the names they spell."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oai.errors import UsageError
+from provider.holdings.sets import (
+    ancestors,
+    collection_set_spec,
+    domain_set_specs,
+    host_of,
+    host_of_set_spec,
+    is_set_spec,
+    mimetype_of_set_spec,
+    mimetype_set_specs,
+)
+
+# Written out from OAI-PMH.xsd, setSpecType, so as not to trust the module's own pattern.
+SCHEMA = re.compile(r"([A-Za-z0-9\-_\.!~\*'\(\)])+(:[A-Za-z0-9\-_\.!~\*'\(\)]+)*")
+TOKEN = st.text("abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+.^_`|~-", min_size=1, max_size=20)
+
+
+def test_a_host_is_in_the_set_of_each_of_its_domains() -> None:
+    assert domain_set_specs("www.webarchiv.cz") == (
+        ("domain:cz", "cz", 1),
+        ("domain:cz:webarchiv", "webarchiv.cz", 2),
+        ("domain:cz:webarchiv:www", "www.webarchiv.cz", 3),
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "spec"),
+    [
+        ("localhost", "domain:localhost"),
+        ("my_host.example", "domain:example:my_host"),
+        ("192.168.1.10", "domain:~ip:192.168.1.10"),
+        ("2001:db8::1", "domain:~ip:2001!3Adb8!3A!3A1"),
+        ("10.1.168.ip", "domain:ip:168:1:10"),
+        ("a..b", "domain:b:~:a"),
+        ("~ip", "domain:!7Eip"),
+        ("a!b", "domain:a!21b"),
+        ("žatva.cz", "domain:cz:!C5!BEatva"),
+        ("host:8080", "domain:host!3A8080"),
+    ],
+)
+def test_an_odd_host_has_a_spelling_of_its_own(host: str, spec: str) -> None:
+    assert domain_set_specs(host)[-1][0] == spec
+
+
+@given(st.text() | st.ip_addresses().map(str) | st.from_regex(r"[A-Za-z0-9_.!~:-]+", fullmatch=True))
+def test_every_host_keeps_to_the_schema_and_is_found_again(host: str) -> None:
+    specs = domain_set_specs(host)
+    assert all(SCHEMA.fullmatch(spec) for spec, _, _ in specs)
+    assert [level for _, _, level in specs] == list(range(1, len(specs) + 1))
+    assert host_of_set_spec(specs[-1][0]) == host
+
+
+@given(st.text(), st.text())
+def test_two_hosts_never_share_a_spelling(one: str, other: str) -> None:
+    assert (domain_set_specs(one)[-1][0] == domain_set_specs(other)[-1][0]) == (one == other)
+
+
+@given(st.text())
+def test_what_is_no_spelling_of_a_host_is_none(text: str) -> None:
+    host = host_of_set_spec(f"domain:{text}")
+    assert host is None or domain_set_specs(host)[-1][0] == f"domain:{text}"
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://www.Webarchiv.CZ:8080/x?y#z", "www.webarchiv.cz"),
+        ("https://user:secret@example.com", "example.com"),
+        ("http://example.com./", "example.com"),
+        ("http://[2001:DB8::1]:80/", "2001:db8::1"),
+        ("http://žatva.cz/", "xn--atva-kbb.cz"),
+        ("ftp://10.0.0.1/file", "10.0.0.1"),
+        ("http:///path", None),
+        ("http://a:b:c/", None),
+        ("urn:uuid:1", None),
+        ("not a url", None),
+    ],
+)
+def test_the_host_of_a_url(url: str, host: str | None) -> None:
+    assert host_of(url) == host
+
+
+@given(st.text())
+def test_any_text_has_a_host_or_none(text: str) -> None:
+    host = host_of(f"http://{text}/")
+    assert host is None or host
+
+
+def test_a_mime_type_is_in_its_major_type() -> None:
+    assert mimetype_set_specs("image/svg+xml") == (
+        ("mimetype:image", "image"),
+        ("mimetype:image:svg!2Bxml", "image/svg+xml"),
+    )
+
+
+def test_parameters_and_case_make_no_other_mime_type() -> None:
+    assert mimetype_set_specs("Text/HTML; charset=utf-8") == mimetype_set_specs("text/html")
+
+
+@pytest.mark.parametrize(
+    "malformed", [None, "", "text", "no-type", "text/", "text/html/x", "te xt/html", "é/x"]
+)
+def test_a_malformed_mime_type_is_unknown(malformed: str | None) -> None:
+    assert mimetype_set_specs(malformed) == (("mimetype:unknown", "unknown"),)
+
+
+@given(TOKEN, TOKEN)
+def test_every_mime_type_keeps_to_the_schema_and_is_found_again(major: str, minor: str) -> None:
+    specs = mimetype_set_specs(f"{major}/{minor}")
+    assert all(SCHEMA.fullmatch(spec) for spec, _ in specs)
+    assert [mimetype_of_set_spec(spec) for spec, _ in specs] == [major, f"{major}/{minor}"]
+
+
+@given(st.text())
+def test_what_is_no_spelling_of_a_mime_type_is_none(text: str) -> None:
+    found = mimetype_of_set_spec(f"mimetype:{text}")
+    assert found is None or is_set_spec(f"mimetype:{text}")
+
+
+@pytest.mark.parametrize("text", ["serials:nov07", "collection:serials:nov07"])
+def test_a_collection_may_be_given_with_or_without_its_root(text: str) -> None:
+    assert collection_set_spec(text) == "collection:serials:nov07"
+
+
+@pytest.mark.parametrize("text", ["", ":", "a:", ":a", "a b", "a!b", "č", "a\n", "x" * 1001])
+def test_a_collection_that_cannot_be_a_set_spec_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="such as 'serials:nov07'"):
+        collection_set_spec(text)
+
+
+def test_ancestors_come_root_first() -> None:
+    assert ancestors("collection:serials:nov07") == ("collection", "collection:serials")
+    assert ancestors("collection") == ()
+
+
+@given(st.text())
+def test_a_set_spec_is_what_the_schema_says(text: str) -> None:
+    assert is_set_spec(text) == bool(SCHEMA.fullmatch(text))

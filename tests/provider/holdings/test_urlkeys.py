@@ -1,0 +1,60 @@
+"""URL keys are those that CDX indexes are sorted by."""
+
+import pytest
+
+from provider.holdings.urlkeys import prefixes, spellings, url_key
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("http://www.example.com/", "com,example)/"),
+        ("http://example.com", "com,example)/"),
+        ("http://www2.example.com/x?", "com,example)/x"),
+        ("https://Example.com:443/Path/File.html?b=2&a=1", "com,example)/path/file.html?a=1&b=2"),
+        ("http://example.com:8080/a/", "com,example:8080)/a"),
+        ("http://192.0.2.1/x", "1,2,0,192)/x"),
+        ("example.com/a?B&a", "com,example)/a?a&b"),
+        ("http://user@example.com/x#part", "com,example)/x"),
+        ("http://example.com/a?b=1=2&b=1", "com,example)/a?b=1&b=1=2"),
+        ("http://bücher.example/ž", "example,xn--bcher-kva)/%C5%BE"),
+        ("http://example.com/%7Ea/b%20c", "com,example)/~a/b%20c"),
+        ("http://www.com/", "com,www)/"),
+    ],
+)
+def test_a_key_leaves_out_what_seldom_makes_a_difference(url: str, key: str) -> None:
+    assert url_key(url) == key
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://www.a.example/x/?q=1",
+        "a.example/x?q=1",
+        "https://a.example/x?q=1",
+        "http://a.example:80/x?q=1",
+    ],
+)
+def test_all_spellings_have_one_key(url: str) -> None:
+    found = spellings(url)
+    assert {url_key(one) for one in found} == {"example,a)/x?q=1"}
+    assert {"http://a.example/x?q=1", "https://www.a.example/x/?q=1"} <= set(found)
+
+
+def test_a_port_stays_in_all_spellings() -> None:
+    assert "http://a.example:8080/x" in spellings("http://a.example:8080/x")
+    assert "http://a.example/x" not in spellings("http://a.example:8080/x")
+
+
+def test_an_address_has_no_www() -> None:
+    assert set(prefixes("http://[2001:db8::1]/x")) == {
+        "http://[2001:db8::1]/x",
+        "http://[2001:db8::1]:80/x",
+        "https://[2001:db8::1]/x",
+        "https://[2001:db8::1]:443/x",
+    }
+
+
+def test_a_host_alone_is_a_prefix_of_its_own_urls_only() -> None:
+    assert "http://a.example/" in prefixes("a.example")
+    assert all(one.endswith("/") for one in prefixes("a.example"))

@@ -1,0 +1,205 @@
+"""The CDX look-up answers as replay software expects, and lists only what its asker may read."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pytest_aiohttp import AiohttpClient
+
+from oai.database import Database
+from oai.settings import Settings
+from provider.app import create_app
+from provider.holdings.access import set_rule
+from provider.holdings.collections import add_collection, assign
+from provider.holdings.hiding import hide
+from provider.holdings.rules import Rule
+from provider.holdings.selection import Selection
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import Access
+from tests.provider.archives import Page, offsets, warc_record, write_archive
+from tests.provider.conftest import BASE_URL, Provider
+
+PAGES = [
+    Page(url="http://a.example/", date="2007-01-01T00:00:00Z"),
+    Page(url="http://www.a.example/", date="2008-06-01T12:00:00Z"),
+    Page(url="https://a.example/", date="2010-01-01T00:00:00Z"),
+    Page(url="http://a.example/x", date="2009-01-01T00:00:00Z", status=404, mime_type="text/plain"),
+    Page(url="http://a.example/x?b=1&a=2", date="2009-02-01T00:00:00Z"),
+    Page(url="http://sub.a.example:8080/", date="2009-03-01T00:00:00Z"),
+    Page(url="http://a.example.com/", date="2009-04-01T00:00:00Z"),
+    Page(url="http://ab.example/", date="2009-05-01T00:00:00Z"),
+]
+LONG = "http://long.example/" + "y" * 600
+
+
+@pytest.fixture
+def archive(database: Database, tmp_path: Path) -> Path:
+    """The pages in one file, and two captures that differ behind the indexed part of the URL."""
+    others = [Page(url=url) for url in (LONG + "1", LONG + "2", "ftp://f.example/x", "http://me@u.example/")]
+    records = [warc_record(page) for page in [*PAGES, *others]]
+    path = write_archive(tmp_path / "x.warc.gz", records)
+    index_file(database, path, IndexOptions(margin=1))
+    return path
+
+
+async def lines(provider: Provider, **arguments: str) -> Sequence[str]:
+    parameters = {name.rstrip("_"): value for name, value in arguments.items()}
+    response = await provider.client.get("/cdx", params=parameters)
+    text = await response.text()
+    assert response.status == 200, text
+    return text.splitlines()
+
+
+async def found(provider: Provider, **arguments: str) -> list[tuple[str, str]]:
+    """URL and year of each line."""
+    rows = [line.split(" ") for line in await lines(provider, **arguments)]
+    return [(row[2], row[1][:4]) for row in rows]
+
+
+HOME = [("http://a.example/", "2007"), ("http://www.a.example/", "2008"), ("https://a.example/", "2010")]
+X = [("http://a.example/x", "2009"), ("http://a.example/x?b=1&a=2", "2009")]
+SUB = [("http://sub.a.example:8080/", "2009")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"url": "http://a.example/"}, HOME),
+        ({"url": "a.example"}, HOME),
+        ({"url": "https://www.A.example"}, HOME),
+        ({"url": "http://a.example/", "from_": "2008"}, HOME[1:]),
+        ({"url": "http://a.example/", "to": "2008"}, HOME[:2]),
+        ({"url": "http://a.example/", "to": "200805"}, HOME[:1]),
+        ({"url": "http://a.example/", "to": "20080601120000"}, HOME[:2]),
+        ({"url": "http://a.example/", "from_": "20080601120001"}, HOME[2:]),
+        ({"url": "http://a.example/", "limit": "1"}, HOME[:1]),
+        ({"url": "http://a.example/", "closest": "2008", "sort": "closest"}, [HOME[1], HOME[0], HOME[2]]),
+        ({"url": "http://a.example/", "closest": "20110101", "limit": "1"}, HOME[2:]),
+        ({"url": "http://a.example/", "closest": ""}, HOME),
+        ({"url": "http://a.example/x"}, X[:1]),
+        ({"url": "http://a.example/x", "matchType": "prefix"}, X),
+        ({"url": "http://a.example/x*"}, X),
+        ({"url": "http://a.example/", "matchType": "prefix", "closest": "2008"}, HOME + X),
+        ({"url": "a.example", "matchType": "host"}, HOME + X),
+        ({"url": "a.example", "matchType": "domain"}, HOME + X + SUB),
+        ({"url": "*.a.example"}, HOME + X + SUB),
+        ({"url": "http://sub.a.example:8080/"}, SUB),
+        ({"url": "http://sub.a.example/"}, []),
+        ({"url": "http://nowhere.example/"}, []),
+        ({"url": "nowhere.example", "matchType": "domain"}, []),
+        ({"url": "ftp://f.example/x"}, [("ftp://f.example/x", "2007")]),
+        ({"url": "ftp://f.example/", "matchType": "prefix"}, [("ftp://f.example/x", "2007")]),
+        ({"url": "http://me@u.example/"}, [("http://me@u.example/", "2007")]),
+        ({"url": LONG + "2"}, [(LONG + "2", "2007")]),
+        ({"url": LONG, "matchType": "prefix"}, [(LONG + "1", "2007"), (LONG + "2", "2007")]),
+    ],
+)
+@pytest.mark.usefixtures("archive")
+async def test_captures_are_found_by_url_and_time(
+    provider: Provider, asked: dict[str, str], expected: list[tuple[str, str]]
+) -> None:
+    assert await found(provider, **asked) == expected
+
+
+async def test_a_line_has_eleven_fields(provider: Provider, archive: Path) -> None:
+    (line,) = await lines(provider, url="http://a.example/x")
+    digest = PAGES[3].payload_digest.removeprefix("sha1:")
+    place = offsets(archive, [warc_record(page) for page in PAGES])[3]
+    assert line == (
+        f"example,a)/x 20090101000000 http://a.example/x text/plain 404 {digest} - - - {place} x.warc.gz"
+    )
+
+
+@pytest.mark.usefixtures("archive")
+async def test_json_has_an_object_a_line(provider: Provider) -> None:
+    (line,) = await lines(provider, url="http://a.example/x", output="json", fl="original,statuscode,offset")
+    assert json.loads(line) == {
+        "url": "http://a.example/x",
+        "status": "404",
+        "offset": json.loads(line)["offset"],
+    }
+    (line,) = await lines(provider, url="http://a.example/x", output="cdxj")
+    key, timestamp, rest = line.split(" ", 2)
+    assert (key, timestamp) == ("example,a)/x", "20090101000000")
+    assert json.loads(rest).keys() == {"url", "mime", "status", "digest", "offset", "filename"}
+
+
+@pytest.mark.usefixtures("archive")
+async def test_nothing_found_is_no_fault(provider: Provider) -> None:
+    response = await provider.client.head("/cdx?url=nowhere.example")
+    assert (response.status, response.content_type) == (200, "text/plain")
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("", "no host"),
+        ("url=", "no host"),
+        ("url=/path", "no host"),
+        ("url=a.example&matchType=range", "matchType 'range' is none of exact"),
+        ("url=a.example&output=xml", "output 'xml'"),
+        ("url=a.example&limit=0", "limit '0'"),
+        ("url=a.example&limit=-3", "limit '-3'"),
+        ("url=a.example&limit=²", "limit '²'"),
+        ("url=a.example&from=yesterday", "from 'yesterday'"),
+        ("url=a.example&from=20071301", "from '20071301'"),
+        ("url=a.example&to=200713", "to '200713'"),
+        ("url=a.example&closest=20070230", "closest '20070230'"),
+        ("url=a.example&fl=colour", "field 'colour'"),
+        ("url=a.example&filter=status:200", "argument 'filter' is not known"),
+    ],
+)
+async def test_a_wrong_argument_is_told(provider: Provider, query: str, words: str) -> None:
+    response = await provider.client.get(f"/cdx?{query}")
+    assert response.status == 400
+    assert words in await response.text()
+
+
+@pytest.mark.parametrize(
+    "hostile", ["url=%00a.example/", "url=http://a.example/%00", "url=%ff%fe", "url=" + "a" * 9000]
+)
+@pytest.mark.usefixtures("archive")
+async def test_nothing_that_is_asked_breaks_the_look_up(provider: Provider, hostile: str) -> None:
+    for more in ("", "&matchType=prefix", "&matchType=domain"):
+        assert (await provider.client.get(f"/cdx?{hostile}{more}")).status in {200, 400}
+
+
+@pytest.mark.usefixtures("archive")
+async def test_a_revisit_says_so(provider: Provider, database: Database, tmp_path: Path) -> None:
+    page = Page(url="http://r.example/", record_type="revisit")
+    index_file(database, write_archive(tmp_path / "r.warc", [warc_record(page)]), IndexOptions(margin=1))
+    (line,) = await lines(provider, url="r.example")
+    assert line.split(" ")[3] == "warc/revisit"
+
+
+@pytest.mark.parametrize(
+    ("access", "listed"),
+    [(Access.OPEN, True), (Access.READING_ROOM, False), (Access.WITHHELD, False)],
+)
+@pytest.mark.usefixtures("archive")
+async def test_only_what_the_asker_may_read_is_listed(
+    database: Database,
+    settings: Settings,
+    aiohttp_client: AiohttpClient,
+    access: Access,
+    listed: bool,  # noqa: FBT001 from the table above
+) -> None:
+    with database.session() as session:
+        add_collection(session, "collection:c")
+        session.commit()
+        assign(session, "collection:c", Selection(domain="a.example"), margin=1)
+        set_rule(session, "collection:c", Rule(access=access), margin=1)
+    for room, seen in (((), listed), (("127.0.0.1/32",), listed or access is Access.READING_ROOM)):
+        changes = {"reading_room": room, "trusted_proxies": ()}
+        chosen = settings.provider.model_copy(update=changes)
+        app = create_app(settings.model_copy(update={"provider": chosen}), database, base_url=BASE_URL)
+        served = Provider(client=await aiohttp_client(app))
+        assert bool(await lines(served, url="a.example")) == seen
+
+
+@pytest.mark.usefixtures("archive")
+async def test_hidden_documents_are_not_listed(provider: Provider, database: Database) -> None:
+    with database.session() as session:
+        hide(session, Selection(url="http://a.example/x"), margin=1)
+    assert await lines(provider, url="a.example/x") == []

@@ -1,0 +1,222 @@
+"""What people see: the page at the base URL, and answers as pages, in a real browser."""
+
+from collections.abc import Mapping
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from lxml import etree, html
+from playwright.async_api import Browser
+from pytest_aiohttp import AiohttpClient, AiohttpServer
+
+from oai.database import Database
+from oai.settings import Settings
+from provider.app import create_app
+from provider.http.readable import is_browser, wants_page
+from tests.chromium import console_messages
+from tests.provider.archive import Archive
+from tests.provider.conftest import BASE_URL, Provider, reply, small_pages
+
+CHROMIUM = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+FIREFOX = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+BROWSER = {"Accept": CHROMIUM, "Sec-Fetch-Mode": "navigate"}
+
+REQUESTS = {
+    "Identify": "verb=Identify",
+    "ListSets": "verb=ListSets",
+    "ListMetadataFormats": "verb=ListMetadataFormats",
+    "ListIdentifiers": "verb=ListIdentifiers&metadataPrefix=oai_dc",
+    "ListRecords": "verb=ListRecords&metadataPrefix=oai_dc",
+    "ListRecords in marc21": "verb=ListRecords&metadataPrefix=marc21",
+    "ListRecords in mods": "verb=ListRecords&metadataPrefix=mods",
+    "ListRecords in webarchive": "verb=ListRecords&metadataPrefix=webarchive",
+    "errors": "verb=ListRecords&from=x",
+    "nothing found": "verb=ListRecords&metadataPrefix=oai_dc&from=2990-01-01",
+}
+
+
+def texts(page: etree._Element, path: str) -> list[str]:
+    found = page.xpath(path)
+    assert isinstance(found, list)
+    return list(map(str, found))
+
+
+@pytest.fixture
+def filled(archive: Archive) -> list[str]:
+    hostile = archive.add("javascript:alert(1)//<x>", title="<script>alert(1)</script>")
+    return [
+        hostile,
+        archive.add("http://www.example.cz/" + "x" * 300, collections=["collection:a"], title="Žluťoučký"),
+        archive.add(deleted=True),
+        *archive.add_many(4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("headers", "browser", "page"),
+    [
+        ({"Accept": CHROMIUM, "Sec-Fetch-Mode": "navigate"}, True, True),
+        ({"Accept": FIREFOX, "Sec-Fetch-Mode": "navigate"}, True, True),
+        ({"Accept": FIREFOX}, True, False),
+        ({"Accept": FIREFOX, "Sec-Fetch-Mode": "cors"}, True, False),
+        ({}, False, False),
+        ({"Accept": "*/*"}, False, False),
+        ({"Accept": ""}, False, False),
+        ({"Accept": "text/xml"}, False, False),
+        ({"Accept": "application/xml,text/html;q=0.5,application/xhtml+xml;q=0.5"}, False, False),
+        ({"Accept": "text/xml,application/xhtml+xml,text/html"}, False, False),
+        ({"Accept": "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"}, False, False),
+        ({"Accept": "text/html;q=nonsense,application/xhtml+xml"}, False, False),
+        ({"Accept": ";;,=,q", "Sec-Fetch-Mode": "navigate"}, False, False),
+    ],
+)
+def test_only_a_browser_gets_a_page(
+    headers: Mapping[str, str],
+    browser: bool,  # noqa: FBT001 from the table above
+    page: bool,  # noqa: FBT001
+) -> None:
+    assert (is_browser(headers), wants_page(headers)) == (browser, page)
+
+
+async def test_a_harvester_without_arguments_gets_bad_verb(provider: Provider) -> None:
+    assert (await provider.ask()).codes == ["badVerb"]
+
+
+async def test_a_browser_that_posts_nothing_gets_bad_verb(provider: Provider) -> None:
+    answer = await provider.client.post("/oai", headers={"Accept": CHROMIUM})
+    assert (await reply(answer)).codes == ["badVerb"]
+
+
+async def test_the_landing_page_tells_what_there_is_and_how_to_get_it(
+    provider: Provider, filled: list[str]
+) -> None:
+    response = await provider.client.get("/oai", headers={"Accept": FIREFOX})
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "Accept" in response.headers["Vary"]
+    text = "".join(map(str, html.fromstring(await response.text()).itertext()))
+    for word in (
+        "Web archive",
+        f"{len(filled)} captures",
+        "collection:a",
+        "domain:cz",
+        "mimetype:text",
+        "webarchive",
+        f"{BASE_URL}?verb=ListRecords&metadataPrefix=oai_dc&set=collection:a",
+        "Retry-After",
+    ):
+        assert word in text
+
+
+async def test_the_landing_page_of_an_empty_archive_has_no_sets(provider: Provider) -> None:
+    response = await provider.client.get("/oai", headers={"Accept": FIREFOX})
+    assert "0 captures" in await response.text()
+    assert "<table" not in await response.text()
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("query", REQUESTS.values(), ids=REQUESTS)
+async def test_a_browser_gets_an_answer_as_a_page_with_links_and_no_scripts(
+    provider: Provider, query: str
+) -> None:
+    response = await provider.client.get(f"/oai?{query}", headers=BROWSER)
+    assert response.status == 200
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    page = html.fromstring(await response.text())
+    assert not page.xpath("//script | //@onclick | //a[starts-with(@href, 'javascript:')]")
+    assert page.xpath("//h1")
+    assert page.xpath("//link/@href") == ["oai/style.css"]
+    links = [link for link in texts(page, "//a/@href") if link.startswith("?verb=")]
+    assert links
+    for link in sorted(set(links))[:12]:
+        assert not (await provider.ask_raw(link[1:])).codes, link
+
+
+async def test_pages_lead_through_a_whole_list(provider: Provider, filled: list[str]) -> None:
+    query, found = REQUESTS["ListIdentifiers"], []
+    while query:
+        response = await provider.client.get(f"/oai?{query}", headers=BROWSER)
+        page = html.fromstring(await response.text())
+        found += texts(page, "//article/h2/a/text()")
+        query = "".join(texts(page, "//a[@rel='next']/@href")).removeprefix("?")
+    assert found == filled
+
+
+@pytest.mark.parametrize(
+    ("base_url", "folder"),
+    [
+        ("http://archive.example/oai", "oai/"),
+        ("https://archive.example/behind/a/proxy/repo", "repo/"),
+        ("https://archive.example/oai/", ""),
+        ("https://archive.example", ""),
+    ],
+)
+async def test_the_stylesheet_is_linked_relative_to_the_base_url(
+    database: Database, settings: Settings, aiohttp_client: AiohttpClient, base_url: str, folder: str
+) -> None:
+    app = create_app(small_pages(settings), database, base_url=base_url)
+    client = await aiohttp_client(app)
+    link = (await reply(await client.get("/oai?verb=Identify"))).root.getprevious()
+    assert link is not None
+    assert (link.get("type"), link.get("href")) == ("text/xsl", f"{folder}style.xsl")
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("style.xsl", "text/xsl"), ("style.css", "text/css"), ("schemas/webarchive.xsd", "text/xml")],
+)
+async def test_the_files_that_answers_refer_to_are_served(provider: Provider, path: str, kind: str) -> None:
+    response = await provider.client.get(f"/oai/{path}")
+    assert response.status == 200
+    assert response.content_type == kind
+    assert (await provider.client.head(f"/oai/{path}")).status == 200
+
+
+async def test_the_schema_of_webarchive_is_where_its_format_says(provider: Provider) -> None:
+    answer = await provider.ask(verb="ListMetadataFormats")
+    assert f"{BASE_URL}/schemas/webarchive.xsd" in answer.texts("//o:schema")
+    served = await provider.client.get("/oai/schemas/webarchive.xsd")
+    etree.XMLSchema(etree.fromstring(await served.read()))
+
+
+@pytest.fixture
+async def address(database: Database, settings: Settings, aiohttp_server: AiohttpServer) -> str:
+    server = await aiohttp_server(create_app(small_pages(settings), database, base_url=BASE_URL))
+    return str(server.make_url("/oai"))
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_every_page_is_readable_in_a_browser(
+    address: str, chromium: Browser, scheme: str, width: int
+) -> None:
+    context = await chromium.new_context(
+        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": 800}
+    )
+    page = await context.new_page()
+    said = console_messages(page)
+    for query in ("", *(f"?{query}" for query in REQUESTS.values())):
+        await page.goto(address + query)
+        assert await page.locator("h1").count() == 1
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), query
+        assert await page.evaluate("document.styleSheets.length") == 1, query
+        found = (await Axe().run(page)).response["violations"]
+        assert not found, (query, [fault["id"] for fault in found])
+    await context.close()
+    assert not said
+
+
+@pytest.mark.browser
+async def test_a_person_finds_a_record_by_links_alone(
+    address: str, chromium: Browser, filled: list[str]
+) -> None:
+    page = await chromium.new_page()
+    await page.goto(address)
+    await page.get_by_role("link", name="ListIdentifiers").click()
+    await page.get_by_role("link", name="Next page").click()
+    await page.get_by_role("link", name=filled[4]).click()
+    assert await page.locator("h1").inner_text() == "Record"
+    await page.get_by_role("link", name="formats", exact=True).click()
+    await page.get_by_role("link", name="this record").nth(1).click()
+    assert "metadataPrefix=marc21" in page.url
+    await page.close()

@@ -1,0 +1,93 @@
+"""How much one client may ask."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from provider.http.admission import TryLater
+from provider.http.limits import Limits
+
+
+class Clock:
+    """A clock that the test turns."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_so_many_requests_may_be_under_way_for_each_client() -> None:
+    limits = Limits(at_once=2, in_a_minute=0)
+    with ExitStack() as under_way:
+        for client in ("a", "a", "b", "b"):
+            under_way.enter_context(limits.request(client))
+        with pytest.raises(TryLater), limits.request("a"):
+            pytest.fail("a third request of one client was let in")
+    with limits.request("a"):
+        assert limits.remembered == 1
+    assert limits.remembered == 0
+
+
+def test_a_request_that_fails_gives_its_place_back() -> None:
+    limits = Limits(at_once=1, in_a_minute=0)
+    for _ in range(3):
+        with pytest.raises(LookupError), limits.request("a"):
+            raise LookupError
+    assert limits.remembered == 0
+
+
+def test_a_minutes_allowance_fills_up_again() -> None:
+    clock = Clock()
+    limits = Limits(at_once=0, in_a_minute=3, clock=clock)
+
+    def admitted(client: str = "a") -> bool:
+        try:
+            with limits.request(client):
+                return True
+        except TryLater:
+            return False
+
+    assert [admitted() for _ in range(5)] == [True, True, True, False, False]
+    assert admitted("b")
+    clock.now = 19.9
+    assert not admitted()
+    clock.now = 20.0
+    assert [admitted(), admitted()] == [True, False]
+    clock.now = 1000.0
+    assert [admitted() for _ in range(4)] == [True, True, True, False]
+
+
+def test_the_time_to_wait_is_until_one_request_is_allowed() -> None:
+    clock = Clock()
+    limits = Limits(at_once=0, in_a_minute=2, clock=clock)
+    for _ in range(2):
+        with limits.request("a"):
+            clock.now += 1
+    with pytest.raises(TryLater) as refused, limits.request("a"):
+        pytest.fail("let in")
+    seconds = int(refused.value.headers["Retry-After"])
+    clock.now += seconds - 1
+    with pytest.raises(TryLater), limits.request("a"):
+        pytest.fail("let in")
+    clock.now += 1
+    with limits.request("a"):
+        assert limits.remembered == 1
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    limits = Limits(at_once=1, in_a_minute=1)
+    for number in range(21_000):
+        with limits.request(str(number)):
+            pass
+    assert limits.remembered == 20_000
+
+
+def test_no_limit_and_nobody_in_particular_are_never_refused() -> None:
+    unlimited, strict = Limits(at_once=0, in_a_minute=0), Limits(at_once=1, in_a_minute=1)
+    with ExitStack() as under_way:
+        for _ in range(50):
+            under_way.enter_context(unlimited.request("a"))
+            under_way.enter_context(strict.request(None))
+    assert unlimited.remembered == strict.remembered == 0

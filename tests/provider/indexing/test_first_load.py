@@ -1,0 +1,92 @@
+"""A first load builds the indexes for lists afterwards, and nobody overlooks one that was interrupted."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from oai.database import Database
+from oai.errors import DatabaseNotReadyError, UsageError
+from provider.indexing.first_load import begin_first_load, finish_first_load, missing_indexes, refuse_unserved
+from provider.indexing.indexer import IndexOptions, index_file
+from tests.provider.archives import Page, write_pages
+
+PAGES = [Page(url=f"http://www.a.example/{number}") for number in range(3)]
+
+
+def indexes(database: Database) -> list[str]:
+    with database.session() as session:
+        found = session.scalars(
+            text("SELECT indexdef FROM pg_indexes WHERE tablename = 'document' ORDER BY indexname")
+        )
+        return list(found)
+
+
+def first_load(environment: dict[str, str], path: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "zatva", "provider", "index", "--first-load", "--json", str(path)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_first_load_ends_with_the_same_indexes(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    before = indexes(database)
+    done = first_load(environment, write_pages(tmp_path / "x.warc.gz", PAGES))
+    assert done.returncode == 0, done.stderr
+    assert "building the index ix_document_host" in done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["total"]["new"] == 3
+    assert indexes(database) == before
+
+
+def test_a_first_load_is_refused_where_there_are_documents(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), IndexOptions(margin=1))
+    before = indexes(database)
+    done = first_load(environment, write_pages(tmp_path / "y.warc.gz", PAGES))
+    assert done.returncode == 2
+    assert "--first-load is for an empty archive" in done.stderr
+    assert indexes(database) == before
+
+
+def test_an_interrupted_first_load_is_noticed_and_gone_on_with(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    before = indexes(database)
+    path = write_pages(tmp_path / "x.warc.gz", PAGES)
+    begin_first_load(database)
+    assert len(indexes(database)) < len(before)
+    index_file(database, path, IndexOptions(margin=1, first_load=True))
+    with database.session() as session, pytest.raises(DatabaseNotReadyError, match="not finished"):
+        refuse_unserved(session)
+    with pytest.raises(DatabaseNotReadyError, match="--first-load"):
+        index_file(database, path, IndexOptions(margin=1))
+    command = [sys.executable, "-m", "zatva", "provider", "serve", "--port", "0"]
+    served = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (served.returncode, "first load is not finished" in served.stderr) == (6, True)
+    done = first_load(environment, path)
+    assert done.returncode == 0, done.stderr
+    assert indexes(database) == before
+
+
+def test_building_goes_on_where_it_was_interrupted(database: Database) -> None:
+    before = indexes(database)
+    begin_first_load(database)
+    built: list[str] = []
+
+    def interrupt_at_the_third(name: str) -> None:
+        if len(built) == 2:
+            raise UsageError("enough")
+        built.append(name)
+
+    with pytest.raises(UsageError):
+        finish_first_load(database, interrupt_at_the_third)
+    with database.session() as session:
+        assert not set(built) & set(missing_indexes(session))
+    finish_first_load(database, lambda _: None)
+    assert indexes(database) == before

@@ -1,0 +1,317 @@
+"""Files become documents once and for all; what is wrong with them is told; counts are kept true."""
+
+import random
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import ColumnElement, func, select, text, update
+
+from oai.database import Database
+from oai.errors import InterruptedRunError, UsageError
+from provider.holdings.collections import add_collection, lineage
+from provider.indexing.indexer import FileReport, IndexOptions, find_archives, index_file
+from provider.models import Arc, ArcProblem, Collection, Document, DocumentCollection, Domain, Mimetype
+from tests.provider.archives import Page, arc_record, warc_other, warc_record, write_archive, write_pages
+
+OPTIONS = IndexOptions(margin=1)
+AGAIN = IndexOptions(margin=1, again=True)
+PAGES = [
+    Page(url="http://www.a.example/"),
+    Page(url="http://www.a.example/logo", mime_type="image/svg+xml"),
+    Page(url="http://b.example/", mime_type=None),
+    Page(url="http://192.0.2.7/"),
+]
+
+
+def counts(report: FileReport) -> tuple[int, int, int, int]:
+    merged = report.merged
+    return merged.new, merged.unchanged, merged.moved, merged.duplicates
+
+
+def places(database: Database) -> list[tuple[str | None, int, datetime]]:
+    with database.session() as session:
+        rows = select(Arc.path, Document.offset, Document.datestamp).join(Arc, Arc.id == Document.arc_id)
+        return [(path, offset, stamp) for path, offset, stamp in session.execute(rows.order_by(Document.url))]
+
+
+def check_counts(database: Database) -> None:
+    """Compare every kept number with what is really there."""
+    with database.session() as session:
+
+        def real(condition: ColumnElement[bool]) -> int:
+            return session.scalar(select(func.count()).where(condition)) or 0
+
+        for domain in session.scalars(select(Domain)):
+            inside = select(Domain.id).where(func.starts_with(Domain.set_spec + ":", domain.set_spec + ":"))
+            assert domain.documents == real(Document.host_id.in_(inside)), domain.set_spec
+        for kind in session.scalars(select(Mimetype)):
+            column = Document.mime_major_id if kind.parent_id is None else Document.mime_id
+            assert kind.documents == real(column == kind.id), kind.set_spec
+        for arc in session.scalars(select(Arc)):
+            assert arc.documents == real(Document.arc_id == arc.id), arc.path
+        for collection in session.scalars(select(Collection)):
+            number = real(DocumentCollection.collection_id == collection.id)
+            assert collection.documents == number, collection.set_spec
+
+
+@pytest.mark.parametrize("name", ["x.warc", "x.warc.gz", "x.arc", "x.arc.gz"])
+def test_every_page_of_a_file_becomes_a_document(database: Database, tmp_path: Path, name: str) -> None:
+    report = index_file(database, write_pages(tmp_path / name, PAGES), OPTIONS)
+    assert (counts(report), report.merged.problems) == ((4, 0, 0, 0), ())
+    with database.session() as session:
+        specs = session.scalars(select(Domain.set_spec).order_by(Domain.set_spec)).all()
+        assert specs == [
+            "domain:example",
+            "domain:example:a",
+            "domain:example:a:www",
+            "domain:example:b",
+            "domain:~ip",
+            "domain:~ip:192.0.2.7",
+        ]
+        types = session.execute(select(Mimetype.set_spec, Mimetype.documents).order_by(Mimetype.set_spec))
+        # An ARC record says a type itself, but the HTTP header is what counts.
+        assert [tuple(row) for row in types] == [
+            ("mimetype:image", 1),
+            ("mimetype:image:svg!2Bxml", 1),
+            ("mimetype:text", 2),
+            ("mimetype:text:html", 2),
+            ("mimetype:unknown", 1),
+        ]
+    check_counts(database)
+
+
+def test_indexing_again_changes_nothing(database: Database, tmp_path: Path) -> None:
+    path = write_pages(tmp_path / "x.warc.gz", PAGES)
+    index_file(database, path, OPTIONS)
+    before = places(database)
+    assert counts(index_file(database, path, AGAIN)) == (0, 4, 0, 0)
+    skipped = index_file(database, path, OPTIONS)
+    assert (counts(skipped), skipped.skipped) == ((0, 4, 0, 0), True)
+    assert places(database) == before
+    check_counts(database)
+
+
+def test_a_file_that_grew_is_read_again(database: Database, tmp_path: Path) -> None:
+    index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES[:2]), OPTIONS)
+    report = index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), OPTIONS)
+    assert counts(report) == (2, 2, 0, 0)
+
+
+@pytest.mark.parametrize("name", ["x.warc.gz", "x.arc.gz", "x.warc", "x.arc"])
+def test_a_moved_file_takes_its_documents_along(database: Database, tmp_path: Path, name: str) -> None:
+    old = write_pages(tmp_path / "old" / name, PAGES)
+    index_file(database, old, OPTIONS)
+    before = places(database)
+    new = tmp_path / name
+    shutil.move(old, new)
+    assert counts(index_file(database, new, OPTIONS)) == (0, 0, 4, 0)
+    assert places(database) == [(str(new), offset, stamp) for _, offset, stamp in before]
+    with database.session() as session:
+        assert session.scalar(select(func.count()).select_from(Arc)) == 1
+
+
+@pytest.mark.parametrize("kind", ["warc", "arc"])
+@pytest.mark.parametrize(("from_", "to"), [("", ".gz"), (".gz", "")])
+def test_a_file_compressed_anew_updates_places_alone(
+    database: Database, tmp_path: Path, kind: str, from_: str, to: str
+) -> None:
+    old = write_pages(tmp_path / f"x.{kind}{from_}", PAGES)
+    index_file(database, old, OPTIONS)
+    before = places(database)
+    old.unlink()
+    new = write_pages(tmp_path / f"x.{kind}{to}", PAGES)
+    assert counts(index_file(database, new, OPTIONS)) == (0, 0, 4, 0)
+    after = places(database)
+    assert [stamp for *_, stamp in after] == [stamp for *_, stamp in before]
+    assert [offset for _, offset, _ in after] != [offset for _, offset, _ in before]
+    assert {path for path, *_ in after} == {str(new)}
+    check_counts(database)
+
+
+def test_titles_are_kept_and_filled_in_where_they_are_missing(database: Database, tmp_path: Path) -> None:
+    path = write_pages(tmp_path / "x.warc.gz", PAGES)
+    index_file(database, path, OPTIONS)
+    with database.session() as session:
+        titles = select(Document.title).order_by(Document.url)
+        before = session.scalars(titles).all()
+        assert set(before) == {"A page", None}
+        # As a version before this one left them.
+        session.execute(update(Document).values(title=None))
+        session.commit()
+        report = index_file(database, path, AGAIN)
+        assert (counts(report), report.merged.completed) == ((0, 4, 0, 0), 2)
+        assert session.scalars(titles).all() == before
+
+
+def test_a_renamed_file_takes_its_documents_along(database: Database, tmp_path: Path) -> None:
+    old = write_pages(tmp_path / "x.warc.gz", PAGES)
+    index_file(database, old, OPTIONS)
+    new = old.rename(tmp_path / "y.warc.gz")
+    assert counts(index_file(database, new, OPTIONS)) == (0, 0, 4, 0)
+    with database.session() as session:
+        assert session.scalars(select(Arc.path)).all() == [str(new)]
+    check_counts(database)
+
+
+def test_another_file_of_the_same_name_is_not_taken_for_the_moved_one(
+    database: Database, tmp_path: Path
+) -> None:
+    old = write_pages(tmp_path / "one" / "x.warc.gz", PAGES)
+    index_file(database, old, OPTIONS)
+    old.unlink()
+    other = write_pages(tmp_path / "two" / "x.warc.gz", [Page(url="http://c.example/")])
+    assert counts(index_file(database, other, OPTIONS)) == (1, 0, 0, 0)
+    check_counts(database)
+
+
+def test_a_copy_that_is_there_too_is_counted_and_left(database: Database, tmp_path: Path) -> None:
+    one = write_pages(tmp_path / "one.warc.gz", PAGES)
+    two = write_pages(tmp_path / "two.warc.gz", PAGES)
+    index_file(database, one, OPTIONS)
+    before = places(database)
+    for _ in range(2):
+        assert counts(index_file(database, two, AGAIN)) == (0, 0, 0, 4)
+        assert counts(index_file(database, one, AGAIN)) == (0, 4, 0, 0)
+    assert places(database) == before
+    check_counts(database)
+
+
+def test_the_same_capture_twice_in_a_file_is_a_duplicate(database: Database, tmp_path: Path) -> None:
+    path = write_pages(tmp_path / "x.warc.gz", [PAGES[0], PAGES[0]])
+    for options, expected in ((OPTIONS, (1, 0, 0, 1)), (AGAIN, (0, 1, 0, 1))):
+        assert counts(index_file(database, path, options)) == expected
+
+
+def test_a_capture_with_other_content_is_a_problem(database: Database, tmp_path: Path) -> None:
+    index_file(database, write_pages(tmp_path / "one.warc.gz", PAGES), OPTIONS)
+    before = places(database)
+    other = write_pages(tmp_path / "two.warc.gz", [Page(url=PAGES[0].url, body=b"quite another page")])
+    report = index_file(database, other, OPTIONS)
+    assert counts(report) == (0, 0, 0, 0)
+    assert str(tmp_path / "one.warc.gz") in report.merged.problems[0].reason
+    assert places(database) == before
+
+
+def test_documents_that_vanish_from_a_file_are_told(database: Database, tmp_path: Path) -> None:
+    index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), OPTIONS)
+    report = index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES[:1]), OPTIONS)
+    assert "3 documents that were indexed from this file before" in report.merged.problems[0].reason
+
+
+def test_problems_are_kept_and_told_again_when_the_file_is_skipped(
+    database: Database, tmp_path: Path
+) -> None:
+    path = write_archive(tmp_path / "x.warc", [warc_record(PAGES[0]), b"garbage\n", warc_other("request")])
+    first = index_file(database, path, OPTIONS)
+    second = index_file(database, path, OPTIONS)
+    assert (len(first.merged.problems), first.ignored) == (1, {"request": 1})
+    assert second.skipped
+    assert second.merged.problems == first.merged.problems
+    index_file(database, write_pages(path, PAGES[:1]), OPTIONS)
+    with database.session() as session:
+        assert session.scalar(select(func.count()).select_from(ArcProblem)) == 0
+
+
+def test_a_file_that_cannot_be_read_is_told_and_tried_again(database: Database, tmp_path: Path) -> None:
+    for path in (tmp_path / "gone.warc", tmp_path):
+        report = index_file(database, path, OPTIONS)
+        assert "cannot be looked at" in report.merged.problems[0].reason
+
+
+def test_a_name_that_is_not_in_utf_8_is_told(database: Database, tmp_path: Path) -> None:
+    path = Path(str(tmp_path) + "/\udcff.warc")
+    try:
+        path.write_bytes(warc_record(PAGES[0]))
+    except OSError:
+        pytest.skip("this file system keeps no such names")
+    assert "cannot be looked at" in index_file(database, path, OPTIONS).merged.problems[0].reason
+
+
+def test_a_given_file_is_known_by_its_first_bytes(database: Database, tmp_path: Path) -> None:
+    (tmp_path / "capture").write_bytes(arc_record(PAGES[0]))
+    (tmp_path / "notes.txt").write_bytes(b"hello\n" + arc_record(PAGES[1]))
+    assert counts(index_file(database, tmp_path / "capture", OPTIONS)) == (1, 0, 0, 0)
+    report = index_file(database, tmp_path / "notes.txt", OPTIONS)
+    assert (counts(report), len(report.merged.problems)) == ((0, 0, 0, 0), 1)
+
+
+def test_thousands_of_problems_are_told_as_a_number(database: Database, tmp_path: Path) -> None:
+    bad = warc_record(Page(url="no url"))
+    report = index_file(database, write_archive(tmp_path / "x.warc", [bad] * 1500), OPTIONS)
+    assert len(report.merged.problems) == 1001
+    assert report.merged.problems[-1].reason == "and 500 problems more in this file"
+
+
+def test_an_interruption_leaves_nothing_half_done(database: Database, tmp_path: Path) -> None:
+    path = write_pages(tmp_path / "x.warc.gz", [Page(url=f"http://a.example/{n}") for n in range(600)])
+    calls = iter(range(10))
+
+    def interrupt_the_second_time(_: int) -> None:
+        if next(calls):
+            raise InterruptedRunError("enough")
+
+    with pytest.raises(InterruptedRunError):
+        index_file(database, path, OPTIONS, interrupt_the_second_time)
+    assert places(database) == []
+    assert counts(index_file(database, path, OPTIONS)) == (600, 0, 0, 0)
+
+
+def test_new_documents_go_into_the_collection_with_one_datestamp(database: Database, tmp_path: Path) -> None:
+    with database.session() as session:
+        add_collection(session, "collection:serials:nov07")
+        session.commit()
+        family = lineage(session, "collection:serials:nov07")
+    options = IndexOptions(margin=1, collections=family)
+    index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), options)
+    with database.session() as session:
+        rows = session.execute(
+            text(
+                "SELECT set_spec, direct, m.datestamp = d.datestamp AS same, count(*) AS number"
+                " FROM document_collection m JOIN collection c ON c.id = collection_id"
+                " JOIN document d ON d.id = document_id GROUP BY 1, 2, 3 ORDER BY 1"
+            )
+        )
+        assert [tuple(row) for row in rows] == [
+            ("collection", False, True, 4),
+            ("collection:serials", False, True, 4),
+            ("collection:serials:nov07", True, True, 4),
+        ]
+    check_counts(database)
+
+
+def test_counts_stay_true_whatever_happens_to_the_files(database: Database, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    hosts = ["a.example", "www.a.example", "x.www.a.example", "localhost", "192.0.2.1", "b.test"]
+    for _ in range(25):
+        files = sorted(tmp_path.glob("*/*"))
+        action = chance.choice(["write", "write", "move", "delete", "pack"])
+        if action == "write" or not files:
+            pages = [
+                Page(url=f"http://{chance.choice(hosts)}/{chance.randrange(20)}")
+                for _ in range(chance.randrange(8))
+            ]
+            suffix = chance.choice(["warc", "warc.gz", "arc", "arc.gz"])
+            file = write_pages(tmp_path / chance.choice("pq") / f"{chance.choice('xyz')}.{suffix}", pages)
+        else:
+            file = chance.choice(files)
+            if action == "delete":
+                file.unlink()
+                continue
+            new = tmp_path / chance.choice("pq") / (chance.choice("xyz") + "".join(file.suffixes))
+            file = file.rename(new) if action == "move" else file
+        index_file(database, file, OPTIONS)
+        check_counts(database)
+
+
+def test_folders_are_searched_by_name_and_files_taken_as_given(tmp_path: Path) -> None:
+    for name in ("b.warc.gz", "deep/a.ARC", "c.txt", "d.warc.open"):
+        write_archive(tmp_path / name, [])
+    found = find_archives([tmp_path, tmp_path / "c.txt", tmp_path / "b.warc.gz"])
+    assert [path.name for path in found] == ["b.warc.gz", "c.txt", "a.ARC"]
+
+
+def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file or folder"):
+        find_archives([tmp_path / "nothing"])

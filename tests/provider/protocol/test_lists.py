@@ -1,0 +1,276 @@
+"""Lists page by page: complete, in order, by set and by window, with tokens that keep their promises."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pytest_aiohttp import AiohttpClient
+from sqlalchemy import update
+
+from oai.database import Database, open_database
+from oai.datestamps import format_datestamp
+from oai.settings import Settings
+from oai.signing import signing_key
+from oai.vocabulary import Verb
+from provider.app import create_app
+from provider.models import UNLISTED, Mimetype
+from provider.protocol.tokens import PURPOSE, ItemList, SetList, Tokens
+from tests.provider.archive import BEGINNING, Archive
+from tests.provider.conftest import Provider
+
+ALL = {"verb": "ListRecords", "metadataPrefix": "oai_dc"}
+LISTS = ["ListRecords", "ListIdentifiers"]
+LATER = datetime(2999, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 6, 8, 9, 12, 13])
+async def test_a_list_is_complete_and_in_order(provider: Provider, archive: Archive, count: int) -> None:
+    expected = archive.add_many(count)
+    assert await provider.listed() == expected
+
+
+async def test_documents_of_one_second_are_each_listed_once(provider: Provider, archive: Archive) -> None:
+    expected = [archive.add(datestamp=BEGINNING) for _ in range(11)]
+    assert await provider.listed() == expected
+
+
+@pytest.mark.parametrize(("verb", "size"), [("ListRecords", 3), ("ListIdentifiers", 4)])
+async def test_a_list_that_fits_in_one_answer_has_no_token(
+    provider: Provider, archive: Archive, verb: str, size: int
+) -> None:
+    archive.add_many(size)
+    assert (await provider.ask(verb=verb, metadataPrefix="oai_dc")).token is None
+
+
+@pytest.mark.parametrize(("verb", "size"), [("ListRecords", 3), ("ListIdentifiers", 4)])
+@pytest.mark.parametrize("pages", [2, 3])
+async def test_the_last_of_several_pages_is_full_and_has_an_empty_token(
+    provider: Provider, archive: Archive, verb: str, size: int, pages: int
+) -> None:
+    archive.add_many(size * pages)
+    found = await provider.pages(verb=verb, metadataPrefix="oai_dc")
+    assert [len(page.identifiers) for page in found] == [size] * pages
+    assert [bool(page.token) for page in found] == [True] * (pages - 1) + [False]
+    assert found[-1].token == ""
+    assert "expirationDate" not in found[-1].token_facts
+
+
+async def test_cursor_and_size_tell_how_far_a_list_has_got(provider: Provider, archive: Archive) -> None:
+    archive.add_many(7)
+    found = await provider.pages(verb="ListRecords", metadataPrefix="oai_dc")
+    assert [page.token_facts["cursor"] for page in found] == ["0", "3", "6"]
+    assert [page.token_facts["completeListSize"] for page in found] == ["7", "7", "7"]
+
+
+@pytest.mark.parametrize(
+    "set_spec", ["mimetype", "mimetype:text", "domain:cz:example:www", "collection:serials"]
+)
+async def test_the_size_of_a_set_is_its_kept_count(
+    provider: Provider, archive: Archive, set_spec: str
+) -> None:
+    for _ in range(5):
+        archive.add(collections=["collection:serials:nov07"])
+    archive.add("http://elsewhere.test/", mime_type="image/png")
+    size = 6 if set_spec == "mimetype" else 5
+    first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", set=set_spec)
+    assert first.token_facts["completeListSize"] == str(size)
+
+
+async def test_a_window_has_no_size_for_it_was_not_counted(provider: Provider, archive: Archive) -> None:
+    archive.add_many(7)
+    first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", from_="2020-01-01")
+    assert "completeListSize" not in first.token_facts
+
+
+async def test_the_size_leaves_out_what_is_counted_and_not_due(provider: Provider, archive: Archive) -> None:
+    archive.add_many(7)
+    archive.add(datestamp=LATER)
+    archive.add(datestamp=UNLISTED)
+    first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")
+    assert first.token_facts["completeListSize"] == "7"
+
+
+async def test_no_size_is_told_where_too_much_is_not_due(
+    provider: Provider, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("provider.protocol.pages._MOST_AHEAD", 1)
+    archive.add_many(7)
+    archive.add(datestamp=LATER)
+    assert "completeListSize" in (await provider.ask(**ALL)).token_facts
+    archive.add(datestamp=LATER)
+    assert "completeListSize" not in (await provider.ask(**ALL)).token_facts
+
+
+async def test_no_size_is_told_where_nothing_is_counted(
+    provider: Provider, archive: Archive, database: Database
+) -> None:
+    archive.add_many(7)
+    with database.session() as session:
+        session.execute(update(Mimetype).values(documents=0))
+        session.commit()
+    first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")
+    assert "completeListSize" not in first.token_facts
+
+
+async def test_a_token_tells_when_it_expires(provider: Provider, archive: Archive) -> None:
+    archive.add_many(4)
+    first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")
+    expires = datetime.fromisoformat(first.token_facts["expirationDate"])
+    assert expires - datetime.fromisoformat(first.response_date) == timedelta(hours=48)
+
+
+async def test_a_token_may_be_used_again(provider: Provider, archive: Archive) -> None:
+    archive.add_many(10)
+    first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")
+    again = [await provider.ask(verb="ListRecords", resumptionToken=first.token or "") for _ in range(3)]
+    assert len({tuple(page.identifiers) for page in again}) == 1
+    assert again[0].identifiers != first.identifiers
+
+
+async def test_a_request_with_a_token_is_echoed_with_it(provider: Provider, archive: Archive) -> None:
+    archive.add_many(4)
+    token = (await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")).token or ""
+    second = await provider.ask(verb="ListRecords", resumptionToken=token)
+    assert second.request == {"verb": "ListRecords", "resumptionToken": token}
+
+
+@pytest.mark.parametrize("verb", ["ListIdentifiers", "ListSets"])
+async def test_a_token_belongs_to_its_verb(provider: Provider, archive: Archive, verb: str) -> None:
+    archive.add_many(4)
+    token = (await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")).token or ""
+    refused = await provider.ask(verb=verb, resumptionToken=token)
+    assert refused.codes == ["badResumptionToken"]
+    assert refused.request == {"verb": verb, "resumptionToken": token}
+
+
+@pytest.mark.parametrize("verb", [*LISTS, "ListSets"])
+@pytest.mark.parametrize(
+    "change", [lambda t: t[:-1], lambda t: t + "A", lambda t: "A" + t, lambda t: t.swapcase()]
+)
+async def test_an_altered_token_is_refused(
+    provider: Provider, archive: Archive, verb: str, change: Callable[[str], str]
+) -> None:
+    archive.add_many(5)
+    prefix = {} if verb == "ListSets" else {"metadataPrefix": "oai_dc"}
+    token = (await provider.ask(verb=verb, **prefix)).token
+    assert token
+    refused = await provider.ask(verb=verb, resumptionToken=change(token))
+    assert refused.codes == ["badResumptionToken"]
+
+
+@pytest.mark.parametrize("verb", [*LISTS, "ListSets"])
+async def test_an_expired_token_is_refused(
+    provider: Provider, archive: Archive, database: Database, verb: str
+) -> None:
+    archive.add_many(5)
+    with database.session() as session:
+        tokens = Tokens(signing_key(session, PURPOSE), timedelta(hours=1))
+    state: ItemList | SetList = SetList()
+    if verb != "ListSets":
+        state = ItemList(verb=Verb(verb), metadata_prefix="oai_dc", set_spec=None, from_=None, until=LATER)
+    refused = await provider.ask(verb=verb, resumptionToken=tokens.write(state, BEGINNING))
+    assert refused.codes == ["badResumptionToken"]
+    assert "expired" in refused.messages
+
+
+async def test_a_token_is_good_on_another_instance(
+    provider: Provider, archive: Archive, settings: Settings, aiohttp_client: AiohttpClient
+) -> None:
+    archive.add_many(4)
+    token = (await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")).token or ""
+    with open_database(settings) as database:
+        app = create_app(settings, database, base_url="http://other.example/oai")
+        other = Provider(client=await aiohttp_client(app))
+        second = await other.ask(verb="ListRecords", resumptionToken=token)
+        await other.client.close()
+    assert len(second.identifiers) == 1
+
+
+async def test_what_comes_after_the_first_request_is_left_to_the_next_harvest(
+    provider: Provider, archive: Archive
+) -> None:
+    expected = archive.add_many(5)
+    first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", until="2020-01-01T00:00:04Z")
+    archive.redate(expected[3], BEGINNING + timedelta(seconds=10))
+    second = await provider.ask(verb="ListRecords", resumptionToken=first.token or "")
+    assert second.identifiers == expected[4:]
+    following = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", from_="2020-01-01T00:00:05Z")
+    assert following.identifiers == [expected[3]]
+
+
+async def test_a_list_whose_rest_has_moved_on_says_that_nothing_is_left(
+    provider: Provider, archive: Archive
+) -> None:
+    expected = archive.add_many(4)
+    until = format_datestamp(BEGINNING + timedelta(seconds=3))
+    first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", until=until)
+    archive.redate(expected[3], BEGINNING + timedelta(seconds=10))
+    second = await provider.ask(verb="ListRecords", resumptionToken=first.token or "")
+    assert second.codes == ["noRecordsMatch"]
+
+
+async def test_a_document_is_not_listed_before_its_datestamp_is_due(
+    provider: Provider, archive: Archive
+) -> None:
+    due = archive.add()
+    archive.add(datestamp=LATER)
+    assert await provider.listed() == [due]
+    assert await provider.listed(until="2999-12-31") == [due]
+
+
+@pytest.mark.parametrize(
+    ("from_", "until", "expected"),
+    [
+        ("2020-01-01", None, [0, 1, 2, 3, 4, 5]),
+        ("2020-01-02", None, [3, 4, 5]),
+        (None, "2020-01-01", [0, 1, 2]),
+        (None, "2020-01-02", [0, 1, 2, 3, 4]),
+        ("2020-01-02", "2020-01-02", [3, 4]),
+        ("2020-01-01T23:59:59Z", "2020-01-02T00:00:00Z", [2, 3]),
+        ("2020-01-01T12:00:00Z", "2020-01-01T12:00:00Z", [1]),
+        ("2020-01-01T12:00:01Z", None, [2, 3, 4, 5]),
+        (None, "2020-01-01T11:59:59Z", [0]),
+        ("2020-01-03", "2999-01-01", [5]),
+        ("0001-01-01", "9999-12-31", [0, 1, 2, 3, 4, 5]),
+    ],
+)
+async def test_a_window_has_its_bounds_in_it(
+    provider: Provider, archive: Archive, from_: str | None, until: str | None, expected: Sequence[int]
+) -> None:
+    moments = ["01T00:00:00", "01T12:00:00", "01T23:59:59", "02T00:00:00", "02T23:59:59", "03T00:00:00"]
+    made = [archive.add(datestamp=datetime.fromisoformat(f"2020-01-{moment}Z")) for moment in moments]
+    window = {name: value for name, value in (("from", from_), ("until", until)) if value}
+    assert await provider.listed(**window) == [made[index] for index in expected]
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        {"until": "2019-12-31"},
+        {"until": "1000-01-01T00:00:00Z"},
+        {"from": "2020-01-02"},
+        {"from": "2990-01-01"},
+        {"from": "2020-01-01T00:00:01Z", "until": "2020-01-01T23:59:59Z"},
+    ],
+)
+async def test_an_empty_window_matches_nothing(
+    provider: Provider, archive: Archive, window: dict[str, str]
+) -> None:
+    archive.add()
+    found = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", **window)
+    assert found.codes == ["noRecordsMatch"]
+    assert found.request == {"verb": "ListRecords", "metadataPrefix": "oai_dc", **window}
+
+
+async def test_a_deletion_is_found_from_its_time_on(provider: Provider, archive: Archive) -> None:
+    gone, *_ = archive.add_many(3)
+    archive.redate(gone, BEGINNING + timedelta(days=1), deleted=True)
+    found = await provider.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", from_="2020-01-02")
+    assert (found.identifiers, found.deleted) == ([gone], [gone])
+
+
+async def test_an_undeleted_record_is_whole_again(provider: Provider, archive: Archive) -> None:
+    back = archive.add(deleted=True)
+    archive.redate(back, BEGINNING + timedelta(days=1), deleted=False)
+    found = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")
+    assert (found.identifiers, found.deleted) == ([back], [])

@@ -1,0 +1,128 @@
+"""Flat paging: however deep the page and whatever the set, one range scan of the right index."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import event, text
+
+from oai.database import Database
+from provider.protocol.pages import item_page, list_size, set_page
+from provider.protocol.scopes import find_scope
+from provider.protocol.tokens import Position
+from tests.provider.archive import BEGINNING, Archive
+
+INDEXES = {
+    None: "ix_document_datestamp",
+    "domain": "ix_document_datestamp",
+    "mimetype": "ix_document_datestamp",
+    "domain:cz": "ix_document_tld",
+    "domain:cz:example": "ix_document_domain",
+    "domain:cz:example:www": "ix_document_domain",
+    "domain:cz:example:www:deep": "ix_document_host",
+    "mimetype:text": "ix_document_mime_major",
+    "mimetype:text:html": "ix_document_mime",
+    "collection": "ix_document_collection_page",
+    "collection:a:b": "ix_document_collection_page",
+}
+BEHIND = Position(datestamp=BEGINNING, id=1)
+Statement = tuple[str, Any]
+
+
+@pytest.fixture
+def statements(database: Database) -> Iterator[list[Statement]]:
+    """What is sent to the database from here on."""
+    sent: list[Statement] = []
+
+    def note(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
+        sent.append((statement, parameters))
+
+    event.listen(database.engine, "before_cursor_execute", note)
+    yield sent
+    event.remove(database.engine, "before_cursor_execute", note)
+
+
+pytestmark = pytest.mark.usefixtures("filled")
+
+
+@pytest.fixture
+def filled(archive: Archive) -> None:
+    for _ in range(5):
+        archive.add("http://deep.www.example.cz/", collections=["collection:a:b"])
+        archive.add("http://elsewhere.test/", mime_type="image/png")
+
+
+@pytest.mark.parametrize("after", [None, BEHIND])
+@pytest.mark.parametrize("set_spec", INDEXES)
+def test_a_page_is_one_range_scan_of_its_index(
+    database: Database,
+    statements: list[Statement],
+    set_spec: str | None,
+    after: Position | None,
+) -> None:
+    with database.session() as session:
+        scope = find_scope(session, set_spec)
+        assert scope is not None
+        statements.clear()
+        page = item_page(
+            session, scope, from_=BEGINNING, until=BEGINNING.replace(year=2021), after=after, limit=3
+        )
+    assert len(page) == 3
+    (statement,) = statements
+
+    limit = next(node for node in nodes(plan(database, statement)) if node["Node Type"] == "Limit")
+
+    scans = [node for node in nodes(limit) if "Index Name" in node]
+    assert not [node for node in nodes(limit) if "Sort" in node["Node Type"]]
+    ordered = next(node for node in scans if node["Index Name"] == INDEXES[set_spec])
+    assert "datestamp" in ordered["Index Cond"]
+    assert ("ROW(" in ordered["Index Cond"]) == (after is not None)
+
+
+def plan(database: Database, statement: Statement) -> dict[str, Any]:
+    """The plan that is chosen for many rows: these few would be read and sorted otherwise."""
+    with database.engine.connect() as connection:
+        for setting in ("enable_seqscan", "enable_bitmapscan", "enable_sort"):
+            connection.execute(text(f"SET {setting} = off"))
+        query, parameters = statement
+        explained = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {query}", parameters).scalar_one()
+    whole: dict[str, Any] = (json.loads(explained) if isinstance(explained, str) else explained)[0]["Plan"]
+    return whole
+
+
+def nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for below in node.get("Plans", ()):
+        yield from nodes(below)
+
+
+def test_what_headers_and_records_say_comes_with_the_page(
+    database: Database, statements: list[Statement]
+) -> None:
+    with database.session() as session:
+        scope = find_scope(session, None)
+        assert scope is not None
+        statements.clear()
+        items = item_page(
+            session, scope, from_=None, until=BEGINNING.replace(year=2021), after=None, limit=10
+        )
+    assert len(statements) == 1
+    assert items[0].set_specs == ("collection:a:b", "domain:cz:example:www:deep", "mimetype:text:html")
+    assert (items[1].host, items[1].mime_type) == ("elsewhere.test", "image/png")
+
+
+def test_the_size_of_a_list_costs_two_look_ups(database: Database, statements: list[Statement]) -> None:
+    with database.session() as session:
+        scope = find_scope(session, "domain:cz")
+        assert scope is not None
+        statements.clear()
+        assert list_size(session, scope, BEGINNING.replace(year=2021)) == 5
+    assert len(statements) == 2
+
+
+def test_sets_come_in_one_query(database: Database, statements: list[Statement]) -> None:
+    with database.session() as session:
+        page = set_page(session, after="collection:a", limit=3)
+    assert [row.set_spec for row in page] == ["collection:a:b", "domain", "domain:cz"]
+    assert len(statements) == 1

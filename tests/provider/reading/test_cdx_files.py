@@ -1,0 +1,215 @@
+"""CDX and CDXJ files tell of captures; the archive files themselves complete them later."""
+
+import gzip
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from oai.database import Database
+from provider.indexing.indexer import FileReport, IndexOptions, index_file
+from provider.models import Arc, Document
+from provider.reading.cdx_files import FaultyLine, ListedCapture, read_cdx
+from tests.provider.archives import Page, offsets, warc_other, warc_record, write_archive, write_pages
+
+OPTIONS = IndexOptions(margin=1)
+AGAIN = IndexOptions(margin=1, again=True)
+DIGEST = "A" * 32
+HEADER_9 = " CDX N b a m s k r V g"
+HEADER_11 = " CDX N b a m s k r M S V g"
+LINE_9 = f"example,a)/ 20071102030405 http://a.example/ text/html 200 {DIGEST} - 1234 x.warc.gz"
+LINE_11 = f"example,a)/ 20071102030405 http://a.example/ text/html 200 {DIGEST} - - 500 1234 sub/x.warc.gz"
+JSON = (
+    'example,a)/ 20071102030405 {"url": "http://a.example/", "mime": "text/html", "status": "200",'
+    f' "digest": "sha1:{DIGEST}", "length": "500", "offset": "1234", "filename": "x.warc.gz"}}'
+)
+EXPECTED = ListedCapture(
+    url="http://a.example/",
+    host="a.example",
+    archived=datetime(2007, 11, 2, 3, 4, 5, tzinfo=UTC),
+    http_status=200,
+    mime_type="text/html",
+    digest=f"sha1:{DIGEST}",
+    record_type="response",
+    file_name="x.warc.gz",
+    offset=1234,
+)
+PAGES = [Page(url=f"http://www.a.example/{number}") for number in range(3)]
+
+
+def write(path: Path, *lines: str) -> Path:
+    content = "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def read(path: Path) -> list[ListedCapture | FaultyLine | None]:
+    return list(read_cdx(path, lambda _: None))
+
+
+def cdxj(path: Path, pages: list[Page], archive: Path) -> Path:
+    """A list of the pages of an archive file that begins with a warcinfo record."""
+    places = offsets(archive, [warc_other("warcinfo"), *map(warc_record, pages)])[1:]
+    lines = []
+    for page, place in zip(pages, places, strict=False):
+        digits = "".join(filter(str.isdigit, page.date))[:14]
+        facts = {
+            "url": page.url,
+            "mime": page.mime_type,
+            "status": str(page.status),
+            "digest": page.payload_digest,
+            "offset": str(place),
+            "filename": archive.name,
+        }
+        lines.append(f"key {digits} {json.dumps(facts)}")
+    return write(path, *lines)
+
+
+def counts(report: FileReport) -> tuple[int, int, int, int, int]:
+    merged = report.merged
+    return merged.new, merged.unchanged, merged.moved, merged.duplicates, merged.completed
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("x.cdx", [HEADER_9, LINE_9]),
+        ("x.cdx.gz", [HEADER_11, LINE_11]),
+        ("x.cdxj", [JSON]),
+        ("x.cdxj.gz", ["!OpenWayback-CDXJ 1.0", JSON, ""]),
+    ],
+)
+def test_a_line_tells_of_a_capture(tmp_path: Path, name: str, lines: list[str]) -> None:
+    assert read(write(tmp_path / name, *lines)) == [EXPECTED]
+
+
+def test_a_revisit_and_a_finer_time_are_understood(tmp_path: Path) -> None:
+    line = JSON.replace("text/html", "warc/revisit").replace("20071102030405", "20071102030405678")
+    (found,) = read(write(tmp_path / "x.cdxj", line))
+    assert isinstance(found, ListedCapture)
+    assert (found.record_type, found.mime_type) == ("revisit", None)
+    assert found.archived == datetime(2007, 11, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "reason"),
+    [
+        ("x.cdx", LINE_9.replace(" 200 ", " "), "8 columns where the file's first line announces 9"),
+        ("x.cdx", LINE_9.replace("20071102030405", "20071302030405"), "no possible capture time"),
+        ("x.cdx", LINE_9.replace("20071102030405", "2007"), "no time stamp of 14"),
+        ("x.cdx", LINE_9.replace("1234", "-"), "there is no offset"),
+        ("x.cdx", LINE_9.replace("1234", "12x"), "no number of bytes"),
+        ("x.cdx", LINE_9.replace("http://a.example/", "nonsense"), "is no URL"),
+        ("x.cdxj", "key 20071102030405", "no sort key, time stamp and JSON object"),
+        ("x.cdxj", "key 20071102030405 {", "not JSON"),
+        ("x.cdxj", JSON.replace("filename", "file"), "there is no filename"),
+    ],
+)
+def test_a_faulty_line_is_told_with_its_number(tmp_path: Path, name: str, line: str, reason: str) -> None:
+    good = [HEADER_9, LINE_9] if name == "x.cdx" else ["!header", JSON]
+    first, faulty, last = read(write(tmp_path / name, *good, line, good[1]))
+    assert first == last == EXPECTED
+    assert isinstance(faulty, FaultyLine)
+    assert faulty.reason.startswith("line 3: ")
+    assert reason in faulty.reason
+    assert faulty.offset == sum(len(one) + 1 for one in good)
+
+
+def test_columns_that_nobody_named_are_not_guessed(tmp_path: Path) -> None:
+    (found,) = read(write(tmp_path / "x.cdx", LINE_9))
+    assert isinstance(found, FaultyLine)
+    assert "what the columns are" in found.reason
+
+
+def test_damaged_gzip_ends_the_file_with_a_faulty_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.cdxj.gz", *[JSON] * 2000)
+    path.write_bytes(path.read_bytes()[:-20])
+    *captures, last = read(path)
+    assert isinstance(last, FaultyLine)
+    assert "gzip" in last.reason
+    assert all(isinstance(one, ListedCapture) for one in captures)
+
+
+def test_name_look_ups_are_left(tmp_path: Path) -> None:
+    assert read(write(tmp_path / "x.cdxj", JSON.replace("http://a.example/", "dns:a.example"))) == [None]
+
+
+@pytest.mark.parametrize("name", ["x.warc.gz", "x.warc"])
+def test_what_a_list_tells_becomes_documents_and_the_archive_completes_them(
+    database: Database, tmp_path: Path, name: str
+) -> None:
+    archive = write_pages(tmp_path / "archive" / name, PAGES)
+    listed = cdxj(tmp_path / "x.cdxj", PAGES, archive)
+    assert counts(index_file(database, listed, OPTIONS)) == (3, 0, 0, 0, 0)
+    with database.session() as session:
+        (arc,) = session.scalars(select(Arc))
+        assert (arc.path, arc.name, arc.documents) == (None, "x.warc", 3)
+        before = session.execute(select(Document.key, Document.datestamp, Document.offset)).all()
+        assert set(session.scalars(select(Document.length))) == {None}
+    assert counts(index_file(database, archive, IndexOptions(margin=60))) == (0, 3, 0, 0, 3)
+    with database.session() as session:
+        (arc,) = session.scalars(select(Arc))
+        assert (arc.path, arc.documents) == (str(archive), 3)
+        after = session.execute(select(Document.key, Document.datestamp, Document.offset)).all()
+        facts = session.execute(select(Document.length, Document.title).distinct()).all()
+        assert [tuple(row) for row in facts] == [(len(PAGES[0].body), "A page")]
+    assert {row.key for row in after} == {row.key for row in before}
+    # Harvesters see title and length, so they have to hear of it.
+    assert min(row.datestamp for row in after) > max(row.datestamp for row in before)
+    assert counts(index_file(database, archive, AGAIN)) == (0, 3, 0, 0, 0)
+    assert counts(index_file(database, listed, OPTIONS)) == (0, 3, 0, 0, 0)
+
+
+def test_a_time_that_the_list_tells_less_finely_makes_no_second_document(
+    database: Database, tmp_path: Path
+) -> None:
+    page = Page(url="http://a.example/", date="2007-11-02T03:04:05.678Z")
+    archive = write_pages(tmp_path / "archive" / "x.warc.gz", [page])
+    listed = cdxj(tmp_path / "x.cdxj", [page], archive)
+    for order in ([listed, archive], [archive, listed]):
+        for path in order:
+            index_file(database, path, AGAIN)
+    with database.session() as session:
+        assert len(session.scalars(select(Document)).all()) == 1
+
+
+def test_an_archive_indexed_first_knows_better(database: Database, tmp_path: Path) -> None:
+    archive = write_pages(tmp_path / "archive" / "x.warc.gz", PAGES)
+    index_file(database, archive, OPTIONS)
+    moved = [*PAGES[1:], PAGES[0]]
+    assert counts(index_file(database, cdxj(tmp_path / "x.cdxj", moved, archive), OPTIONS)) == (0, 3, 0, 0, 0)
+    assert counts(index_file(database, archive, AGAIN)) == (0, 3, 0, 0, 0)
+
+
+def test_a_new_list_of_unseen_files_corrects_places(database: Database, tmp_path: Path) -> None:
+    for name, expected in (("x.warc", (3, 0, 0, 0, 0)), ("x.warc.gz", (0, 0, 3, 0, 0))):
+        listed = cdxj(tmp_path / "x.cdxj", PAGES, tmp_path / name)
+        assert counts(index_file(database, listed, OPTIONS)) == expected
+
+
+def test_the_folder_of_the_archive_files_gives_their_paths(database: Database, tmp_path: Path) -> None:
+    archive = write_archive(tmp_path / "archive" / "x.warc.gz", [warc_other("warcinfo")])
+    listed = write(tmp_path / "x.cdxj", JSON, JSON.replace("x.warc.gz", "gone.warc.gz").replace("/a.", "/b."))
+    for folder in (None, tmp_path / "archive"):
+        index_file(database, listed, IndexOptions(margin=1, archive_dir=folder))
+    with database.session() as session:
+        rows = session.execute(select(Arc.name, Arc.path).order_by(Arc.name)).all()
+        assert [tuple(row) for row in rows] == [("gone.warc", None), ("x.warc", str(archive))]
+    assert not index_file(database, archive, OPTIONS).skipped
+
+
+def test_a_name_that_two_files_have_is_not_guessed(database: Database, tmp_path: Path) -> None:
+    for folder, page in zip("pq", PAGES, strict=False):
+        index_file(database, write_pages(tmp_path / folder / "x.warc.gz", [page]), OPTIONS)
+    report = index_file(database, write(tmp_path / "x.cdxj", JSON), OPTIONS)
+    assert counts(report) == (0, 0, 0, 0, 0)
+    assert "2 archive files are named 'x.warc'" in report.merged.problems[0].reason
+
+
+def test_other_content_at_the_same_url_and_time_is_a_problem(database: Database, tmp_path: Path) -> None:
+    index_file(database, write(tmp_path / "x.cdxj", JSON), OPTIONS)
+    report = index_file(database, write(tmp_path / "y.cdxj", JSON.replace(DIGEST, "B" * 32)), OPTIONS)
+    assert counts(report) == (0, 0, 0, 0, 0)
+    assert "not the content (digest)" in report.merged.problems[0].reason

@@ -1,0 +1,216 @@
+"""Damage costs the damaged record alone, and is told with its place."""
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from provider.reading.captures import Capture, Ignored, read_captures
+from provider.reading.framing import Problem
+from tests.provider.archives import (
+    Page,
+    arc_info,
+    arc_record,
+    offsets,
+    packed,
+    warc_other,
+    warc_record,
+    write_archive,
+)
+
+PAGES = [Page(url=f"http://a.example/{number}", body=b"%d" % number * 3000) for number in range(4)]
+NAMES = ["x.warc", "x.warc.gz", "x.arc", "x.arc.gz"]
+
+
+def records(name: str) -> list[bytes]:
+    if ".arc" in name:
+        return [arc_info(), *map(arc_record, PAGES)]
+    return [warc_other("warcinfo"), *map(warc_record, PAGES)]
+
+
+def read(path: Path) -> tuple[list[Capture], list[Problem]]:
+    with path.open("rb") as file:
+        found = list(read_captures(file))
+    return (
+        [item for item in found if isinstance(item, Capture)],
+        [item for item in found if isinstance(item, Problem)],
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_good_file_gives_every_record_with_its_place(tmp_path: Path, name: str) -> None:
+    path = write_archive(tmp_path / name, records(name))
+    captures, problems = read(path)
+    assert [(one.url, one.offset) for one in captures] == [
+        (page.url, place) for page, place in zip(PAGES, offsets(path, records(name))[1:], strict=False)
+    ]
+    assert problems == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_garbage_between_records_is_told_and_passed(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    parts = [packed(path, record) for record in records(name)]
+    path.write_bytes(b"".join([*parts[:2], b"\x00garbage\nWARC or not\n", *parts[2:]]))
+    captures, problems = read(path)
+    assert [one.url for one in captures] == [page.url for page in PAGES]
+    assert [problem.offset for problem in problems] == [len(parts[0] + parts[1])]
+    assert "21 bytes not read" in problems[0].reason
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("left", [10, 60, 1000])
+def test_a_file_that_breaks_off_keeps_what_is_before(tmp_path: Path, name: str, left: int) -> None:
+    path = tmp_path / name
+    parts = [packed(path, record) for record in records(name)]
+    # A gzipped record of this data is shorter than 1,000 bytes.
+    cut = min(left, len(parts[-1]) - 9)
+    path.write_bytes(b"".join(parts[:-1]) + parts[-1][:cut])
+    captures, problems = read(path)
+    assert [one.url for one in captures] == [page.url for page in PAGES[:-1]]
+    assert [problem.offset for problem in problems] == [len(b"".join(parts[:-1]))]
+
+
+@pytest.mark.parametrize("name", ["x.warc.gz", "x.arc.gz"])
+@pytest.mark.parametrize("place", ["begin", "middle", "checksum"])
+def test_a_garbled_gzip_member_costs_that_record_alone(tmp_path: Path, name: str, place: str) -> None:
+    path = tmp_path / name
+    parts = [packed(path, record) for record in records(name)]
+    at = {"begin": 11, "middle": len(parts[2]) // 2, "checksum": len(parts[2]) - 6}[place]
+    garbled = bytearray(parts[2])
+    garbled[at] ^= 0xFF
+    path.write_bytes(b"".join([*parts[:2], bytes(garbled), *parts[3:]]))
+    captures, problems = read(path)
+    assert [one.url for one in captures] == [PAGES[0].url, PAGES[2].url, PAGES[3].url]
+    assert [problem.offset for problem in problems] == [len(parts[0] + parts[1])]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("error", [-7, 7, 5000])
+def test_a_wrong_length_costs_that_record_alone(tmp_path: Path, name: str, error: int) -> None:
+    whole = records(name)
+    length = len(PAGES[1].http) + error
+    write = arc_record if ".arc" in name else warc_record
+    whole[2] = write(PAGES[1], length=length)
+    path = write_archive(tmp_path / name, whole)
+    captures, problems = read(path)
+    assert [one.url for one in captures] == [PAGES[0].url, PAGES[2].url, PAGES[3].url]
+    assert [problem.offset for problem in problems] == [offsets(path, whole)[2]]
+
+
+@pytest.mark.parametrize("length", [-1, "abc", "", "9" * 30])
+def test_a_length_that_is_no_number_costs_that_record_alone(tmp_path: Path, length: int | str) -> None:
+    whole = [arc_info(), arc_record(PAGES[0], length=length), arc_record(PAGES[1])]
+    captures, problems = read(write_archive(tmp_path / "x.arc", whole))
+    assert [one.url for one in captures] == [PAGES[1].url]
+    assert [problem.offset for problem in problems] == [len(whole[0])]
+
+
+def test_an_empty_file_is_told(tmp_path: Path) -> None:
+    assert read(write_archive(tmp_path / "x.warc", [])) == (
+        [],
+        [Problem(offset=0, reason="the file is empty")],
+    )
+
+
+@pytest.mark.parametrize("content", [b"GIF89a\n" * 100, b"\x00" * 5000, gzip.compress(b"hello")])
+def test_a_file_that_is_no_archive_is_one_problem(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.warc.gz"
+    path.write_bytes(content)
+    captures, problems = read(path)
+    assert captures == []
+    assert [problem.offset for problem in problems] == [0]
+    assert f"{len(content):,} bytes not read" in problems[0].reason
+
+
+def test_records_that_share_a_gzip_member_have_no_place_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "x.warc.gz"
+    path.write_bytes(gzip.compress(b"".join(map(warc_record, PAGES))))
+    captures, problems = read(path)
+    assert [one.url for one in captures] == [PAGES[0].url]
+    assert "warcio recompress" in problems[0].reason
+
+
+def test_a_header_without_end_is_not_held_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "x.warc"
+    path.write_bytes(b"WARC/1.0\r\n" + b"x: y\r\n" * 400_000 + warc_record(PAGES[0]))
+    captures, problems = read(path)
+    assert [one.url for one in captures] == [PAGES[0].url]
+    assert "the WARC header is longer" in problems[0].reason
+
+
+def test_an_empty_gzip_member_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "x.warc.gz"
+    path.write_bytes(packed(path, warc_record(PAGES[0])) + gzip.compress(b""))
+    with path.open("rb") as file:
+        assert list(read_captures(file))[1:] == [Ignored(kind="empty")]
+
+
+def http_with_length(page: Page, length: int) -> Page:
+    """The same page, whose HTTP header tells this length."""
+    return replace(page, http_headers=f"Content-Length: {length}\r\n")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("error", [-2, 7, 5000])
+def test_a_record_that_is_whole_by_its_http_header_is_kept_and_told(
+    tmp_path: Path, name: str, error: int
+) -> None:
+    page = http_with_length(PAGES[3], len(PAGES[3].body))
+    write = arc_record if ".arc" in name else warc_record
+    whole = records(name)
+    for place in (2, 4):
+        path = write_archive(
+            tmp_path / name, [*whole[:place], write(page, length=len(page.http) + error), *whole[place + 1 :]]
+        )
+        captures, problems = read(path)
+        assert [one.url for one in captures][place - 1] == page.url
+        assert captures[place - 1].length == len(page.body)
+        assert len(captures) == 4
+        (problem,) = problems
+        assert problem.offset == offsets(path, whole)[place]
+        assert "and was taken" in problem.reason
+
+
+@pytest.mark.parametrize("name", ["x.warc", "x.warc.gz"])
+def test_a_record_whose_digest_does_not_agree_is_not_kept(tmp_path: Path, name: str) -> None:
+    page = http_with_length(PAGES[1], len(PAGES[1].body) - 1)
+    whole = records(name)
+    whole[2] = warc_record(page, length=len(page.http) + 7)
+    captures, problems = read(write_archive(tmp_path / name, whole))
+    assert [one.url for one in captures] == [PAGES[0].url, PAGES[2].url, PAGES[3].url]
+    assert len(problems) == 1
+
+
+@pytest.mark.parametrize("name", ["x.warc", "x.warc.gz"])
+@pytest.mark.parametrize("stray", [b"\0\0", b"junk that nobody knows"])
+def test_stray_bytes_behind_a_record_with_a_digest_do_not_cost_it(
+    tmp_path: Path, name: str, stray: bytes
+) -> None:
+    whole = records(name)
+    whole[2] = whole[2].removesuffix(b"\r\n\r\n") + stray + b"\r\n\r\n"
+    captures, problems = read(write_archive(tmp_path / name, whole))
+    assert [one.url for one in captures] == [page.url for page in PAGES]
+    assert len(problems) == 1
+    assert "and was taken" in problems[0].reason
+
+
+@pytest.mark.parametrize("name", ["x.arc", "x.arc.gz"])
+def test_stray_bytes_behind_a_record_that_proves_nothing_cost_it(tmp_path: Path, name: str) -> None:
+    whole = records(name)
+    whole[2] = whole[2].removesuffix(b"\n") + b"\0\0\n"
+    captures, _ = read(write_archive(tmp_path / name, whole))
+    assert [one.url for one in captures] == [PAGES[0].url, PAGES[2].url, PAGES[3].url]
+
+
+def test_a_length_beyond_the_front_that_is_kept_is_gone_past(tmp_path: Path) -> None:
+    for name in NAMES:
+        write = arc_record if ".arc" in name else warc_record
+        large = Page(url="http://a.example/large", body=bytes(range(256)) * 4000, digest=".arc" not in name)
+        path = write_archive(tmp_path / name, [write(large), write(PAGES[0])])
+        captures, problems = read(path)
+        assert [(one.url, one.length, one.digest) for one in captures] == [
+            (page.url, len(page.body), page.payload_digest) for page in (large, PAGES[0])
+        ]
+        assert problems == []

@@ -1,0 +1,132 @@
+"""The title of an HTML page is found in its beginning, in whatever character set it is written."""
+
+import gzip
+import io
+import zlib
+
+import pytest
+
+from provider.reading.captures import Capture, read_captures
+from provider.reading.titles import TITLE_WINDOW, find_title, may_have_title
+from tests.provider.archives import Page, warc_record
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+
+
+def head(*lines: bytes) -> bytes:
+    return b"\r\n".join([b"HTTP/1.1 200 OK", *lines, b"", b""])
+
+
+def title(page: bytes, http: bytes = HEAD, host: str = "a.example") -> str | None:
+    return find_title(page, http, host)
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (b"<title>A page</title>", "A page"),
+        (b"<TITLE lang=en>\r\n A \t page\n</TITLE>", "A page"),
+        (b"<title>Fish &amp; chips &#8211; caf&eacute;</title>", "Fish & chips \u2013 café"),
+        (b"<title>a < b</title>", "a < b"),
+        (b"<title>nul &#0; bell &#7; end</title>", "nul \ufffd bell end"),
+        (b"<title>one</title><title>two</title>", "one"),
+        (b"<title>  \n </title>", None),
+        (b"<title>never ends", None),
+        (b"<titles>no</titles>", None),
+        (b"<body><svg><title>An icon</title></svg>", None),
+        (b"", None),
+    ],
+)
+def test_a_title_is_tidied(page: bytes, expected: str | None) -> None:
+    assert title(page) == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "http", "host"),
+    [
+        ("<title>žluť</title>".encode(), HEAD, "a.example"),
+        ("<title>žluť</title>".encode("cp1250"), HEAD, "www.a.cz"),
+        (
+            "<title>žluť</title>".encode("iso-8859-2"),
+            head(b"Content-Type: text/html; charset=ISO-8859-2"),
+            "a.cz",
+        ),
+        ("<meta charset='iso-8859-2'><title>žluť</title>".encode("iso-8859-2"), HEAD, "a.cz"),
+        (
+            "<meta content='text/html; charset=windows-1250'><title>žluť</title>".encode("cp1250"),
+            HEAD,
+            "a.example",
+        ),
+        ("<title>žluť</title>".encode("utf-16"), HEAD, "a.example"),
+        ("\ufeff<title>žluť</title>".encode(), head(b"Content-Type: text/html; charset=cp1250"), "a.cz"),
+        # What is stated cannot be, or is no character set for text.
+        ("<title>žluť</title>".encode("cp1250"), head(b"Content-Type: text/html; charset=utf-8"), "a.sk"),
+        ("<title>žluť</title>".encode(), head(b"Content-Type: text/html; charset=hex"), "a.example"),
+        ("<title>žluť</title>".encode(), head(b"Content-Type: text/html; charset=nonsense"), "a.example"),
+    ],
+)
+def test_a_title_is_decoded_by_what_is_stated_or_likely(page: bytes, http: bytes, host: str) -> None:
+    assert title(page, http, host) == "žluť"
+
+
+def test_other_hosts_pages_are_taken_for_western() -> None:
+    assert title("<title>café “x”</title>".encode("cp1252")) == "café “x”"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [
+        (b"gzip", gzip.compress),
+        (b"deflate", zlib.compress),
+        (b"deflate", lambda page: zlib.compress(page, wbits=-15)),
+    ],
+)
+def test_a_compressed_page_is_unpacked(encoding: bytes, pack: "type[bytes]") -> None:
+    packed = pack(b"<title>Packed</title>" + b"x" * 1000)
+    assert title(packed, head(b"Content-Encoding: " + encoding)) == "Packed"
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"br", b"deflate"])
+def test_what_cannot_be_unpacked_has_no_title(encoding: bytes) -> None:
+    assert title(b"\x8b\x00nonsense", head(b"Content-Encoding: " + encoding)) is None
+
+
+def test_a_page_sent_in_pieces_is_joined() -> None:
+    pieces = b"9\r\n<title>In\r\n12;x=y\r\n pieces</title>more\r\n0\r\n\r\n"
+    assert title(pieces, head(b"Transfer-Encoding: chunked")) == "In pieces"
+
+
+def test_unpacking_is_bounded() -> None:
+    bomb = gzip.compress(b" " * 50_000_000 + b"<title>Far</title>")
+    assert title(bomb, head(b"Content-Encoding: gzip")) is None
+
+
+def test_a_long_title_is_cut() -> None:
+    found = title(b"<title>" + b"long " * 1000 + b"</title>")
+    assert found is not None
+    assert len(found) == 300
+    assert found.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "status", "expected"),
+    [
+        ("text/html; charset=utf-8", 200, True),
+        ("application/xhtml+xml", 206, True),
+        ("Text/HTML", None, True),
+        ("text/html", 404, False),
+        ("text/plain", 200, False),
+        (None, 200, False),
+    ],
+)
+def test_only_good_html_is_looked_at(mime_type: str | None, status: int | None, expected: bool) -> None:  # noqa: FBT001
+    assert may_have_title(mime_type, status) is expected
+
+
+@pytest.mark.parametrize(("place", "expected"), [(TITLE_WINDOW - 100, "Late"), (TITLE_WINDOW + 100, None)])
+def test_only_the_beginning_of_a_record_is_looked_at(place: int, expected: str | None) -> None:
+    page = Page(url="http://a.example/", body=b" " * place + b"<title>Late</title>" + b" " * 200_000)
+    (found,) = read_captures(io.BytesIO(warc_record(page)))
+    assert isinstance(found, Capture)
+    assert found.title == expected
+    assert found.length == len(page.body)
