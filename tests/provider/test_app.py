@@ -181,7 +181,10 @@ async def test_nothing_that_a_client_sends_is_answered_with_500(provider: Provid
     reader, writer = await asyncio.open_connection("127.0.0.1", provider.client.port)
     writer.write(sent)
     writer.write_eof()
-    answer = await asyncio.wait_for(reader.read(), 20)
+    try:
+        answer = await asyncio.wait_for(reader.read(), 20)
+    except ConnectionResetError:
+        answer = b""  # refused and closed before all of it was read
     writer.close()
     status = answer.split(b" ", 2)[1:2]
     assert status == [] or status[0][:1] in b"24"
