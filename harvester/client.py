@@ -29,7 +29,7 @@ from harvester.errors import (
     TransportKind,
 )
 from harvester.transport import Arguments, HttpReply, Transport, open_transport
-from oai.settings import HarvesterSettings
+from oai.sections import HarvesterSettings
 from oai.vocabulary import ErrorCode, Verb
 
 _BUSY = frozenset({429, 503})

@@ -10,7 +10,7 @@ import aiohttp
 from yarl import URL
 
 from harvester.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
-from oai.settings import HarvesterSettings
+from oai.sections import HarvesterSettings
 
 _MAX_REDIRECTS = 5
 _CHUNK = 256 * 1024

@@ -19,7 +19,7 @@ from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.plans import read_plan
 from manager.schedules import database_now
 from oai.errors import ExitCode, UsageError
-from oai.settings import ManagerSettings
+from oai.sections import ManagerSettings
 
 _COUNTS = ("new", "updated", "unchanged", "deleted", "filtered", "invalid")
 _PARAMETERS = (

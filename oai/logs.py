@@ -5,7 +5,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from oai.settings import LogSettings
+from oai.sections import LogSettings
 
 
 class _JsonLines(logging.Formatter):

@@ -7,7 +7,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
-from oai.settings import WebSettings
+from oai.sections import WebSettings
 from web.models import Role, User, UserSession
 from web.tokens import hashed, new_token
 

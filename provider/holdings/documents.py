@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from oai.database import Database
 from oai.errors import ZatvaError
-from oai.settings import ProviderSettings
+from oai.sections import ProviderSettings
 from provider.holdings.rules import Rule, in_reading_room, rights_of, strictest
 from provider.holdings.selection import one_of_urls
 from provider.holdings.urlkeys import spellings

@@ -18,7 +18,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from oai.datestamps import format_datestamp
-from oai.settings import ProviderSettings
+from oai.sections import ProviderSettings
 from provider.http.addresses import Address
 from provider.models import UNLISTED, Access, Collection
 

@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from oai.datestamps import utc_now
-from oai.settings import ProviderSettings
+from oai.sections import ProviderSettings
 from provider.http.addresses import Network, Visitor, visitor
 from provider.http.admission import TryLater, Why
 from provider.http.limits import Limits

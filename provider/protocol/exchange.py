@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from oai.settings import ProviderSettings
+from oai.sections import ProviderSettings
 from provider.protocol.formats.format import Format, Site
 from provider.protocol.requests import Request
 from provider.protocol.tokens import Tokens

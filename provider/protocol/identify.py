@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy import select
 
 from oai.datestamps import format_datestamp, parse_datestamp
-from oai.settings import ProviderSettings
+from oai.sections import ProviderSettings
 from oai.vocabulary import (
     OAI_IDENTIFIER_NAMESPACE,
     OAI_IDENTIFIER_SCHEMA,

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from oai.database import Database
 from oai.datestamps import utc_now
-from oai.settings import ProviderSettings
+from oai.sections import ProviderSettings
 from oai.signing import signing_key
 from oai.vocabulary import ErrorCode, Verb
 from provider.protocol import answers

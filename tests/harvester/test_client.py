@@ -21,7 +21,7 @@ from harvester.errors import (
     TransportKind,
 )
 from harvester.transport import Arguments, HttpReply, request_url
-from oai.settings import HarvesterSettings
+from oai.sections import HarvesterSettings
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import FakeRepository, many, serve
 

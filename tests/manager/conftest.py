@@ -14,7 +14,8 @@ from sqlalchemy import Row, text
 
 from manager import running
 from oai.database import Database
-from oai.settings import ManagerSettings, Settings
+from oai.sections import ManagerSettings
+from oai.settings import Settings
 
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
 PATIENCE = 60.0

@@ -9,7 +9,7 @@ from manager.launching import run_of
 from manager.models import Job
 from manager.watching import Cause, Ending, settle
 from oai.database import Database
-from oai.settings import ManagerSettings
+from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
 
 SETTINGS = ManagerSettings(retry_minutes=5, retries=8)

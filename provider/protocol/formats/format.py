@@ -7,7 +7,7 @@ from functools import cache, cached_property, partial
 from typing import Final
 from urllib.parse import quote, urljoin
 
-from oai.settings import ProviderSettings
+from oai.sections import ProviderSettings
 from oai.xml import escape
 from provider.holdings.rules import rights_of
 from provider.models import Access

@@ -12,7 +12,7 @@ from sqlalchemy import select, text, update
 import provider.holdings.publishing
 from oai.database import Database
 from oai.errors import UsageError
-from oai.settings import ProviderSettings
+from oai.sections import ProviderSettings
 from provider.holdings.access import lift_embargoes, refresh, set_rule
 from provider.holdings.collections import add_collection, assign, drop, move, remove
 from provider.holdings.rules import Rule, rights_of, strictest

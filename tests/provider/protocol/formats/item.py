@@ -4,7 +4,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
-from oai.settings import ProviderSettings
+from oai.sections import ProviderSettings
 from provider.protocol.formats.format import Site
 from provider.protocol.items import Item
 

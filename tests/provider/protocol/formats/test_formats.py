@@ -7,7 +7,7 @@ import pytest
 from lxml import etree
 
 from oai.errors import SettingsError, UsageError
-from oai.settings import ProviderSettings
+from oai.sections import ProviderSettings
 from provider.protocol.formats import FORMATS, offered_formats, registry, webarchive
 from provider.protocol.formats.format import Site
 from tests.provider.answer import Reply
