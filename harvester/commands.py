@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 from harvester import repositories
 from harvester.cli import positional
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
-from harvester.outcome import Outcome
-from harvester.parameters import HarvestRequest, Method
-from harvester.preparing import Level
-from harvester.process import end_with_parent, run_harvest
+from harvester.running.outcome import Outcome
+from harvester.running.parameters import HarvestRequest, Method
+from harvester.running.preparing import Level
+from harvester.running.process import end_with_parent, run_harvest
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError

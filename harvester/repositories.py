@@ -11,9 +11,9 @@ from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from harvester.answers import FormatInfo, Identity, SetInfo
-from harvester.client import Client, open_client
-from harvester.errors import OaiError
+from harvester.client.answers import FormatInfo, Identity, SetInfo
+from harvester.client.errors import OaiError
+from harvester.client.repository_client import Client, open_client
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
 from oai.errors import UsageError
 from oai.settings import Settings

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from harvester.filtering import load_filters
-from harvester.normalising import load_mappings
+from harvester.rules.filtering import load_filters
+from harvester.rules.normalising import load_mappings
 from manager.frequency import parse_frequency, parse_zone
 from oai.errors import ZatvaError
 from web.forms import FormModel

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from harvester.errors import (
+from harvester.client.errors import (
     AnswerTooLargeError,
     EndlessListError,
     HttpStatusError,

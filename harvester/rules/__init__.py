@@ -1,0 +1,1 @@
+"""What is done to records before they are stored: select, add values, check."""

@@ -1,0 +1,1 @@
+"""One harvest from its first request to its verdict."""

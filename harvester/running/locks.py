@@ -1,0 +1,43 @@
+"""One harvest of a repository at a time, over all processes and machines that share the database."""
+
+import contextlib
+from collections.abc import Iterator
+
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+
+from harvester.client.errors import RepositoryBusyError
+from oai.database import Database
+
+_CLASS = 0x5A52  # "ZR": keeps our keys apart from others' advisory locks
+_WAIT = "3s"
+_HOLDER = text(
+    """
+    SELECT process_id, host FROM oai_harvest
+    WHERE repository_id = :id AND process_id IS NOT NULL ORDER BY updated DESC LIMIT 1
+    """
+)
+
+
+@contextlib.contextmanager
+def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
+    """Hold the repository for the block; the server gives it back however this process ends.
+
+    Raises RepositoryBusyError when another process still holds it after three seconds.
+    """
+    key = {"class": _CLASS, "id": repository_id}
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text(f"SET lock_timeout = '{_WAIT}'"))
+        try:
+            connection.execute(text("SELECT pg_advisory_lock(:class, :id)"), key)
+        except OperationalError:
+            holder = connection.execute(_HOLDER, {"id": repository_id}).first()
+            whose = f" by process {holder.process_id} on {holder.host}" if holder else ""
+            raise RepositoryBusyError(
+                f"repository {repository_id} is being harvested{whose}; try again when that is done"
+            ) from None
+        try:
+            yield
+        finally:
+            connection.execute(text("SELECT pg_advisory_unlock(:class, :id)"), key)
+            connection.execute(text("RESET lock_timeout"))

@@ -1,0 +1,127 @@
+"""What a harvest is asked to do, checked before it begins."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from harvester.rules.filtering import load_filters
+from harvester.rules.normalising import load_mappings
+from harvester.rules.validation import validator_for
+from harvester.running.preparing import Level, Preparer
+from oai.datestamps import Datestamp, format_datestamp, parse_datestamp
+from oai.errors import UsageError
+from oai.vocabulary import Granularity
+
+_MOST_PREFIX_CHARACTERS = 60
+
+
+class Method(IntEnum):
+    """How records are fetched (UIUC, `harvestMethod`)."""
+
+    RECORDS = 0
+    """ListRecords."""
+    IDENTIFIERS = 1
+    """ListIdentifiers, then a GetRecord for each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarvestRequest:
+    """The parameters of one harvest (UIUC, "Harvester Program"), and a few more.
+
+    `harvest_from` and `harvest_to` are datestamps in either granularity. `full` leaves the watermark of
+    earlier harvests aside. `max_records` makes a sample of the run: it ends there, and nothing is remembered
+    of it but its records.
+    """
+
+    repository_id: int
+    metadata_prefix: str = "oai_dc"
+    set_spec: str = ""
+    harvest_from: str | None = None
+    harvest_to: str | None = None
+    full: bool = False
+    method: Method = Method.RECORDS
+    validation: Level = Level.LOOSE
+    filter_file: Path | None = None
+    normalize_file: Path | None = None
+    parse_id: bool = True
+    files_per_directory: int = 5000
+    max_records: int | None = None
+    job_id: int | None = None
+    recurring_id: int | None = None
+
+    def check(self) -> None:
+        """Raise UsageError where the parameters make no sense."""
+        bounds = [_bound("from", self.harvest_from), _bound("until", self.harvest_to)]
+        first, last = bounds
+        if first and last and first.moment > last.last_second:
+            raise UsageError(f"from {self.harvest_from!r} is later than until {self.harvest_to!r}")
+        if self.max_records is not None and self.max_records < 1:
+            raise UsageError(f"a harvest of {self.max_records} records is none; give 1 or more")
+        if self.files_per_directory < 1:
+            raise UsageError(f"{self.files_per_directory} files in a directory; give 1 or more")
+        if not 0 < len(self.metadata_prefix) <= _MOST_PREFIX_CHARACTERS:
+            raise UsageError(f"{self.metadata_prefix!r} is no metadataPrefix of 1 to 60 characters")
+
+    def of(self, repository_id: int) -> "HarvestRequest":
+        """The same request for a repository that has been found out."""
+        return replace(self, repository_id=repository_id)
+
+    def preparer(self) -> Preparer:
+        """The rules, read. Raises UsageError with file and line, or StrictCheckError without a grammar."""
+        return Preparer(
+            filters=load_filters(self.filter_file) if self.filter_file else None,
+            mappings=load_mappings(self.normalize_file) if self.normalize_file else None,
+            validator=validator_for(self.metadata_prefix) if self.validation is Level.VERY_STRICT else None,
+        )
+
+    def kind(self) -> dict[str, Any]:
+        """What has to be the same for one run to resume another."""
+        return {
+            "method": int(self.method),
+            "from": self.harvest_from,
+            "until": self.harvest_to,
+            "full": self.full,
+            "max": self.max_records,
+            "validation": int(self.validation),
+            "filter": _digest(self.filter_file),
+            "normalize": _digest(self.normalize_file),
+        }
+
+    def covers(self, watermark: str | None) -> bool:
+        """Whether the run, once complete, has everything that changed since the watermark."""
+        if self.harvest_to is not None or self.max_records is not None:
+            return False
+        if self.harvest_from is None:
+            return True
+        return watermark is not None and _moment(self.harvest_from) <= _moment(watermark)
+
+
+def in_granularity(datestamp: str | None, granularity: str | None, *, last: bool = False) -> str | None:
+    """A bound as the repository takes it (section 2.7.1).
+
+    Where the repository knows no seconds, or does not say, that is the day alone; where it does, a day is its
+    first second, or, with `last`, its last one, so that two bounds never differ in granularity.
+    """
+    if datestamp is None:
+        return None
+    parsed = parse_datestamp(datestamp)
+    if granularity != Granularity.SECOND:
+        return format_datestamp(parsed.moment, Granularity.DAY)
+    return format_datestamp(parsed.last_second if last else parsed.moment)
+
+
+def _bound(name: str, datestamp: str | None) -> Datestamp | None:
+    try:
+        return None if datestamp is None else parse_datestamp(datestamp)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
+def _moment(datestamp: str) -> str:
+    return format_datestamp(parse_datestamp(datestamp).moment)
+
+
+def _digest(file: Path | None) -> str | None:
+    return None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()

@@ -1,0 +1,1 @@
+"""Where harvested records are kept: a file for each, and their rows."""

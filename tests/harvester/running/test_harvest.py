@@ -1,0 +1,465 @@
+"""Whole harvests in this process: a real server, a real database, real files."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+from sqlalchemy import select, text
+
+from harvester.models import Harvest, History, Record, SetMapping
+from harvester.repositories import add_repository
+from harvester.running.harvest import harvest
+from harvester.running.outcome import Outcome
+from harvester.running.parameters import HarvestRequest, Method
+from harvester.running.preparing import Level
+from oai.database import Database
+from oai.errors import ExitCode
+from oai.settings import Settings
+from tests.harvester.fake_repository import FakeRepository, Item, many, serve
+
+FILTERS = """<filters match="any"><selectionNamespaces>xmlns:dc='http://purl.org/dc/elements/1.1/'
+</selectionNamespaces><filter xpath="//dc:title" regexp="Title [0-4] " invert="false" ignoreCase="true"/>
+</filters>"""
+NOW = "2024-06-01T12:00:00Z"
+
+
+class Bench:
+    """A fake repository, its row, and a folder to harvest it into."""
+
+    def __init__(self, database: Database, settings: Settings, fake: FakeRepository, folder: Path) -> None:
+        self.database = database
+        self.settings = settings
+        self.fake = fake
+        self.folder = folder
+        with database.session() as session:
+            added = add_repository(session, base_url=fake.url, base_dir=str(folder))
+            session.commit()
+            self.repository_id = added.repository_id
+
+    async def run(self, *, stop: asyncio.Event | None = None, **parameters: Any) -> Outcome:
+        request = HarvestRequest(repository_id=self.repository_id, **parameters)
+        return await harvest(self.database, self.settings, request, stop=stop or asyncio.Event())
+
+    def files(self) -> dict[str, bytes]:
+        return {
+            path.relative_to(self.folder).as_posix(): path.read_bytes()
+            for path in self.folder.rglob("*")
+            if path.is_file()
+        }
+
+    def history(self) -> list[History]:
+        with self.database.session() as session:
+            return list(session.scalars(select(History).order_by(History.history_id)))
+
+    def records(self) -> dict[str, Record]:
+        with self.database.session() as session:
+            return {record.identifier: record for record in session.scalars(select(Record))}
+
+    def harvest_row(self) -> Harvest:
+        with self.database.session() as session:
+            return session.scalars(select(Harvest)).one()
+
+
+@pytest.fixture
+async def bench(database: Database, settings: Settings, tmp_path: Path) -> AsyncIterator[Bench]:
+    quick = settings.model_copy(
+        update={"harvester": settings.harvester.model_copy(update={"retries": 1, "max_wait": 5.0})}
+    )
+    async with serve(FakeRepository(items=many(25), now=NOW)) as fake:
+        yield Bench(database, quick, fake, tmp_path / "out")
+
+
+def counts(outcome: Outcome) -> dict[str, int]:
+    return {
+        name: number
+        for name, number in outcome.counts.items()
+        if number and name not in {"requests", "bytes"}
+    }
+
+
+def at_page(
+    token_begins: str, body: bytes | Callable[[bytes], bytes]
+) -> Callable[[dict[str, str], bytes], bytes]:
+    """A fault of the page that the token asks for; an empty one asks for the first."""
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes:
+        found = (
+            asked.get("verb") == "ListRecords"
+            and asked.get("resumptionToken", "").split("|")[0] == token_begins
+        )
+        return (body(good) if callable(body) else body) if found else good
+
+    return fault
+
+
+async def test_a_first_harvest_brings_every_record_as_a_file_of_its_own(bench: Bench) -> None:
+    outcome = await bench.run()
+    assert (outcome.verdict, outcome.status, outcome.exit_code) == ("complete", "completed", ExitCode.DONE)
+    assert counts(outcome) == {"records": 25, "new": 25, "pages": 3}
+    files = bench.files()
+    assert set(files) == {f"fake.example/{number}.xml" for number in range(25)}
+    root = etree.fromstring(files["fake.example/7.xml"])
+    assert root.tag == "{http://www.openarchives.org/OAI/2.0/}record"
+    assert root.findtext("{*}header/{*}identifier") == "oai:fake.example:7"
+    assert files["fake.example/7.xml"].startswith(b"<?xml version='1.0' encoding='UTF-8'?>")
+
+
+async def test_rows_name_files_digests_and_sets(bench: Bench) -> None:
+    bench.fake.items = [
+        Item(identifier="oai:a:1", sets=("x", "y:z", "x")),
+        Item(identifier="oai:a:2", deleted=True),
+    ]
+    await bench.run()
+    records = bench.records()
+    assert (records["oai:a:1"].filename, records["oai:a:1"].status) == ("a/1.xml", "active")
+    assert (records["oai:a:2"].filename, records["oai:a:2"].status) == (None, "deleted")
+    with bench.database.session() as session:
+        specs = session.scalars(select(SetMapping.set_spec).order_by(SetMapping.set_spec)).all()
+    assert specs == ["x", "y:z"]
+
+
+async def test_the_next_harvest_asks_only_for_what_changed_since_the_last_one_began(bench: Bench) -> None:
+    await bench.run()
+    outcome = await bench.run()
+    assert bench.fake.lists()[-1]["from"] == "2024-06-01T11:59:00Z"
+    assert "until" not in bench.fake.lists()[-1]
+    assert (outcome.verdict, outcome.status, counts(outcome)) == ("complete", "no changes", {})
+
+
+async def test_from_is_written_in_the_granularity_of_the_repository(bench: Bench) -> None:
+    bench.fake.granularity = "YYYY-MM-DD"
+    await bench.run()
+    await bench.run()
+    assert bench.fake.lists()[-1]["from"] == "2024-06-01"
+
+
+async def test_changed_unchanged_new_and_deleted_records_are_told_apart(bench: Bench) -> None:
+    await bench.run()
+    before = (bench.folder / "fake.example/1.xml").stat().st_mtime_ns
+    items = bench.fake.items
+    items[2] = replace(items[2], title="Changed")
+    items[3] = replace(items[3], deleted=True, datestamp="2024-06-02T00:00:00Z")
+    items.append(Item(identifier="oai:fake.example:99"))
+    items.append(Item(identifier="oai:fake.example:never-seen", deleted=True))
+    outcome = await bench.run(full=True)
+    assert counts(outcome) == {
+        "records": 27, "unchanged": 23, "updated": 1, "deleted": 1, "new": 1, "tombstones": 1, "pages": 3
+    }  # fmt: skip
+    assert (bench.folder / "fake.example/1.xml").stat().st_mtime_ns == before
+    assert b"Changed" in bench.files()["fake.example/2.xml"]
+    assert "fake.example/3.xml" not in bench.files()
+    flags = {name.rpartition(":")[2]: record.update_flag for name, record in bench.records().items()}
+    assert [flags[name] for name in ("1", "2", "3", "99", "never-seen")] == [
+        "unchanged", "updated", "deleted", "new", "deleted"
+    ]  # fmt: skip
+    again = await bench.run(full=True)
+    assert counts(again) == {"records": 27, "unchanged": 27, "pages": 3}
+
+
+async def test_a_record_comes_back_from_deletion(bench: Bench) -> None:
+    item = bench.fake.items[0]
+    bench.fake.items = [replace(item, deleted=True)]
+    await bench.run()
+    bench.fake.items = [item]
+    outcome = await bench.run(full=True)
+    assert counts(outcome)["new"] == 1
+    assert list(bench.files()) == ["fake.example/0.xml"]
+
+
+async def test_a_file_that_was_lost_is_written_again(bench: Bench) -> None:
+    await bench.run()
+    (bench.folder / "fake.example/4.xml").unlink()
+    outcome = await bench.run(full=True)
+    assert counts(outcome)["unchanged"] == 25
+    assert len(bench.files()) == 25
+
+
+@pytest.mark.parametrize(
+    ("parameters", "moved"),
+    [
+        ({}, True),
+        ({"harvest_to": "2024-12-31"}, False),
+        ({"harvest_from": "2024-01-01"}, False),
+        ({"max_records": 5}, False),
+        ({"full": True}, True),
+    ],
+)
+async def test_the_watermark_moves_only_when_everything_is_here(
+    bench: Bench,
+    parameters: dict[str, Any],
+    moved: bool,  # noqa: FBT001
+) -> None:
+    await bench.run(**parameters)
+    assert (bench.harvest_row().watermark == NOW) is moved
+
+
+async def test_a_from_before_the_watermark_moves_it_on(bench: Bench) -> None:
+    await bench.run()
+    bench.fake.now = "2024-07-01T00:00:00Z"
+    await bench.run(harvest_from="2024-06-02")
+    assert bench.harvest_row().watermark == NOW
+    await bench.run(harvest_from="2024-01-01")
+    assert bench.harvest_row().watermark == "2024-07-01T00:00:00Z"
+
+
+async def test_the_first_pages_response_date_is_the_watermark(bench: Bench) -> None:
+    bench.fake.fault = at_page("20", lambda good: good.replace(NOW.encode(), b"2024-06-01T18:00:00Z"))
+    await bench.run()
+    assert bench.harvest_row().watermark == NOW
+
+
+async def test_a_sample_stops_at_its_number(bench: Bench) -> None:
+    outcome = await bench.run(max_records=12)
+    assert (outcome.verdict, outcome.exit_code, len(bench.files())) == ("partial", ExitCode.DONE, 12)
+    assert counts(outcome)["records"] == 12
+
+
+async def test_a_malformed_answer_fails_a_strict_harvest(bench: Bench) -> None:
+    bench.fake.fault = at_page("10", lambda good: good.replace(b"Title 12 ", b"&"))
+    outcome = await bench.run(validation=Level.STRICT)
+    assert (outcome.verdict, outcome.status, outcome.exit_code) == ("failed", "failed", ExitCode.STRICT_CHECK)
+    assert "not well-formed" in (outcome.failure_reason or "")
+    assert counts(outcome)["new"] == 10
+    assert bench.harvest_row().watermark is None
+
+
+async def test_a_loose_harvest_skips_a_broken_record_and_goes_on(bench: Bench) -> None:
+    bench.fake.fault = at_page("10", lambda good: good.replace(b"Title 12 ", b"&"))
+    outcome = await bench.run()
+    assert (outcome.verdict, outcome.status) == ("partial", "completed with errors")
+    assert outcome.exit_code == ExitCode.RECORDS_REFUSED
+    assert counts(outcome) == {"records": 24, "new": 24, "invalid": 1, "pages": 3}
+    assert "oai:fake.example:12" in bench.history()[0].warnings[0]
+    assert bench.harvest_row().watermark is None
+
+
+async def test_a_list_that_breaks_off_is_partial_and_goes_on_from_there_next_time(bench: Bench) -> None:
+    bench.fake.fault = at_page("10", lambda good: good[: good.index(b"Title 15 ")])
+    outcome = await bench.run()
+    assert (outcome.verdict, outcome.status, outcome.exit_code) == (
+        "partial",
+        "incomplete",
+        ExitCode.REMOTE_FAILED,
+    )
+    assert len(bench.files()) == 15
+    bench.fake.fault = None
+    outcome = await bench.run()
+    assert bench.fake.lists()[-2]["resumptionToken"].startswith("10|")
+    assert len(bench.files()) == 25
+
+
+async def test_fewer_records_than_announced_are_no_success(bench: Bench) -> None:
+    bench.fake.fault = lambda _, good: good.replace(b'completeListSize="25"', b'completeListSize="30"')
+    outcome = await bench.run()
+    assert (outcome.verdict, outcome.exit_code) == ("partial", ExitCode.RECORDS_REFUSED)
+    assert outcome.evidence.missing == 5
+    assert bench.harvest_row().watermark is None
+
+
+async def test_a_server_that_dies_leaves_a_failed_run_that_resumes(bench: Bench) -> None:
+    bench.fake.fault = lambda asked, good: (
+        (500, {}, b"") if asked.get("resumptionToken", "").startswith("20") else good
+    )
+    outcome = await bench.run()
+    assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.REMOTE_FAILED)
+    assert "500" in (outcome.failure_reason or "")
+    bench.fake.fault = None
+    asked = len(bench.fake.lists())
+    outcome = await bench.run()
+    assert len(bench.fake.lists()) == asked + 1
+    assert (outcome.verdict, counts(outcome)["records"], outcome.evidence.resumed_at) == ("complete", 25, 20)
+    assert bench.harvest_row().watermark == NOW
+    assert [row.status for row in bench.history()] == ["failed", "completed"]
+
+
+async def test_a_run_of_another_kind_does_not_resume(bench: Bench) -> None:
+    bench.fake.fault = at_page("20", b"<html>")
+    await bench.run()
+    bench.fake.fault = None
+    outcome = await bench.run(full=True)
+    assert counts(outcome)["records"] == 25
+    assert counts(outcome)["unchanged"] == 20
+
+
+async def test_an_expired_token_begins_the_list_again_from_the_same_date(bench: Bench) -> None:
+    await bench.run()
+    bench.fake.items = [replace(item, datestamp="2024-06-03T00:00:00Z") for item in bench.fake.items]
+    bench.fake.fault = at_page("20", b"<html>")
+    await bench.run()
+    expired = [True]
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes:
+        if "resumptionToken" in asked and expired:
+            expired.clear()
+            return bench.fake.answer({"verb": "ListRecords", "resumptionToken": "gone"}).encode()
+        return good
+
+    bench.fake.fault = fault
+    outcome = await bench.run()
+    assert outcome.verdict == "complete"
+    assert counts(outcome)["records"] == 25
+    assert any("began again" in warning for warning in outcome.warnings)
+    assert [asked.get("from") for asked in bench.fake.lists()][-4:] == [
+        None,
+        "2024-06-01T11:59:00Z",
+        None,
+        None,
+    ]
+
+
+async def test_a_stop_leaves_a_run_that_can_be_resumed(bench: Bench) -> None:
+    stop = asyncio.Event()
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes:
+        if asked.get("resumptionToken", "").startswith("20"):
+            stop.set()
+        return good
+
+    bench.fake.fault = fault
+    outcome = await bench.run(stop=stop)
+    assert (outcome.verdict, outcome.status, outcome.exit_code) == (
+        "partial",
+        "incomplete",
+        ExitCode.INTERRUPTED,
+    )
+    outcome = await bench.run()
+    assert (outcome.verdict, len(bench.files()), counts(outcome)["records"]) == ("complete", 25, 25)
+
+
+async def test_a_503_is_waited_out_and_one_too_long_ends_the_run(bench: Bench) -> None:
+    waits = ["0", "100000"]
+    bench.fake.fault = lambda asked, good: (
+        (503, {"Retry-After": waits.pop(0)}, b"") if waits and "resumptionToken" in asked else good
+    )
+    outcome = await bench.run()
+    assert (outcome.exit_code, outcome.status) == (ExitCode.TRY_LATER, "failed")
+    assert (await bench.run()).verdict == "complete"
+
+
+async def test_the_other_method_brings_the_same_files(bench: Bench, tmp_path: Path) -> None:
+    bench.fake.items.append(Item(identifier="oai:fake.example:gone", deleted=True))
+    await bench.run()
+    expected = bench.files()
+    for path in bench.folder.rglob("*.xml"):
+        path.unlink()
+    outcome = await bench.run(method=Method.IDENTIFIERS, full=True)
+    assert outcome.verdict == "complete"
+    assert bench.files() == expected
+    assert sum(asked.get("verb") == "GetRecord" for asked in bench.fake.asked) == 25
+    del tmp_path
+
+
+async def test_one_record_that_cannot_be_got_is_refused_and_the_rest_comes(bench: Bench) -> None:
+    bench.fake.fault = lambda asked, good: (
+        good.replace(b"<metadata>", b"<meta>") if asked.get("identifier", "").endswith(":7") else good
+    )
+    outcome = await bench.run(method=Method.IDENTIFIERS)
+    assert (outcome.verdict, len(bench.files())) == ("partial", 24)
+    assert "oai:fake.example:7" in outcome.warnings[0]
+
+
+async def test_filters_choose_and_are_counted(bench: Bench, tmp_path: Path) -> None:
+    file = tmp_path / "filters.xml"
+    file.write_text(FILTERS)
+    outcome = await bench.run(filter_file=file)
+    assert counts(outcome) == {"records": 25, "new": 5, "filtered": 20, "pages": 3}
+    assert outcome.verdict == "complete"
+
+
+async def test_a_faulty_rule_file_fails_the_run_and_says_why_in_the_history(
+    bench: Bench, tmp_path: Path
+) -> None:
+    file = tmp_path / "filters.xml"
+    file.write_text("<filters><filter/></filters>")
+    outcome = await bench.run(filter_file=file)
+    assert outcome.exit_code == ExitCode.USAGE
+    assert "line" in (bench.history()[0].failure_reason or "")
+    assert bench.fake.asked == []
+
+
+async def test_very_strict_stops_at_a_record_that_is_not_valid(bench: Bench) -> None:
+    assert (await bench.run(validation=Level.VERY_STRICT)).verdict == "complete"
+    bench.fake.items[12] = Item(identifier="oai:fake.example:12", metadata="<nothing xmlns='x'/>")
+    outcome = await bench.run(validation=Level.VERY_STRICT, full=True)
+    assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.STRICT_CHECK)
+    assert "oai:fake.example:12" in (outcome.failure_reason or "")
+
+
+async def test_hostile_identifiers_stay_below_the_folder_and_keep_apart(bench: Bench) -> None:
+    names = ["oai:../../up", "/etc/passwd", "oai:a:Case", "oai:a:case", "oai:A:case", "oai:x\u00e9",
+             "oai:xe\u0301",
+             "oai:con:nul", "oai:" + "long" * 1000, "a" * 400, "oai:a::b", "oai:a:b.xml:c",
+             "oai:a:b"]  # fmt: skip
+    bench.fake.items = [Item(identifier=name) for name in names]
+    outcome = await bench.run()
+    assert counts(outcome)["new"] == len(names)
+    files = bench.files()
+    assert len({name.lower() for name in files}) == len(names)
+    assert [path.name for path in bench.folder.parent.iterdir() if path.name not in {"data", "out"}] == []
+    for name, record in bench.records().items():
+        assert etree.fromstring(files[record.filename or ""]).findtext("{*}header/{*}identifier") == name
+    again = await bench.run(full=True)
+    assert counts(again)["unchanged"] == len(names)
+
+
+async def test_a_full_folder_gets_folders_beside_it(bench: Bench) -> None:
+    await bench.run(files_per_directory=10)
+    places = sorted(name.rpartition("/")[0] for name in bench.files())
+    assert {place: places.count(place) for place in places} == {
+        "fake.example": 10, "fake.example/starting_at_10": 10, "fake.example/starting_at_20": 5
+    }  # fmt: skip
+
+
+async def test_two_formats_in_one_folder_keep_apart(bench: Bench) -> None:
+    await bench.run()
+    await bench.run(metadata_prefix="other")
+    assert len(bench.files()) == 50
+    assert "fake.example/1@other.xml" in bench.files()
+
+
+async def test_a_record_that_comes_twice_is_stored_once(bench: Bench) -> None:
+    bench.fake.items += bench.fake.items[20:]
+    bench.fake.page_size = 100
+    outcome = await bench.run()
+    assert counts(outcome) == {"records": 30, "new": 25, "repeated": 5, "pages": 1}
+
+
+async def test_an_empty_repository_is_complete(bench: Bench) -> None:
+    bench.fake.items = []
+    outcome = await bench.run()
+    assert (outcome.verdict, outcome.status, outcome.exit_code) == ("complete", "no changes", ExitCode.DONE)
+    assert bench.harvest_row().watermark == NOW
+
+
+async def test_a_repository_in_use_is_refused_and_left_alone(bench: Bench) -> None:
+    with bench.database.engine.connect() as connection:
+        connection.execute(text("SELECT pg_advisory_lock(23122, :id)"), {"id": bench.repository_id})
+        outcome = await bench.run()
+    assert outcome.exit_code == ExitCode.TRY_LATER
+    assert bench.fake.asked == []
+    assert "being harvested" in (bench.history()[0].failure_reason or "")
+
+
+async def test_every_ended_run_has_one_history_row_with_its_job(bench: Bench) -> None:
+    await bench.run(job_id=7, recurring_id=8, set_spec="none")
+    bench.fake.fault = lambda _asked, _good: b"<html>"
+    await bench.run(job_id=9)
+    rows = bench.history()
+    assert [(row.job_id, row.recurring_id, row.verdict) for row in rows] == [
+        (7, 8, "complete"),
+        (9, None, "failed"),
+    ]
+    assert rows[0].set_spec == "none"
+    assert rows[1].failure_reason
+
+
+async def test_a_list_in_circles_fails_and_is_not_resumed(bench: Bench) -> None:
+    bench.fake.fault = at_page("20", lambda good: good.replace(b">", b">").replace(b"></res", b">20|||</res"))
+    outcome = await bench.run()
+    assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.REMOTE_FAILED)
+    assert "circles" in (outcome.failure_reason or "")
+    assert bench.harvest_row().resumption_token is None
