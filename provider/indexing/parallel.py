@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from multiprocessing.synchronize import Event
@@ -45,6 +45,18 @@ def index_files(
     if jobs == 1 or len(files) <= 1:
         yield from _one_by_one(database, files, options, tell)
         return
+    yield from _side_by_side(database, settings, files, options, jobs=jobs, tell=tell)
+
+
+def _side_by_side(
+    database: Database,
+    settings: Settings,
+    files: Sequence[Path],
+    options: IndexOptions,
+    *,
+    jobs: int,
+    tell: Tell,
+) -> Iterator[FileReport]:
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     read = context.Value("q", 0)
@@ -58,11 +70,7 @@ def index_files(
         with _interrupts_held_back():
             work = {pool.submit(_work, file) for file in files}
         try:
-            while work:
-                done, work = wait(work, timeout=_TELL_SECONDS, return_when=FIRST_COMPLETED)
-                tell(read.value)
-                for one in done:
-                    yield one.result()
+            yield from _results(work, lambda: tell(read.value))
         except BrokenProcessPool:
             raise ZatvaError(
                 "a process that was indexing ended by force; what it had in work is not indexed: run it again"
@@ -70,6 +78,15 @@ def index_files(
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
+
+
+def _results(work: "set[Future[FileReport]]", tell: Callable[[], None]) -> Iterator[FileReport]:
+    """The reports in the order in which the files are done; `tell` is called meanwhile."""
+    while work:
+        done, work = wait(work, timeout=_TELL_SECONDS, return_when=FIRST_COMPLETED)
+        tell()
+        for one in done:
+            yield one.result()
 
 
 def _one_by_one(

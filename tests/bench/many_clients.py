@@ -1,14 +1,17 @@
 """Many list clients at once, and one that asks for single records: errors, waiting times, memory."""
 
 import http.client
+import multiprocessing
 import random
 import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing.synchronize import Event
+from typing import ClassVar
 from urllib.parse import quote, urlsplit
 
 from tests.bench.measuring import mb, memory, ms, percentile, say
@@ -62,28 +65,53 @@ class _Client:
 
 
 def measure_many_clients(base_url: str, pid: int, seconds: float) -> None:
-    """Print errors, waiting times of GetRecord idle and under load, and memory early and late."""
+    """Print errors, waiting times of GetRecord idle and under load, and memory early and late.
+
+    The list clients are a process of their own: within one, the client that is timed would wait for them.
+    """
     single = _Client(base_url, 200)
     _, body = single.ask(_LIST)
     identifiers = [match.decode() for match in _IDENTIFIER.findall(body)]
     idle, busy = _Seen(), _Seen()
     for _ in range(_IDLE_REQUESTS):
         _get(single, identifiers, idle)
-    done = threading.Event()
-    with ThreadPoolExecutor(_CLIENTS + 1) as pool:
-        working = [pool.submit(_harvest, _Client(base_url, number), busy, done) for number in range(_CLIENTS)]
-        working.append(pool.submit(_keep_getting, single, identifiers, busy, done))
-        time.sleep(seconds * 0.1)
-        early = memory(pid, "VmRSS")
-        time.sleep(seconds * 0.9)
-        late = memory(pid, "VmRSS")
-        done.set()
-        for work in working:
-            work.result()
+    context = multiprocessing.get_context("spawn")
+    done = context.Event()
+    with ProcessPoolExecutor(1, mp_context=context, initializer=_remember, initargs=(done,)) as lists:
+        load = lists.submit(_harvest_all, base_url)
+        with ThreadPoolExecutor(1) as alone:
+            getting = alone.submit(_keep_getting, single, identifiers, busy, done)
+            time.sleep(seconds * 0.1)
+            early = memory(pid, "VmRSS")
+            time.sleep(seconds * 0.9)
+            late = memory(pid, "VmRSS")
+            done.set()
+            getting.result()
+        busy.pages.update(load.result())
     _tell(idle, busy, seconds, (early, late))
 
 
-def _harvest(client: _Client, seen: _Seen, done: threading.Event) -> None:
+def _remember(done: Event) -> None:
+    """Keep the event, which can be handed over only when a process begins."""
+    _Load.done = done
+
+
+class _Load:
+    done: ClassVar[Event]
+
+
+def _harvest_all(base_url: str) -> Counter[int]:
+    """All list clients, each a thread; answers by their HTTP status."""
+    seen = _Seen()
+    with ThreadPoolExecutor(_CLIENTS) as pool:
+        for work in [
+            pool.submit(_harvest, _Client(base_url, number), seen, _Load.done) for number in range(_CLIENTS)
+        ]:
+            work.result()
+    return seen.pages
+
+
+def _harvest(client: _Client, seen: _Seen, done: Event) -> None:
     query = _LIST
     while not done.is_set():
         status, body = client.ask(query)
@@ -96,7 +124,7 @@ def _harvest(client: _Client, seen: _Seen, done: threading.Event) -> None:
             done.wait(random.uniform(0.5, _LONGEST_WAIT))
 
 
-def _keep_getting(client: _Client, identifiers: Sequence[str], seen: _Seen, done: threading.Event) -> None:
+def _keep_getting(client: _Client, identifiers: Sequence[str], seen: _Seen, done: Event) -> None:
     while not done.is_set():
         _get(client, identifiers, seen)
         done.wait(0.02)

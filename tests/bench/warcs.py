@@ -1,36 +1,108 @@
-"""Writes archive files for benchmarks: small HTML pages in gzipped WARC files."""
+"""Writes archive files for benchmarks: gzipped WARC files as a crawler leaves them, or of tiny pages alone.
+
+Half of a crawl's documents are HTML of 1 to 20 kB, the others images, style sheets and PDF of 1 to 30 kB;
+before each stands the record of its request, as Heritrix, wget and others write it. All are on 1,200 hosts.
+"""
 
 import gzip
+import random
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 
 _FILES = 8
+_TLDS = ("cz", "sk", "eu")
+_POOL = 1 << 20
+_SMALLEST = 1000
+# Of ten documents: type, greatest size in bytes, and whether it is text.
+_KINDS = (
+    *(("text/html", 20_000, True),) * 5,
+    *(("image/jpeg", 20_000, False),) * 2,
+    ("image/png", 10_000, False),
+    ("text/css", 10_000, True),
+    ("application/pdf", 30_000, False),
+)
 
 
-def write_warcs(folder: Path, documents: int) -> Iterator[Path]:
+class Shape(StrEnum):
+    """What the files hold."""
+
+    CRAWL = "as a crawler leaves them"
+    TINY_PAGES = "tiny pages alone"
+
+
+def write_warcs(folder: Path, documents: int, shape: Shape) -> Iterator[Path]:
     """So many documents in a few files, each record a gzip member; gives the files."""
     folder.mkdir()
     each = -(-documents // _FILES)
+    content = _Content()
     for number in range(_FILES):
-        path = folder / f"bench-{number:02}.warc.gz"
+        path = folder / f"{shape.name.lower()}-{number:02}.warc.gz"
         with path.open("wb") as file:
             for index in range(number * each, min((number + 1) * each, documents)):
-                file.write(gzip.compress(_record(index), 1))
+                if shape is Shape.CRAWL:
+                    file.write(gzip.compress(_request(index), 1))
+                    file.write(gzip.compress(_response(index, *content.of(index)), 1))
+                else:
+                    file.write(gzip.compress(_response(index, "text/html; charset=utf-8", _tiny(index)), 1))
         yield path
 
 
-def _record(index: int) -> bytes:
-    body = f"<!doctype html><title>Page {index}</title><p>{'word ' * (index % 90)}".encode()
-    answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n" + body
+class _Content:
+    """Content that packs about as well as that of real documents; the same in each run."""
+
+    def __init__(self) -> None:
+        self._chance = chance = random.Random(2007)
+        words = ["".join(chance.choices("aeiouklmnprstv", k=chance.randint(2, 9))) for _ in range(3000)]
+        self._text = " ".join(chance.choices(words, k=_POOL // 6)).encode()[:_POOL]
+        self._noise = chance.randbytes(_POOL)
+
+    def of(self, index: int) -> tuple[str, bytes]:
+        """MIME type and bytes of a document."""
+        mime_type, most, is_text = _KINDS[index % len(_KINDS)]
+        size = self._chance.randint(_SMALLEST, most)
+        begin = self._chance.randrange(_POOL - size)
+        body = (self._text if is_text else self._noise)[begin : begin + size]
+        if mime_type == "text/html":
+            body = f"<!doctype html><html><head><title>Page {index}</title></head><body>".encode() + body
+        return mime_type, body
+
+
+def _tiny(index: int) -> bytes:
+    return f"<!doctype html><title>Page {index}</title><p>{'word ' * (index % 90)}".encode()
+
+
+def _response(index: int, mime_type: str, body: bytes) -> bytes:
+    answer = (
+        f"HTTP/1.1 200 OK\r\nContent-Type: {mime_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    )
+    return _record("response", index, answer, f"WARC-Payload-Digest: sha1:{index:032X}\r\n")
+
+
+def _request(index: int) -> bytes:
+    block = (
+        f"GET {_path(index)} HTTP/1.1\r\nHost: {_host(index)}\r\nUser-Agent: crawler\r\nAccept: */*\r\n\r\n"
+    )
+    return _record("request", index, block.encode())
+
+
+def _record(kind: str, index: int, block: bytes, more: str = "") -> bytes:
     day, second = divmod(index, 86400)
     moment = f"2024-01-{day + 1:02}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
     return (
         (
-            f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:{index:032x}>\r\n"
-            f"WARC-Target-URI: http://www{index % 40}.site{index % 999}.example/page/{index}.html\r\n"
-            f"WARC-Date: {moment}\r\nWARC-Payload-Digest: sha1:{index:032X}\r\n"
-            f"Content-Type: application/http; msgtype=response\r\nContent-Length: {len(answer)}\r\n\r\n"
+            f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Record-ID: <urn:uuid:{index:032x}>\r\n"
+            f"WARC-Target-URI: http://{_host(index)}{_path(index)}\r\nWARC-Date: {moment}\r\n{more}"
+            f"Content-Type: application/http; msgtype={kind}\r\nContent-Length: {len(block)}\r\n\r\n"
         ).encode()
-        + answer
+        + block
         + b"\r\n\r\n"
     )
+
+
+def _host(index: int) -> str:
+    return f"www{index % 4 + 1}.site{index // 4 % 100 + 1}.{_TLDS[index // 400 % len(_TLDS)]}"
+
+
+def _path(index: int) -> str:
+    return f"/section/{index % 97}/page-{index}.html"

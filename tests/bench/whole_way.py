@@ -18,7 +18,7 @@ from oai.settings import load_settings
 from oai.vocabulary import OAI_NAMESPACE
 from provider.models import Document
 from tests.bench.measuring import Measured, mb, memory, read_with_warcio, run, zatva
-from tests.bench.warcs import write_warcs
+from tests.bench.warcs import Shape, write_warcs
 from tests.end_to_end.processes import running
 
 _TOKEN = f"{{{OAI_NAMESPACE}}}resumptionToken"
@@ -34,7 +34,7 @@ def measure(*, documents: int) -> None:
             "ZATVA_DATA": str(root / "data"),
             "ZATVA_PROVIDER__RECORDS_PER_ANSWER": "500",
         }
-        files = list(write_warcs(root / "archive", documents))
+        files = list(write_warcs(root / "archive", documents, Shape.TINY_PAGES))
         size = sum(file.stat().st_size for file in files)
         _say("archive", f"{documents:,} documents in {len(files)} files of {size / 1e6:.0f} MB in all")
         reading = read_with_warcio(environment, files)

@@ -11,7 +11,7 @@ from harvester.rules.validation import validator_for
 from oai.errors import ExitCode, StrictCheckError
 from tests.harvester.rules.rule_samples import HEADER, OAI, list_of, record, record_xml, tombstone
 
-SHARED = Path(__file__).parents[3] / "shared"
+SHARED = Path(__file__).parents[4] / "shared"
 # fmt: off
 ELEMENTS = [
     "title", "creator", "subject", "description", "publisher", "contributor", "date", "type", "format",
