@@ -49,11 +49,16 @@ def address(listener: socket.socket) -> str:
 
 
 @contextlib.asynccontextmanager
-async def serving(runner: web.AppRunner, listener: socket.socket) -> AsyncIterator[None]:
-    """Serve during the block; at its end open answers have the runner's shutdown time to finish."""
+async def serving(
+    runner: web.AppRunner, listener: socket.socket, site: type[web.SockSite] = web.SockSite
+) -> AsyncIterator[None]:
+    """Serve during the block; at its end open answers have the runner's shutdown time to finish.
+
+    `site` is what takes the connections.
+    """
     await runner.setup()
     try:
-        await web.SockSite(runner, listener, backlog=_BACKLOG).start()
+        await site(runner, listener, backlog=_BACKLOG).start()
         yield
     finally:
         await runner.cleanup()

@@ -12,6 +12,7 @@ from provider.http import cdx, document_routes, endpoint, health
 from provider.http.admission import ADMISSION, Admission
 from provider.http.attending import ATTENDANCE, attendance, attended
 from provider.http.bookkeeping import bookkeeping
+from provider.http.connections import CONNECTIONS, Connections
 from provider.http.keys import BASE_URL, DATABASE, SETTINGS
 from provider.http.metrics import METRICS, Metrics, metrics_listener
 from provider.http.statements import Statements
@@ -32,6 +33,7 @@ def create_app(settings: Settings, database: Database, *, base_url: str) -> web.
     app = web.Application(client_max_size=_LONGEST_BODY, middlewares=[attended])
     app[SETTINGS], app[DATABASE], app[BASE_URL] = settings, database, base_url
     app[ATTENDANCE] = attendance(settings.provider)
+    app[CONNECTIONS] = Connections(most=settings.provider.connections)
     app[METRICS] = app[ATTENDANCE].metrics
     app.cleanup_ctx.extend((_admission, _slow_clients, bookkeeping, metrics_listener))
     for add_routes in _ROUTES:
@@ -65,6 +67,9 @@ def _watch(app: web.Application) -> None:
     metrics.watch("threads_working", "Threads at work.", lambda: admission.working)
     metrics.watch("waiting", "Requests that wait for a thread.", lambda: admission.waiting)
     metrics.watch("cut_off", "Connections ended for slow reading so far.", lambda: attends.slowness.cut_off)
+    connections = app[CONNECTIONS]
+    metrics.watch("connections_open", "Open connections of clients.", lambda: connections.open)
+    metrics.watch("made_room", "Idle connections closed for others so far.", lambda: connections.closed)
     metrics.watch("lists_under_way", "Lists asked for lately.", attends.tally.lists_under_way)
     if isinstance(pool, QueuePool):
         metrics.watch("connections_used", "Database connections in use.", pool.checkedout)

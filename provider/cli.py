@@ -211,7 +211,25 @@ def _add_find(provider: "Subcommands") -> None:
     find.add_argument(
         "--limit", type=_number, default=100, metavar="N", help="at most so many (default: %(default)s)"
     )
+    _add_choice(find)
     find.add_argument("--all", action="store_true", help="hidden and withheld documents, too")
+
+
+def _add_choice(find: argparse.ArgumentParser) -> None:
+    order = find.add_mutually_exclusive_group()
+    order.add_argument("--closest", metavar="T", help="the nearest to this time first; of one URL")
+    order.add_argument("--reverse", action="store_true", help="the latest first; of one URL")
+    find.add_argument(
+        "--filter",
+        action="append",
+        metavar="[!]FIELD:REGEX",
+        help="only where the field matches, such as status:200 or !mime:image/.*; may be repeated",
+    )
+    find.add_argument(
+        "--collapse",
+        metavar="FIELD[:N]",
+        help="the first of neighbours that are equal in a field, or in its first N characters",
+    )
 
 
 def _number(text: str) -> int:

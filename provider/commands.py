@@ -36,6 +36,7 @@ _RUN_COLUMNS = {
     "run_id": "Run",
     "queued": "Queued",
     "waiting": "Waiting",
+    "lost": "Lost",
     "running": "Running",
     "done": "Done",
     "failed": "Failed",
@@ -182,6 +183,12 @@ def status(invocation: Invocation) -> ExitCode:
     if runs:
         invocation.console.result({}, "")
         invocation.console.table(runs, _RUN_COLUMNS, empty="")
+    lost = sum(run["lost"] for run in runs)
+    if lost:
+        invocation.console.note(
+            f"{lost:,} files wait for tasks that are gone from the queue, so nobody will index them; queue"
+            " them again (`zatva provider index --queue PATH`)"
+        )
     return ExitCode.DONE
 
 

@@ -5,8 +5,11 @@ from oai.database import open_database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode
 from provider.collection_commands import parse_moment
+from provider.holdings.found import Found
 from provider.holdings.identifiers import oai_identifier
-from provider.holdings.lookup import Found, Match, Query, find_captures
+from provider.holdings.index_batches import Order
+from provider.holdings.lookup import Match, Query, find_captures
+from provider.holdings.sieve import read_collapse, read_filters
 from provider.models import Access
 
 _COLUMNS = {
@@ -23,19 +26,26 @@ _LISTED = tuple(rule for rule in Access if rule is not Access.WITHHELD)
 def find(invocation: Invocation) -> ExitCode:
     """`provider find`: what is archived of a URL."""
     arguments, settings = invocation.arguments, invocation.settings
+    closest = parse_moment("--closest", arguments.closest)
+    order = Order.REVERSE if arguments.reverse else Order.FORWARD
     query = Query(
         url=arguments.url,
         match=Match(arguments.match or Match.EXACT),
         since=parse_moment("--from", arguments.since),
         until=parse_moment("--until", arguments.until, last=True),
+        order=order if closest is None else Order.CLOSEST,
+        closest=closest,
         limit=arguments.limit,
+        filters=read_filters(arguments.filter or []),
+        collapse=read_collapse(arguments.collapse),
         rules=tuple(Access) if arguments.all else _LISTED,
         hidden=arguments.all,
     )
     with open_database(settings) as database, database.session() as session:
-        rows = [_row(one, settings.provider.namespace) for one in find_captures(session, query)]
+        result = find_captures(session, query)
+    rows = [_row(one, settings.provider.namespace) for one in result.found]
     invocation.console.table(rows, _COLUMNS, empty=f"nothing is archived of {arguments.url}")
-    if len(rows) == arguments.limit:
+    if result.end is not None:
         invocation.console.note(f"the first {len(rows):,}; there may be more: see --limit")
     return ExitCode.DONE
 

@@ -18,6 +18,7 @@ from oai.errors import ExitCode, UsageError
 from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
 from provider.app import create_app
+from provider.http.connections import BoundedSite
 from provider.http.endpoint import PATH
 from provider.http.keys import SETTINGS
 from provider.indexing.first_load import refuse_unserved
@@ -141,7 +142,7 @@ def _serve(
 async def _until_stopped(
     app: web.Application, listener: socket.socket, announce: Announce, parent: int | None
 ) -> None:
-    async with serving(create_runner(app), listener):
+    async with serving(create_runner(app), listener, BoundedSite):
         stop = told_to_stop(parent)
         announce()
         await stop.wait()

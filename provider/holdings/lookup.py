@@ -1,31 +1,32 @@
 """Looks up what is archived of a URL, of all below one, of a host or of a domain (requirement IDX-7).
 
-All of it goes through one index, on the URL and the time of capture. One look-up is a handful of ranges of
-that index: a URL may have been captured with either scheme, with and without `www.`; a host or domain has two
-few ranges for each of its hosts. Each range gives no more rows than are asked for in all; where a host or
-domain has more, it is those of its first hosts that are given.
+All of it goes through one index, on the URL and the time of capture, in batches of so many rows. What is
+wanted of them is sifted here and not in the database, so that a look-up which finds little is bounded, too:
+it ends after so many rows, and can be gone on with from there.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
-from uuid import UUID
+from typing import Final
 
-from sqlalchemy import text
+from sqlalchemy import RowMapping
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
+from provider.holdings import url_ranges
+from provider.holdings.found import Found
+from provider.holdings.index_batches import EARLIEST, LATEST, Edge, Order, Reading, batches
 from provider.holdings.sets import domain_set_specs
-from provider.holdings.urlkeys import parts_of, prefixes, spellings, url_key, without_www
-from provider.models import Access
+from provider.holdings.sieve import Collapse, Test
+from provider.holdings.url_ranges import Group
+from provider.holdings.urlkeys import parts_of, prefixes, spellings, url_key
+from provider.models import Access, Document, Domain
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_LAST: Final = "\U0010ffff"
-_EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
-_LATEST: Final = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+_AT_ONCE: Final = 1000
 
 
 class Match(StrEnum):
@@ -42,6 +43,18 @@ class Match(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Place:
+    """How far a look-up has come."""
+
+    capture: int | None = None
+    """Behind this document (its id),"""
+    host: int | None = None
+    """or behind this host (its row in `domain`); with neither at the beginning."""
+    run: str | None = None
+    """Stands for the run of equals, of which the first has been taken."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Query:
     """What is looked for."""
 
@@ -51,142 +64,148 @@ class Query:
     """First moment of capture that is taken."""
     until: datetime | None = None
     """Last moment of capture that is taken."""
+    order: Order = Order.FORWARD
+    """Another than by URL and time is for an exact match only."""
     closest: datetime | None = None
-    """The captures nearest to this moment are wanted, nearest first; for an exact match only."""
+    """The moment to which captures are to be near, where that is the order."""
     limit: int
+    examined: int | None = None
+    """After about so many rows of the index it ends; None: never."""
     rules: Sequence[Access] = tuple(Access)
     """Only documents with one of these effective rules."""
     hidden: bool = False
     """Documents that are shown as deleted, too."""
+    filters: Sequence[Test] = ()
+    """All must hold."""
+    collapse: Collapse | None = None
+    begin: Place = field(default_factory=Place)
+    """Where an earlier look-up for the same ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """A capture."""
+class Result:
+    """What was found."""
 
-    key: UUID
-    url: str
-    url_key: str
-    archived: datetime
-    mime_type: str
-    http_status: int | None
-    digest: str | None
-    length: int | None
-    """Bytes of the content, HTTP headers left out, where the file has been read."""
-    offset: int
-    record_type: str
-    access: str
-    deleted: bool
-    path: str
-    """Of the archive file."""
+    found: list[Found]
+    end: Place | None
+    """Where to go on; None where there is nothing more."""
+    cut: bool = False
+    """Whether it ended because of the rows that it had examined."""
 
 
-# The index is on the first 512 characters, to the letter of this expression.
-_PAGE: Final = """
-SELECT document.id, document.archived FROM document
-WHERE {where}
-    AND document.archived BETWEEN :since AND :until
-    AND document.access = ANY(:rules) AND (:hidden OR NOT document.deleted)
-ORDER BY {order} LIMIT :limit
-"""
-_SAME: Final = "left(document.url, 512) = left(wanted.url, 512) AND document.url = wanted.url"
-_BEGINS: Final = """
-    left(document.url, 512) >= left(wanted.url, 512)
-    AND left(document.url, 512) <= left(wanted.url, 512) || :last
-    AND starts_with(document.url, wanted.url)
-"""
-_BETWEEN: Final = """
-    left(document.url, 512) >= wanted.low AND left(document.url, 512) < wanted.high
-"""
-_BY_URL: Final = "left(document.url, 512), document.archived"
-_URLS: Final = "unnest(CAST(:urls AS text[])) AS wanted (url)"
-# The bare host, and whatever may follow one in a URL: its place in the order of bytes to the next character.
-_HOSTS: Final = """
-(
-    SELECT scheme || '://' || host.shown || ending.low AS low,
-        scheme || '://' || host.shown || ending.high AS high
-    FROM (
-        SELECT set_spec, CASE WHEN name LIKE '%:%' THEN '[' || name || ']' ELSE name END AS shown
-        FROM domain WHERE set_spec = ANY(:hosts) OR set_spec >= :below AND set_spec < :behind
-    ) AS host
-    CROSS JOIN unnest(ARRAY['http', 'https']) AS scheme
-    CROSS JOIN (VALUES ('', E'\\x01'), ('#', '$'), ('/', '0'), (':', ';'), ('?', '@')) AS ending (low, high)
-    ORDER BY host.set_spec, scheme, ending.low
-) AS wanted
-"""
-_LOOK_UP: Final = """
-WITH page AS (
-    SELECT page.id FROM {wanted} CROSS JOIN LATERAL ({pages}) AS page {order} LIMIT {limit}
-)
-SELECT
-    document.key, document.url, document.archived, mimetype.name AS mime_type, document.http_status,
-    document.digest, document.length, document."offset", document.record_type, document.access,
-    document.deleted, arc.path
-FROM page
-JOIN document USING (id)
-JOIN mimetype ON mimetype.id = document.mime_id
-JOIN arc ON arc.id = document.arc_id
-"""
+def find_captures(session: Session, query: Query) -> Result:
+    """What is archived, by URL key and time or in another order; at most `query.limit` captures.
 
-
-def find_captures(session: Session, query: Query) -> list[Found]:
-    """What is archived, by URL key and time, or nearest first; at most `query.limit` captures.
-
-    Raises UsageError for a URL without a host, and where nearness is asked for without an exact match.
+    Several results of one look-up follow each other in the order of the URLs as they were archived, and each
+    is in itself in that of URL keys. Raises UsageError for a URL without a host, for a place that is none of
+    this look-up, and where an order other than by URL and time is asked for without an exact match.
     """
     if _CONTROL.search(query.url) or not parts_of(query.url).host:
         raise UsageError(f"{query.url!r} has no host; write it as http://host/path, or host/path")
-    if query.closest is not None and query.match is not Match.EXACT:
-        raise UsageError("the nearest captures can be asked for one URL only, with an exact match")
-    statement, values = _statement(query)
-    found = [_found(row) for row in session.execute(text(statement), values).mappings()]
-    if query.closest is not None:
-        nearest = query.closest
-        return sorted(found, key=lambda one: abs(one.archived - nearest))[: query.limit]
-    return sorted(found, key=lambda one: (one.url_key, one.archived, one.url))[: query.limit]
+    if query.order is not Order.FORWARD and query.match is not Match.EXACT:
+        raise UsageError(f"the order {query.order} is for one URL only, with an exact match")
+    result = _sift(session, query)
+    if query.order is Order.FORWARD:
+        result.found.sort(key=lambda one: (one.url_key, one.archived, one.url))
+    return result
 
 
-def _statement(query: Query) -> tuple[str, dict[str, Any]]:
-    values: dict[str, Any] = {
-        "since": query.since or _EARLIEST,
-        "until": query.until or _LATEST,
-        "rules": list(query.rules),
-        "hidden": query.hidden,
-        "limit": query.limit,
-    }
+def _sift(session: Session, query: Query) -> Result:
+    """Take what is wanted until there is enough."""
+    edge = _edge(session, query.begin)
+    found: list[Found] = []
+    place = query.begin
+    examined = 0
+    meant = _meant(query)
+    for batch in batches(session, _groups(session, query, edge), _reading(query), edge, _at_once(query)):
+        if query.examined is not None and examined >= query.examined:
+            return Result(found=found, end=place, cut=True)
+        for row in batch.rows:
+            if len(found) == query.limit:
+                return Result(found=found, end=place)
+            one = _found(row)
+            run = place.run
+            if meant(one.url) and _is_wanted(one, query):
+                run = query.collapse.run(one) if query.collapse else None
+                if run is None or run != place.run:
+                    found.append(one)
+            place = Place(capture=one.id, run=run)
+        if batch.host is not None:
+            place = Place(host=batch.host, run=place.run)
+        examined += batch.cost
+    return Result(found=found, end=None)
+
+
+def _meant(query: Query) -> Callable[[str], bool]:
+    """Whether a URL is meant, beyond the characters of it that are in the index."""
     if query.match is Match.EXACT:
-        values["urls"] = spellings(query.url)
-        pages, order = _exact(query, values)
-        # Of every spelling as many as are wanted in all, for they are put in order afterwards.
-        return _LOOK_UP.format(wanted=_URLS, pages=pages, order=order, limit="NULL"), values
+        return frozenset(spellings(query.url)).__contains__
     if query.match is Match.PREFIX:
-        values |= {"urls": prefixes(query.url), "last": _LAST}
-        pages = _PAGE.format(where=_BEGINS, order=_BY_URL)
-        return _LOOK_UP.format(wanted=_URLS, pages=pages, order="", limit="NULL"), values
-    values |= _hosts(query)
-    pages = _PAGE.format(where=_BETWEEN, order=_BY_URL)
-    return _LOOK_UP.format(wanted=_HOSTS, pages=pages, order="", limit=":limit"), values
+        beginnings = tuple(prefixes(query.url))
+        return lambda url: url.startswith(beginnings)
+    return lambda _: True
 
 
-def _exact(query: Query, values: dict[str, Any]) -> tuple[str, str]:
-    if query.closest is None:
-        return _PAGE.format(where=_SAME, order="document.archived"), ""
-    values["closest"] = query.closest
-    before = _PAGE.format(where=f"{_SAME} AND document.archived < :closest", order="document.archived DESC")
-    after = _PAGE.format(where=f"{_SAME} AND document.archived >= :closest", order="document.archived")
-    return f"({before}) UNION ALL ({after})", ""
+def _found(row: RowMapping) -> Found:
+    values = {name: value for name, value in row.items() if name != "n"}
+    return Found(**values, url_key=url_key(row["url"]))
 
 
-def _hosts(query: Query) -> dict[str, Any]:
-    """The hosts' sets: `domain:` has a row for every host that anything is archived of."""
-    host = parts_of(query.url).host
-    bare = without_www(host)
-    specs = [domain_set_specs(one)[-1][0] for one in dict.fromkeys((host, bare, f"www.{bare}"))]
-    if query.match is Match.HOST:
-        return {"hosts": specs, "below": "", "behind": ""}
-    top = domain_set_specs(bare)[-1][0]
-    return {"hosts": [top], "below": f"{top}:", "behind": f"{top};"}
+def _is_wanted(one: Found, query: Query) -> bool:
+    return (
+        one.access in query.rules
+        and (query.hidden or not one.deleted)
+        and (query.since or EARLIEST) <= one.archived <= (query.until or LATEST)
+        and all(test(one) for test in query.filters)
+    )
 
 
-def _found(row: Any) -> Found:  # noqa: ANN401 SQLAlchemy's row mapping
-    return Found(**row, url_key=url_key(row["url"]))
+def _at_once(query: Query) -> int:
+    """Few rows where few are wanted and nothing has to be passed over."""
+    sifted = (
+        query.filters or query.collapse or (query.match is not Match.EXACT and (query.since or query.until))
+    )
+    most = min(_AT_ONCE, query.examined or _AT_ONCE)
+    return most if sifted else min(most, query.limit + 1)
+
+
+def _reading(query: Query) -> Reading:
+    if query.match is not Match.EXACT:
+        return Reading()
+    return Reading(
+        order=query.order,
+        closest=query.closest,
+        since=query.since or EARLIEST,
+        until=query.until or LATEST,
+    )
+
+
+def _edge(session: Session, place: Place) -> Edge | None:
+    if place.capture is None:
+        return None
+    row = session.get(Document, place.capture)
+    if row is None:
+        raise UsageError("nothing can be gone on with from there; ask from the beginning")
+    return Edge(id=row.id, url=row.url, archived=row.archived)
+
+
+def _groups(session: Session, query: Query, edge: Edge | None) -> Iterator[Group]:
+    if query.match is Match.DOMAIN:
+        return url_ranges.of_domain(session, query.url, first=_first_host(session, query.begin, edge))
+    return iter([_SINGLE[query.match](query.url)])
+
+
+_SINGLE: Final = {
+    Match.EXACT: url_ranges.of_url,
+    Match.PREFIX: url_ranges.of_prefix,
+    Match.HOST: url_ranges.of_host,
+}
+
+
+def _first_host(session: Session, place: Place, edge: Edge | None) -> str:
+    """The set spec from which a domain's hosts are still to be looked through."""
+    if edge is not None:
+        return domain_set_specs(url_ranges.leader(parts_of(edge.url).host))[-1][0]
+    if place.host is not None:
+        return url_ranges.behind(session.get_one(Domain, place.host).set_spec)
+    return ""

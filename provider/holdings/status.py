@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
+from provider.holdings.lost_files import is_lost
 from provider.indexing.first_load import missing_indexes
 from provider.models import (
     UNLISTED,
@@ -20,6 +21,8 @@ from provider.models import (
     IndexRun,
     Mimetype,
 )
+
+_LOST = "nobody will index it: its task is gone from the queue; queue the file again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,9 @@ class RunStatus:
     """The machine where it was asked for."""
     collection: str | None
     waiting: int
+    """Those that are lost included."""
+    lost: int
+    """Files that wait for a task which is no longer in the queue."""
     running: int
     done: int
     failed: int
@@ -117,6 +123,7 @@ def run_statuses(session: Session, *, most: int = 20) -> list[RunStatus]:
         select(
             IndexRun,
             *(counted(state).label(state.value) for state in IndexFileState),
+            func.count().filter(is_lost()).label("lost"),
             func.sum(IndexFile.new).label("new"),
             func.sum(IndexFile.problems).label("problems"),
             func.coalesce(func.sum(IndexFile.size).filter(over), 0).label("bytes_done"),
@@ -127,7 +134,7 @@ def run_statuses(session: Session, *, most: int = 20) -> list[RunStatus]:
         .order_by(IndexRun.id.desc())
         .limit(most)
     )
-    numbers = ("waiting", "running", "done", "failed", "new", "problems", "bytes_done", "bytes_total")
+    numbers = ("waiting", "lost", "running", "done", "failed", "new", "problems", "bytes_done", "bytes_total")
     return [
         RunStatus(
             run_id=row.IndexRun.id,
@@ -144,6 +151,12 @@ def run_status(session: Session, run_id: int) -> list[RunFile]:
     """The files of a run in their order. Raises UsageError where there is no such run."""
     if session.get(IndexRun, run_id) is None:
         raise UsageError(f"no indexing run {run_id}; `zatva provider status` shows which there are")
-    rows = session.scalars(select(IndexFile).where(IndexFile.run_id == run_id).order_by(IndexFile.id))
-    names = [one.name for one in fields(RunFile)]
-    return [RunFile(**{name: getattr(row, name) for name in names}) for row in rows]
+    rows = session.execute(
+        select(IndexFile, is_lost()).where(IndexFile.run_id == run_id).order_by(IndexFile.id)
+    )
+    return [_run_file(row, lost=lost) for row, lost in rows]
+
+
+def _run_file(row: IndexFile, *, lost: bool) -> RunFile:
+    values = {one.name: getattr(row, one.name) for one in fields(RunFile)}
+    return RunFile(**values | ({"reason": _LOST} if lost else {}))

@@ -12,6 +12,7 @@ from oai.datestamps import utc_now
 from oai.sections import ProviderSettings
 from provider.http.addresses import Network, Visitor, visitor
 from provider.http.admission import TryLater, Why
+from provider.http.connections import CONNECTIONS
 from provider.http.limits import Limits
 from provider.http.metrics import Metrics
 from provider.http.outcome import OUTCOME, Outcome
@@ -72,7 +73,11 @@ async def attended(request: web.Request, handler: Handler) -> web.StreamResponse
     ended = _GONE
     why = None
     try:
-        with parts.limits.request(asked.limited_as), parts.slowness.sending(request):
+        with (
+            request.app[CONNECTIONS].asking(request),
+            parts.limits.request(asked.limited_as),
+            parts.slowness.sending(request),
+        ):
             response = await handler(request)
             await response.prepare(request)
             await response.write_eof()

@@ -4,68 +4,29 @@ Lists only what the one who asks may read: replay software gives out what it fin
 documents for all, and those for the reading room where the question comes from there.
 """
 
-import calendar
 import json
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import PurePath
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
+from urllib.parse import urlencode
 
 from aiohttp import web
 
 from oai.errors import UsageError
-from provider.holdings.lookup import Found, Match, Query, find_captures
+from oai.sections import ProviderSettings
+from oai.signing import signing_key
+from provider.holdings.found import FIELDS, Found
+from provider.holdings.lookup import Match, Result, find_captures
 from provider.holdings.rules import in_reading_room
 from provider.http.admission import admitted
 from provider.http.attending import ATTENDANCE
+from provider.http.cdx_arguments import Asked, Limits, read_arguments
 from provider.http.keys import DATABASE, SETTINGS
+from provider.http.resume_keys import PURPOSE, ResumeKeys
 from provider.models import Access
 
 PATH: Final = "/cdx"
 
-_TIMESTAMP: Final = re.compile(r"[0-9]{4}(?:[0-9]{2}){0,5}", re.ASCII)
-_EARLIEST: Final = "00000101000000"
-_LATEST: Final = "99991231235959"
-_UNKNOWN: Final = "unk"
-_REVISIT: Final = "warc/revisit"
-
-
-def _mime(one: Found) -> str:
-    if one.record_type == "revisit":
-        return _REVISIT
-    return one.mime_type if "/" in one.mime_type else _UNKNOWN
-
-
-_FIELDS: Final[Mapping[str, Callable[[Found], str]]] = {
-    "urlkey": lambda one: one.url_key,
-    "timestamp": lambda one: one.archived.strftime("%Y%m%d%H%M%S"),
-    "url": lambda one: one.url,
-    "mime": _mime,
-    "status": lambda one: str(one.http_status or "-"),
-    "digest": lambda one: (one.digest or "-").removeprefix("sha1:"),
-    "redirect": lambda _: "-",
-    "robotflags": lambda _: "-",
-    "length": lambda _: "-",
-    "offset": lambda one: str(one.offset),
-    "filename": lambda one: PurePath(one.path).name,
-}
-"""The fields of an eleven-field CDX line, in its order.
-
-The length in such a line is that of the record as it lies in the file, which is not kept here; readers take
-the record that begins at the offset.
-"""
-_SAME_FIELDS: Final = {"original": "url", "mimetype": "mime", "statuscode": "status"}
 _IN_NO_JSON: Final = frozenset({"redirect", "robotflags", "length"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Asked:
-    query: Query
-    output: str
-    fields: tuple[str, ...]
-    """Those that are asked for; none for all."""
 
 
 def add_routes(app: web.Application) -> None:
@@ -75,122 +36,81 @@ def add_routes(app: web.Application) -> None:
 
 async def _answer(request: web.Request) -> web.Response:
     settings, database = request.app[SETTINGS].provider, request.app[DATABASE]
-    visitor = request.app[ATTENDANCE].visitor(request)
-    rules = [Access.OPEN]
-    if not visitor.ours and in_reading_room(settings, visitor.address):
-        rules.append(Access.READING_ROOM)
+    limits = Limits(lines=settings.cdx_lines, examined=settings.cdx_examined, rules=_rules(request, settings))
 
-    def work() -> tuple[str, str]:
-        asked = _read(request, settings.cdx_lines, rules)
+    def work() -> web.Response:
         with database.session() as session:
-            found = find_captures(session, asked.query)
-        return _WRITERS[asked.output](found, asked.fields)
+            keys = ResumeKeys(signing_key(session, PURPOSE))
+            asked = read_arguments(request.query, limits, keys.read)
+            result = find_captures(session, asked.query)
+        return _response(request, asked, result, keys)
 
     try:
-        content_type, text = await admitted(request, work)
+        return await admitted(request, work, lengthy=_is_lengthy(request))
     except UsageError as error:
         return web.Response(status=400, text=f"400: {error}\n")
-    return web.Response(
-        text=text, content_type=content_type, charset="utf-8", headers={"Cache-Control": "no-cache"}
-    )
 
 
-def _read(request: web.Request, most: int, rules: list[Access]) -> _Asked:
-    """The arguments of a look-up; raises UsageError that says what is wrong with them."""
-    arguments = dict(request.query)
-    unknown = arguments.keys() - _ARGUMENTS
-    if unknown:
-        raise UsageError(f"argument {min(unknown)!r} is not known here; known: {', '.join(_ARGUMENTS)}")
-    url = arguments.get("url", "")
-    match = Match(_choice(arguments, "matchType", tuple(Match)))
-    if "matchType" not in arguments:
-        url, match = _wildcard(url)
-    closest = arguments.get("closest") or None
-    if closest is not None and match is not Match.EXACT:
-        closest = None  # pywb sends one with every question
-    _choice(arguments, "sort", ("default", "closest"))
-    limit = arguments.get("limit") or str(most)
-    if not (limit.isascii() and limit.isdigit() and int(limit)):
-        raise UsageError(f"limit {limit!r} is no number from 1 on")
-    query = Query(
-        url=url,
-        match=match,
-        since=_moment(arguments, "from", _EARLIEST),
-        until=_moment(arguments, "to", _LATEST),
-        closest=_moment({"closest": closest or ""}, "closest", _EARLIEST),
-        limit=min(int(limit), most),
-        rules=tuple(rules),
-    )
-    output = _choice(arguments, "output", tuple(_WRITERS))
-    return _Asked(query=query, output=output, fields=_fields(arguments.get("fl") or arguments.get("fields")))
+def _rules(request: web.Request, settings: ProviderSettings) -> Sequence[Access]:
+    visitor = request.app[ATTENDANCE].visitor(request)
+    if not visitor.ours and in_reading_room(settings, visitor.address):
+        return (Access.OPEN, Access.READING_ROOM)
+    return (Access.OPEN,)
 
 
-_ARGUMENTS: Final = (
-    "url", "matchType", "from", "to", "closest", "sort", "limit", "output", "fl", "fields"
-)  # fmt: skip
+def _is_lengthy(request: web.Request) -> bool:
+    """Replay asks for one URL at a time, and should not wait behind those who read the index out."""
+    wide = request.query.get("matchType", Match.EXACT) != Match.EXACT or "*" in request.query.get("url", "")
+    return wide or "filter" in request.query
 
 
-def _choice(arguments: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
-    """The argument's value, the first choice where there is none."""
-    value = arguments.get(name) or choices[0]
-    if value not in choices:
-        raise UsageError(f"{name} {value!r} is none of {', '.join(choices)}")
-    return value
+def _response(request: web.Request, asked: Asked, result: Result, keys: ResumeKeys) -> web.Response:
+    """The answer, and where to go on; raises UsageError where it ended early and the client cannot know."""
+    headers = {"Cache-Control": "no-cache"}
+    key = None if result.end is None else keys.write(result.end, asked.query)
+    if result.cut and not asked.with_key:
+        raise UsageError(
+            f"about {asked.query.examined:,} captures were examined, and that was not the end; ask for less"
+            " (url, from, to), or go on piece by piece with showResumeKey=true and resumeKey"
+        )
+    if key is not None:
+        following = [(name, value) for name, value in request.query.items() if name != "resumeKey"]
+        headers["Link"] = f'<?{urlencode([*following, ("resumeKey", key)])}>; rel="next"'
+    content_type, write = _WRITERS[asked.output]
+    text = write(result.found, asked.fields, key if asked.with_key else None)
+    return web.Response(text=text, content_type=content_type, charset="utf-8", headers=headers)
 
 
-def _wildcard(url: str) -> tuple[str, Match]:
-    """`http://host/path*` is a prefix, `*.host` a domain."""
-    if url.startswith("*."):
-        return url.removeprefix("*."), Match.DOMAIN
-    if url.endswith("*"):
-        return url.removesuffix("*"), Match.PREFIX
-    return url, Match.EXACT
+def _text(found: Sequence[Found], fields: Sequence[str], key: str | None) -> str:
+    chosen = [FIELDS[name] for name in fields or FIELDS]
+    lines = "".join(" ".join(write(one) for write in chosen) + "\n" for one in found)
+    return lines + _last_line(key)
 
 
-def _moment(arguments: Mapping[str, str], name: str, rest: str) -> datetime | None:
-    """A time as `YYYYMMDDhhmmss`, UTC; what is left out at its end is taken from `rest`."""
-    value = arguments.get(name)
-    if not value:
-        return None
-    if not _TIMESTAMP.fullmatch(value):
-        raise UsageError(f"{name} {value!r} is no time; write YYYYMMDDhhmmss or the beginning of it")
-    digits = value + rest[len(value) :]
-    year, month, day = int(digits[:4]), int(digits[4:6]), int(digits[6:8])
-    try:
-        day = min(day, calendar.monthrange(year, month)[1]) if len(value) < len("YYYYMMDD") else day
-        hour, minute, second = (int(digits[place : place + 2]) for place in (8, 10, 12))
-        fraction = 999_999 if rest == _LATEST else 0
-        return datetime(year, month, day, hour, minute, second, fraction, tzinfo=UTC)
-    except (ValueError, calendar.IllegalMonthError):
-        raise UsageError(f"{name} {value!r} is no possible time") from None
+def _json(found: Sequence[Found], fields: Sequence[str], key: str | None) -> str:
+    lines = "".join(f"{_object(one, fields)}\n" for one in found)
+    return lines + ("" if key is None else json.dumps({"resumeKey": key}) + "\n")
 
 
-def _fields(text: str | None) -> tuple[str, ...]:
-    fields = tuple(_SAME_FIELDS.get(name, name) for name in (text or "").split(",") if name)
-    unknown = [name for name in fields if name not in _FIELDS]
-    if unknown:
-        raise UsageError(f"field {unknown[0]!r} is none of {', '.join(_FIELDS)}")
-    return fields
+def _cdxj(found: Sequence[Found], fields: Sequence[str], key: str | None) -> str:
+    own = [name for name in fields or FIELDS if name not in {"urlkey", "timestamp"}]
+    lines = (f"{one.url_key} {FIELDS['timestamp'](one)} {_object(one, own or ['url'])}\n" for one in found)
+    return "".join(lines) + _last_line(key)
 
 
-def _text(found: list[Found], fields: tuple[str, ...]) -> tuple[str, str]:
-    chosen = [_FIELDS[name] for name in fields or _FIELDS]
-    return "text/plain", "".join(" ".join(write(one) for write in chosen) + "\n" for one in found)
+def _last_line(key: str | None) -> str:
+    """An empty line and the key, as the Wayback CDX server has it."""
+    return "" if key is None else f"\n{key}\n"
 
 
-def _json(found: list[Found], fields: tuple[str, ...]) -> tuple[str, str]:
-    return "application/x-ndjson", "".join(f"{_object(one, fields)}\n" for one in found)
+def _object(one: Found, fields: Sequence[str]) -> str:
+    names = [name for name in fields or FIELDS if name not in _IN_NO_JSON]
+    return json.dumps({name: FIELDS[name](one) for name in names}, ensure_ascii=False)
 
 
-def _cdxj(found: list[Found], fields: tuple[str, ...]) -> tuple[str, str]:
-    own = tuple(name for name in fields or _FIELDS if name not in {"urlkey", "timestamp"})
-    lines = (f"{one.url_key} {_FIELDS['timestamp'](one)} {_object(one, own or ('url',))}\n" for one in found)
-    return "text/x-cdxj", "".join(lines)
-
-
-def _object(one: Found, fields: tuple[str, ...]) -> str:
-    names = [name for name in fields or _FIELDS if name not in _IN_NO_JSON]
-    return json.dumps({name: _FIELDS[name](one) for name in names}, ensure_ascii=False)
-
-
-_WRITERS: Final = {"text": _text, "json": _json, "cdxj": _cdxj}
+_Write = Callable[[Sequence[Found], Sequence[str], str | None], str]
+_WRITERS: Final[Mapping[str, tuple[str, _Write]]] = {
+    "text": ("text/plain", _text),
+    "json": ("application/x-ndjson", _json),
+    "cdxj": ("text/x-cdxj", _cdxj),
+}

@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 from oai.datestamps import utc_now
 from oai.models import Base
 from oai.vocabulary import Verb
+from provider.http.models import ProviderClient, ProviderClientError, ProviderList
 from provider.http.tally import Batch
-from provider.models import ProviderClient, ProviderClientError, ProviderList
 
 _FORGOTTEN_AT_ONCE: Final = 10_000
 _ROWS_AT_ONCE: Final = 1000

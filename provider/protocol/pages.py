@@ -11,11 +11,9 @@ from sqlalchemy import (
     Select,
     Subquery,
     func,
-    literal,
     null,
     or_,
     select,
-    tuple_,
     type_coerce,
     union_all,
 )
@@ -26,6 +24,7 @@ from sqlalchemy.types import NullType
 from provider.holdings.sets import COLLECTION_ROOT, DOMAIN_ROOT, MIMETYPE_ROOT
 from provider.models import Access, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
 from provider.protocol.items import Item
+from provider.protocol.scans import ahead_scan, page_scan
 from provider.protocol.scopes import Scope
 from provider.protocol.tokens import Position
 
@@ -60,20 +59,7 @@ def item_page(
     limit: int,
 ) -> list[Item]:
     """At most `limit` items of the scope by (datestamp, id), from behind `after` up to `until`."""
-    conditions = [*scope.conditions, scope.datestamp <= until]
-    if after is not None:
-        conditions.append(
-            tuple_(scope.datestamp, scope.id) > tuple_(literal(after.datestamp), literal(after.id))
-        )
-    elif from_ is not None:
-        conditions.append(scope.datestamp >= from_)
-    scan = (
-        select(scope.id.label("id"))
-        .where(*conditions)
-        .order_by(scope.datestamp, scope.id)
-        .limit(limit)
-        .subquery()
-    )
+    scan = page_scan(scope, from_=from_, until=until, after=after, limit=limit)
     return _read(session, _items(scan))
 
 
@@ -87,18 +73,11 @@ def list_size(session: Session, scope: Scope, now: datetime) -> int | None:
     """How many items the whole scope has, from the kept counts; None where that is not known for sure.
 
     The counts have documents, too, that are not due (just published, or withheld and never listed). They are
-    counted here up to a limit, from the far end of the scope's index: without that order, a database
-    that has not gathered statistics yet would read the table for it.
+    counted here up to a limit.
     """
     if scope.kept_size is None:
         return None
-    ahead = (
-        select(scope.id)
-        .where(*scope.conditions, scope.datestamp > now)
-        .order_by(scope.datestamp.desc(), scope.id.desc())
-        .limit(_MOST_AHEAD + 1)
-        .subquery()
-    )
+    ahead = ahead_scan(scope, now, _MOST_AHEAD + 1)
     not_due = session.scalar(select(func.count()).select_from(ahead)) or 0
     kept = session.scalar(scope.kept_size)
     if kept is None or not_due > _MOST_AHEAD:

@@ -3,7 +3,7 @@
 Each level of a set tree has a column and an index of its own in `document`, or in `document_collection`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, func, or_, select
@@ -14,6 +14,8 @@ from provider.models import Collection, Document, DocumentCollection, Domain, Mi
 
 _TOP_LEVEL: Final = 1
 _REGISTERED_LEVEL: Final = 2
+_MOST_HOSTS: Final = 1000
+"""So many hosts are read one by one and merged; each costs two descents of an index for a page."""
 _AFTER_COLON: Final = ";"
 """The character behind the colon: `x:` to `x;` is everything below x in the order of bytes."""
 
@@ -29,6 +31,8 @@ class Scope:
     id: InstrumentedAttribute[int]
     """The two columns by which the index puts them in order."""
     conditions: tuple[ColumnElement[bool], ...] = ()
+    hosts: tuple[int, ...] = ()
+    """The hosts that the scope is made of, where it has no index of its own and they are few."""
     kept_size: Select[Any] | None = None
     """Asks how many there are, deleted ones included, where the loading keeps count."""
 
@@ -81,10 +85,23 @@ def _domain(session: Session, set_spec: str) -> Scope | None:
         return _documents(Document.tld_id == row.id, kept_size=_kept_size(row))
     if row.level == _REGISTERED_LEVEL:
         return _documents(Document.domain_id == row.id, kept_size=_kept_size(row))
-    below = (Domain.set_spec >= f"{set_spec}:", Domain.set_spec < f"{set_spec}{_AFTER_COLON}")
-    if session.scalar(select(Domain.id).where(*below).limit(1)) is None:
+    return _below_registered(session, row)
+
+
+def _below_registered(session: Session, row: Domain) -> Scope:
+    """A host, or labels with hosts below them, which no index has together."""
+    below = (
+        Domain.set_spec >= f"{row.set_spec}:",
+        Domain.set_spec < f"{row.set_spec}{_AFTER_COLON}",
+    )
+    found = session.scalars(select(Domain.id).where(*below).order_by(Domain.set_spec).limit(_MOST_HOSTS))
+    hosts = (row.id, *found)
+    if len(hosts) == 1:
         return _documents(Document.host_id == row.id, kept_size=_kept_size(row))
-    registered = ":".join(set_spec.split(":")[: _REGISTERED_LEVEL + 1])
+    if len(hosts) <= _MOST_HOSTS:
+        scope = _documents(Document.host_id.in_(hosts), kept_size=_kept_size(row))
+        return replace(scope, hosts=hosts)
+    registered = ":".join(row.set_spec.split(":")[: _REGISTERED_LEVEL + 1])
     return _documents(
         Document.domain_id == session.scalar(select(Domain.id).where(Domain.set_spec == registered)),
         or_(Document.host_id == row.id, Document.host_id.in_(select(Domain.id).where(*below))),

@@ -1,6 +1,6 @@
 """What the provider's tests share: an archive to fill, and the provider over real HTTP on its own port."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -15,6 +15,7 @@ from oai.settings import Settings
 from provider.app import create_app
 from tests.provider.answer import Reply, read_reply
 from tests.provider.archive import Archive
+from tests.provider.served import Serve, Served
 
 BASE_URL = "http://archive.example/oai"
 
@@ -79,3 +80,21 @@ def small_pages(settings: Settings, **changes: object) -> Settings:
     """These settings with small pages and the provider's settings changed."""
     sizes = {"records_per_answer": 3, "headers_per_answer": 4, "sets_per_answer": 5, **changes}
     return settings.model_copy(update={"provider": settings.provider.model_copy(update=sizes)})
+
+
+@pytest.fixture
+def serve(environment: dict[str, str]) -> Iterator[Serve]:
+    """Starts providers on free ports, and ends them after the test."""
+    started: list[Served] = []
+
+    def start(*options: str) -> Served:
+        port = () if "--port" in options else ("--port", "0")
+        started.append(Served(environment, *port, *options))
+        return started[-1]
+
+    yield start
+    for served in started:
+        if served.process.poll() is None:
+            served.end()
+        assert served.process.stderr is not None
+        served.process.stderr.close()

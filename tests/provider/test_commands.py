@@ -187,3 +187,24 @@ def test_whole_files_and_domains_are_hidden_and_found(environment: dict[str, str
     assert len(objects(environment, "find", "example", "--domain")) == 4
     assert len(objects(environment, "find", "www.a.example/", "--prefix", "--limit", "2")) == 2
     assert zatva(environment, "find", "/nothing").returncode == 2
+
+
+def test_captures_are_picked_and_put_in_order(environment: dict[str, str], tmp_path: Path) -> None:
+    pages = [
+        Page(url="http://a.example/", date=f"200{year}-01-01T00:00:00Z", status=status)
+        for year, status in ((1, 200), (2, 404), (4, 200))
+    ]
+    objects(environment, "index", write_pages(tmp_path / "x.warc.gz", pages))
+
+    def years(*options: str) -> list[str]:
+        return [row["archived"][:4] for row in objects(environment, "find", "a.example", *options)]
+
+    assert years("--reverse") == ["2004", "2002", "2001"]
+    assert years("--closest", "2003-11-01") == ["2004", "2002", "2001"]
+    assert years("--filter", "status:200") == ["2001", "2004"]
+    assert years("--filter", "!status:200", "--filter", "url:http:.*") == ["2002"]
+    assert years("--collapse", "urlkey") == ["2001"]
+    assert "see --limit" in zatva(environment, "find", "a.example", "--limit", "2").stderr
+    assert "see --limit" not in zatva(environment, "find", "a.example", "--limit", "3").stderr
+    assert zatva(environment, "find", "a.example", "--filter", "200").returncode == 2
+    assert zatva(environment, "find", "a.example", "--domain", "--reverse").returncode == 2

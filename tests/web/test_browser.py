@@ -11,29 +11,12 @@ from harvester.models import RunStatus
 from manager.models import JobStatus
 from tests.chromium import console_messages
 from tests.web.conftest import Server
+from tests.web.pages import PAGES
 from tests.web.repository import repository
 from tests.web.rows import a_repository, a_run, a_schedule
 
 pytestmark = pytest.mark.browser
 
-_PAGES = (
-    "/",
-    "/repositories",
-    "/repositories/new",
-    "/repositories/1",
-    "/repositories/1/remove",
-    "/schedules",
-    "/schedules/new",
-    "/schedules/new?repository=1",
-    "/schedules/1/remove",
-    "/jobs",
-    "/jobs/1/remove",
-    "/runs",
-    "/runs/1",
-    "/runs/1/remove",
-    "/account",
-    "/no-such-page",
-)
 _LONG = "https://repository.example/oai?verb=ListRecords&resumptionToken=" + "x" * 120 + ": HTTP status 500"
 
 
@@ -181,7 +164,7 @@ async def test_every_page_is_accessible_and_needs_no_sideways_scroll(
     await _check(page, server.base_url + "/sign-in", width)
     await _check(page, server.link("Viktor"), width)
     await _sign_in(page, server)
-    for path in _PAGES:
+    for path in PAGES:
         await _check(page, server.base_url + path, width)
     await page.goto(server.base_url + "/repositories/new")
     await page.get_by_role("button", name="Ask it and save").click()

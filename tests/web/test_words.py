@@ -13,6 +13,7 @@ from lxml import html
 
 from harvester.models import RunStatus
 from tests.web.conftest import Browser, Server
+from tests.web.pages import PAGES
 from tests.web.rows import a_repository, a_run, a_schedule
 from web import words
 
@@ -32,26 +33,7 @@ _NO_WORDS = {
     "min",
     "KiB",
 }
-_PAGES = (
-    "/sign-in",
-    "/sign-in?token=x",
-    "/",
-    "/repositories?done=repository-removed",
-    "/repositories/new",
-    "/repositories/1",
-    "/repositories/1/remove",
-    "/schedules",
-    "/schedules/new",
-    "/schedules/new?repository=1",
-    "/schedules/1/remove",
-    "/jobs",
-    "/jobs/1/remove",
-    "/runs",
-    "/runs/1",
-    "/runs/1/remove",
-    "/account",
-    "/no-such-page",
-)
+_BESIDE = ("/sign-in", "/sign-in?token=x", "/repositories?done=repository-removed")
 
 
 class _Brackets(NullTranslations):
@@ -76,7 +58,7 @@ async def test_every_text_goes_through_gettext(
     brackets = _Brackets()
     monkeypatch.setattr(words, "translations", ContextVar("brackets", default=brackets))
 
-    for path in _PAGES:
+    for path in (*_BESIDE, *PAGES):
         _, page = await administrator.get(path)
         root: Any = html.fromstring(page)
         for code in root.xpath(

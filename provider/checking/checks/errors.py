@@ -1,12 +1,10 @@
 """Requests that are to be refused, and the codes that they are to be refused with (section 3.6)."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from oai.vocabulary import ErrorCode, Granularity
-from provider.checking.facts import NotApplicableError
-from provider.checking.findings import Check, Look, Severity, Verdict, verdict
-from provider.checking.survey import Survey
+from provider.checking.checks.refusal import refusal
+from provider.checking.findings import Severity
 
 _BAD_VERB: Final = frozenset({ErrorCode.BAD_VERB})
 _BAD_ARGUMENT: Final = frozenset({ErrorCode.BAD_ARGUMENT})
@@ -23,149 +21,99 @@ _NO_ITEM: Final = "oai%3Anobody.example%3Athere-is-no-such-item"
 _NO_TOKEN: Final = "&resumptionToken=nobody-gave-this-out"  # noqa: S105 not a password
 
 
-@dataclass(frozen=True, kw_only=True)
-class Refusal:
-    """A request (a query template) and the codes of which one is right."""
-
-    name: str
-    title: str
-    query: str
-    codes: frozenset[ErrorCode]
-    section: str
-    severity: Severity
-    only: Granularity | None
-    """Asked only of repositories of this granularity."""
-
-    def check(self) -> Check:
-        """The check that makes the request."""
-        codes = " or ".join(sorted(self.codes))
-        return Check(
-            id=f"error.{self.name}",
-            title=f"{self.title}: {codes}",
-            section=self.section,
-            severity=self.severity,
-            advice=f"Answer such a request with an error element of the code {codes}, and with nothing else.",
-            look=self._look(codes),
-        )
-
-    def _look(self, codes: str) -> Look:
-        def look(survey: Survey) -> Verdict:
-            if self.only is not None and survey.granularity is not self.only:
-                raise NotApplicableError(f"the granularity is not {self.only}")
-            reply = survey.ask(self.query)
-            return verdict(self.codes.intersection(reply.codes), reply, expected=f"error {codes}")
-
-        return look
-
-
-def _refusal(
-    name: str,
-    title: str,
-    query: str,
-    codes: frozenset[ErrorCode],
-    section: str = "3.6",
-    *,
-    severity: Severity = Severity.MUST,
-    only: Granularity | None = None,
-) -> Refusal:
-    return Refusal(
-        name=name, title=title, query=query, codes=codes, section=section, severity=severity, only=only
-    )
-
-
 REFUSALS: Final = (
-    _refusal("verb-missing", "No verb", "metadataPrefix=oai_dc", _BAD_VERB),
-    _refusal("verb-unknown", "An unknown verb", "verb=Nonsense", _BAD_VERB),
-    _refusal("verb-empty", "An empty verb", "verb=", _BAD_VERB),
-    _refusal("verb-case", "A verb in small letters", "verb=identify", _BAD_VERB),
-    _refusal("verb-repeated", "The verb twice", "verb=Identify&verb=Identify", _BAD_VERB),
-    _refusal(
+    refusal("verb-missing", "No verb", "metadataPrefix=oai_dc", _BAD_VERB),
+    refusal("verb-unknown", "An unknown verb", "verb=Nonsense", _BAD_VERB),
+    refusal("verb-empty", "An empty verb", "verb=", _BAD_VERB),
+    refusal("verb-case", "A verb in small letters", "verb=identify", _BAD_VERB),
+    refusal("verb-repeated", "The verb twice", "verb=Identify&verb=Identify", _BAD_VERB),
+    refusal(
         "identify-argument",
         "Identify with an argument of another verb",
         "verb=Identify&metadataPrefix={prefix}",
         _BAD_ARGUMENT,
         "4.2",
     ),
-    _refusal(
+    refusal(
         "formats-argument",
         "ListMetadataFormats with an unknown argument",
         "verb=ListMetadataFormats&nonsense=1",
         _BAD_ARGUMENT,
         "4.4",
     ),
-    _refusal(
+    refusal(
         "sets-argument",
         "ListSets with an unknown argument",
         "verb=ListSets&nonsense=1",
         _BAD_ARGUMENT | _NO_SETS,
         "4.6",
     ),
-    _refusal(
+    refusal(
         "records-argument",
         "ListRecords with an unknown argument",
         f"{_RECORDS}&nonsense=1",
         _BAD_ARGUMENT,
         "4.5",
     ),
-    _refusal(
+    refusal(
         "headers-argument",
         "ListIdentifiers with an argument of GetRecord",
         f"{_HEADERS}&identifier={{identifier}}",
         _BAD_ARGUMENT,
         "4.3",
     ),
-    _refusal(
+    refusal(
         "get-argument",
         "GetRecord with an argument of lists",
         f"{_GET}{{identifier}}&until={{moment}}",
         _BAD_ARGUMENT,
         "4.1",
     ),
-    _refusal(
+    refusal(
         "argument-repeated", "metadataPrefix twice", f"{_RECORDS}&metadataPrefix={{prefix}}", _BAD_ARGUMENT
     ),
-    _refusal(
+    refusal(
         "records-prefix-missing",
         "ListRecords without metadataPrefix",
         "verb=ListRecords",
         _BAD_ARGUMENT,
         "4.5",
     ),
-    _refusal(
+    refusal(
         "headers-prefix-missing",
         "ListIdentifiers without metadataPrefix",
         "verb=ListIdentifiers",
         _BAD_ARGUMENT,
         "4.3",
     ),
-    _refusal(
+    refusal(
         "get-prefix-missing",
         "GetRecord without metadataPrefix",
         "verb=GetRecord&identifier={identifier}",
         _BAD_ARGUMENT,
         "4.1",
     ),
-    _refusal(
+    refusal(
         "get-identifier-missing",
         "GetRecord without identifier",
         "verb=GetRecord&metadataPrefix={prefix}",
         _BAD_ARGUMENT,
         "4.1",
     ),
-    _refusal(
+    refusal(
         "prefix-empty",
         "An empty metadataPrefix",
         "verb=ListRecords&metadataPrefix=",
         _BAD_ARGUMENT | _NO_FORMAT,
     ),
-    _refusal("identifier-empty", "An empty identifier", _GET, _BAD_ARGUMENT | _NO_ID),
-    _refusal(
+    refusal("identifier-empty", "An empty identifier", _GET, _BAD_ARGUMENT | _NO_ID),
+    refusal(
         "date-empty", "An empty from", f"{_HEADERS}&from=", _BAD_ARGUMENT, "3.3", severity=Severity.SHOULD
     ),
-    _refusal("date-nonsense", "A from that is no date", f"{_HEADERS}&from=yesterday", _BAD_ARGUMENT, "3.3"),
-    _refusal("date-impossible", "The 30th of February", f"{_HEADERS}&from=2020-02-30", _BAD_ARGUMENT, "3.3"),
-    _refusal("date-month", "A thirteenth month", f"{_HEADERS}&until=2020-13-01", _BAD_ARGUMENT, "3.3"),
-    _refusal(
+    refusal("date-nonsense", "A from that is no date", f"{_HEADERS}&from=yesterday", _BAD_ARGUMENT, "3.3"),
+    refusal("date-impossible", "The 30th of February", f"{_HEADERS}&from=2020-02-30", _BAD_ARGUMENT, "3.3"),
+    refusal("date-month", "A thirteenth month", f"{_HEADERS}&until=2020-13-01", _BAD_ARGUMENT, "3.3"),
+    refusal(
         "date-digits",
         "A date with one digit for the month",
         f"{_HEADERS}&from=2020-1-01",
@@ -173,7 +121,7 @@ REFUSALS: Final = (
         "3.3",
         severity=Severity.SHOULD,
     ),
-    _refusal(
+    refusal(
         "date-offset",
         "A time with an offset",
         f"{_HEADERS}&from=2020-01-01T00%3A00%3A00%2B01%3A00",
@@ -181,7 +129,7 @@ REFUSALS: Final = (
         "3.3",
         severity=Severity.SHOULD,
     ),
-    _refusal(
+    refusal(
         "date-fraction",
         "A time with a fraction of a second",
         f"{_HEADERS}&from=2020-01-01T00%3A00%3A00.000Z",
@@ -189,14 +137,14 @@ REFUSALS: Final = (
         "3.3",
         severity=Severity.SHOULD,
     ),
-    _refusal(
+    refusal(
         "date-mixed",
         "from and until of different granularity",
         f"{_HEADERS}&from=2020-01-01&until=2030-01-01T00%3A00%3A00Z",
         _BAD_ARGUMENT,
         "2.7.1",
     ),
-    _refusal(
+    refusal(
         "date-finer",
         "A finer granularity than the repository has",
         f"{_HEADERS}&from=2020-01-01T00%3A00%3A00Z",
@@ -204,93 +152,93 @@ REFUSALS: Final = (
         "2.7.1",
         only=Granularity.DAY,
     ),
-    _refusal(
+    refusal(
         "date-order",
         "from later than until",
         f"{_HEADERS}&from={{later}}&until={{moment}}",
         _BAD_ARGUMENT,
         "2.7.1",
     ),
-    _refusal(
+    refusal(
         "before-earliest",
         "until before earliestDatestamp",
         f"{_HEADERS}&until={{before}}",
         _NO_MATCH | _BAD_ARGUMENT,
         "2.7.1",
     ),
-    _refusal("future", "A window in the far future", f"{_HEADERS}&from={{far}}", _NO_MATCH, "2.7.1"),
-    _refusal(
+    refusal("future", "A window in the far future", f"{_HEADERS}&from={{far}}", _NO_MATCH, "2.7.1"),
+    refusal(
         "set-unknown",
         "A set that there is not",
         f"{_HEADERS}&set=zzz-there-is-no-such-set",
         _NO_MATCH | _BAD_ARGUMENT | _NO_SETS,
         "2.7.2",
     ),
-    _refusal(
+    refusal(
         "set-malformed",
         "A set with characters that no setSpec may have",
         f"{_HEADERS}&set=%3Cnone%3E%20at%20all",
         _NO_MATCH | _BAD_ARGUMENT | _NO_SETS,
         "2.6",
     ),
-    _refusal(
+    refusal(
         "records-format",
         "ListRecords in an unknown format",
         "verb=ListRecords&metadataPrefix=no_such_format",
         _NO_FORMAT,
         "4.5",
     ),
-    _refusal(
+    refusal(
         "headers-format",
         "ListIdentifiers in an unknown format",
         "verb=ListIdentifiers&metadataPrefix=no_such_format",
         _NO_FORMAT,
         "4.3",
     ),
-    _refusal(
+    refusal(
         "get-format",
         "GetRecord in an unknown format",
         "verb=GetRecord&metadataPrefix=no_such_format&identifier={identifier}",
         _NO_FORMAT,
         "4.1",
     ),
-    _refusal("get-unknown", "GetRecord of an unknown item", f"{_GET}{_NO_ITEM}", _NO_ID, "4.1"),
-    _refusal(
+    refusal("get-unknown", "GetRecord of an unknown item", f"{_GET}{_NO_ITEM}", _NO_ID, "4.1"),
+    refusal(
         "get-malformed",
         "GetRecord of what is no identifier",
         f"{_GET}no%20identifier%3C%3E",
         _NO_ID | _BAD_ARGUMENT,
         "4.1",
     ),
-    _refusal(
+    refusal(
         "formats-unknown",
         "ListMetadataFormats of an unknown item",
         f"verb=ListMetadataFormats&identifier={_NO_ITEM}",
         _NO_ID,
         "4.4",
     ),
-    _refusal(
+    refusal(
         "records-token",
         "ListRecords with an invented token",
         f"verb=ListRecords{_NO_TOKEN}",
         _BAD_TOKEN,
         "3.5",
     ),
-    _refusal(
+    refusal(
         "headers-token",
         "ListIdentifiers with an invented token",
         f"verb=ListIdentifiers{_NO_TOKEN}",
         _BAD_TOKEN,
         "3.5",
     ),
-    _refusal(
+    refusal(
         "sets-token",
         "ListSets with an invented token",
         f"verb=ListSets{_NO_TOKEN}",
         _BAD_TOKEN | _NO_SETS,
         "4.6",
     ),
-    _refusal(
+    refusal(
         "token-empty",
         "An empty resumptionToken",
         "verb=ListRecords&resumptionToken=",
@@ -298,7 +246,7 @@ REFUSALS: Final = (
         "3.5",
         severity=Severity.SHOULD,
     ),
-    _refusal(
+    refusal(
         "token-altered",
         "A token with one character changed",
         "verb=ListRecords&resumptionToken={altered}",
@@ -306,13 +254,13 @@ REFUSALS: Final = (
         "3.5",
         severity=Severity.SHOULD,
     ),
-    _refusal(
+    refusal(
         "token-exclusive",
         "A token with another argument",
         "verb=ListRecords&resumptionToken={token}&metadataPrefix={prefix}",
         _BAD_ARGUMENT,
         "3.5",
     ),
-    _refusal("control-character", "A NUL in an argument", f"{_GET}oai%3Aa%00b", _BAD_ARGUMENT | _NO_ID),
-    _refusal("not-utf-8", "An argument that is not UTF-8", f"{_GET}oai%3Aa%FFb", _BAD_ARGUMENT | _NO_ID),
+    refusal("control-character", "A NUL in an argument", f"{_GET}oai%3Aa%00b", _BAD_ARGUMENT | _NO_ID),
+    refusal("not-utf-8", "An argument that is not UTF-8", f"{_GET}oai%3Aa%FFb", _BAD_ARGUMENT | _NO_ID),
 )

@@ -19,7 +19,6 @@ INDEXES = {
     "mimetype": "ix_document_datestamp",
     "domain:cz": "ix_document_tld",
     "domain:cz:example": "ix_document_domain",
-    "domain:cz:example:www": "ix_document_domain",
     "domain:cz:example:www:deep": "ix_document_host",
     "mimetype:text": "ix_document_mime_major",
     "mimetype:text:html": "ix_document_mime",
@@ -78,6 +77,30 @@ def test_a_page_is_one_range_scan_of_its_index(
     ordered = next(node for node in scans if node["Index Name"] == INDEXES[set_spec])
     assert "datestamp" in ordered["Index Cond"]
     assert ("ROW(" in ordered["Index Cond"]) == (after is not None)
+
+
+@pytest.mark.parametrize("after", [None, BEHIND])
+def test_hosts_below_a_set_are_merged_out_of_one_range_scan_each(
+    database: Database, statements: list[Statement], after: Position | None
+) -> None:
+    with database.session() as session:
+        scope = find_scope(session, "domain:cz:example:www")
+        assert scope is not None
+        statements.clear()
+        page = item_page(session, scope, from_=None, until=BEGINNING.replace(year=2021), after=after, limit=3)
+    assert len(page) == 3
+    (statement,) = statements
+    of_documents = [
+        (above, node)
+        for above in nodes(plan(database, statement))
+        for node in above.get("Plans", ())
+        if node.get("Relation Name") == "document"
+    ]
+    # A few rows of each host, the page's rows of each host, and what is said about them.
+    limits = [above["Node Type"] for above, node in of_documents if "datestamp" in node.get("Index Cond", "")]
+    assert limits == ["Limit", "Limit"]
+    names = {node["Index Name"] for above, node in of_documents if above["Node Type"] == "Limit"}
+    assert names == {"ix_document_host"}
 
 
 def plan(database: Database, statement: Statement) -> dict[str, Any]:

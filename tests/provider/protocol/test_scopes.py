@@ -33,6 +33,8 @@ TREES = {
     "collection:elections": [0, 2, 3],
 }
 
+HOSTS = ["a", "x.a", "x.a", "x.a", "b", "ab", "y.a", "z.y.a", "b", "z.y.a", "x.a", "a", "y.a", "ab", "x.a"]
+
 
 @pytest.fixture
 def made(archive: Archive) -> list[str]:
@@ -53,6 +55,25 @@ def made(archive: Archive) -> list[str]:
         archive.add("http://www.webarchiv.sk/"),
         archive.add("http://192.0.2.1/"),
     ]
+
+
+@pytest.mark.parametrize("merged_hosts", [1000, 1])
+async def test_hosts_below_a_set_are_one_list(
+    provider: Provider, archive: Archive, monkeypatch: pytest.MonkeyPatch, merged_hosts: int
+) -> None:
+    """Merged out of the lists of the hosts where they are few, else filtered from the domain's."""
+    monkeypatch.setattr("provider.protocol.scopes._MOST_HOSTS", merged_hosts)
+    made = [(host, archive.add(f"http://{host}.example.cz/{number}")) for number, host in enumerate(HOSTS)]
+    for host in sorted(set(HOSTS)):
+        mine = [key for one, key in made if one == host or one.endswith(f".{host}")]
+        set_spec = ":".join(["domain", "cz", "example", *reversed(host.split("."))])
+        assert await provider.listed(set=set_spec) == mine
+        (size, *_) = [
+            page.token_facts.get("completeListSize")
+            for page in await provider.pages(verb="ListRecords", metadataPrefix="oai_dc", set=set_spec)
+            if page.token is not None
+        ] or [None]
+        assert size in {None, str(len(mine))}
 
 
 @pytest.mark.parametrize("set_spec", TREES)

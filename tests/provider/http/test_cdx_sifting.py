@@ -1,0 +1,231 @@
+"""CDX look-ups that pick, collapse, turn round and go on piece by piece, as CDX servers do."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pytest_aiohttp import AiohttpClient
+
+from oai.database import Database
+from oai.settings import Settings
+from provider.app import create_app
+from provider.holdings.access import set_rule
+from provider.holdings.collections import add_collection, assign
+from provider.holdings.rules import Rule
+from provider.holdings.selection import Selection
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import Access
+from tests.provider.archives import Page, warc_record, write_archive
+from tests.provider.conftest import BASE_URL, Provider, small_pages
+
+HOME = "http://a.example/"
+PAGES = [
+    Page(url=HOME, date="2007-01-01T00:00:00Z", body=b"one"),
+    Page(url=HOME, date="2007-06-01T00:00:00Z", body=b"one"),
+    Page(url="https://www.a.example/", date="2008-01-01T00:00:00Z", body=b"two"),
+    Page(url=HOME, date="2009-01-01T00:00:00Z", body=b"one", status=404),
+    Page(url="http://a.example/x", date="2009-02-01T00:00:00Z", mime_type="text/plain"),
+    Page(url="https://a.example/x", date="2009-01-01T00:00:00Z", mime_type="image/png"),
+    Page(url="http://www.a.example/y", date="2009-03-01T00:00:00Z"),
+    Page(url="http://a.example/z", date="2009-04-01T00:00:00Z"),
+    Page(url="http://a.example:8080/x", date="2009-04-01T00:00:00Z"),
+    Page(url="http://sub.a.example/x", date="2009-04-01T00:00:00Z"),
+    Page(url="http://www.sub.a.example/x", date="2009-05-01T00:00:00Z"),
+    Page(url="http://www.www.a.example/", date="2009-05-01T00:00:00Z"),
+    Page(url="http://empty.deep.a.example/", date="2009-05-01T00:00:00Z"),
+    Page(url="http://z.a.example/", date="2009-05-01T00:00:00Z"),
+    Page(url="http://a.example/" + "y" * 600, date="2010-01-01T00:00:00Z"),
+    Page(url="https://a.example/" + "y" * 601, date="2010-01-01T00:00:00Z"),
+    Page(url="http://a.example/" + "y" * 602, date="2010-01-01T00:00:00Z"),
+    Page(url="http://b.example/", date="2010-01-01T00:00:00Z"),
+]
+
+
+@pytest.fixture(autouse=True)
+def archive(database: Database, tmp_path: Path) -> None:
+    path = write_archive(tmp_path / "x.warc.gz", [warc_record(page) for page in PAGES])
+    index_file(database, path, IndexOptions(margin=1))
+
+
+async def years(provider: Provider, query: str) -> list[str]:
+    """The times of the lines, as far as they are needed to tell them apart."""
+    response = await provider.client.get(f"/cdx?{query}&fl=timestamp")
+    assert response.status == 200, await response.text()
+    return [line[:6] for line in (await response.text()).split()]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("filter=status:200", "200701 200706 200801"),
+        ("filter=statuscode:4..", "200901"),
+        ("filter=status:40", ""),
+        ("filter=~status:40", "200901"),
+        ("filter=~status:04", ""),
+        ("filter==status:404", "200901"),
+        ("filter==status:4..", ""),
+        ("filter=!status:404", "200701 200706 200801"),
+        ("filter=!~status:2", "200901"),
+        ("filter=!=status:200", "200901"),
+        ("filter=url:https.*&filter=status:200", "200801"),
+        ("filter=url:https.*&filter=status:404", ""),
+        ("filter=urlkey:example,a\\)/", "200701 200706 200801 200901"),
+        ("collapse=timestamp:4", "200701 200801 200901"),
+        ("collapse=digest", "200701 200801 200901"),
+        ("collapse=urlkey", "200701"),
+        ("collapse=status", "200701 200901"),
+        ("collapse=digest&filter=url:http:.*", "200701"),
+        ("collapse=timestamp:4&from=200702", "200706 200801 200901"),
+        ("collapse=timestamp:4&limit=2", "200701 200801"),
+        ("sort=reverse", "200901 200801 200706 200701"),
+        ("sort=reverse&limit=1", "200901"),
+        ("sort=reverse&limit=1&filter=status:200", "200801"),
+        ("sort=reverse&closest=2007", "200901 200801 200706 200701"),
+        ("sort=reverse&to=200801&from=200702", "200801 200706"),
+        ("closest=200712&limit=2", "200801 200706"),
+        ("closest=200712&limit=2&filter=status:404", "200901"),
+        ("closest=1000&sort=closest", "200701 200706 200801 200901"),
+        ("closest=9999", "200901 200801 200706 200701"),
+        ("closest=200706&sort=closest&collapse=digest", "200706 200801 200901"),
+    ],
+)
+async def test_captures_are_picked_and_put_in_order(provider: Provider, query: str, expected: str) -> None:
+    assert await years(provider, f"url={HOME}&{query}") == expected.split()
+
+
+async def test_a_collapsed_list_of_urls_has_each_once(provider: Provider) -> None:
+    response = await provider.client.get("/cdx?url=a.example/*&collapse=urlkey&fl=urlkey")
+    keys = (await response.text()).split()
+    assert keys[:4] == ["example,a)/", "example,a)/x", "example,a)/y", "example,a)/" + "y" * 600]
+    assert len(keys) == len(set(keys)) == 7
+
+
+WHOLE = [
+    "url=a.example",
+    "url=a.example&sort=reverse",
+    "url=a.example&closest=2008",
+    "url=a.example/*",
+    "url=a.example&matchType=host",
+    "url=a.example&matchType=domain",
+    "url=*.example",
+    "url=*.a.example&filter=!status:404",
+    "url=*.a.example&from=2009&to=2009",
+    "url=a.example&collapse=digest",
+    "url=*.a.example&collapse=status",
+    "url=nowhere.example",
+]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5])
+@pytest.mark.parametrize("query", WHOLE)
+async def test_pieces_join_to_the_whole(provider: Provider, query: str, limit: int) -> None:
+    whole = await lines(provider, query)
+    pieces = await in_pieces(provider, f"{query}&limit={limit}")
+    assert sorted(line for piece in pieces for line in piece) == sorted(whole)
+    assert all(len(piece) <= limit for piece in pieces)
+
+
+@pytest.mark.parametrize("query", WHOLE)
+async def test_a_bound_on_what_is_examined_loses_nothing(
+    database: Database, settings: Settings, aiohttp_client: AiohttpClient, query: str
+) -> None:
+    withhold(database, "http://a.example/")
+    app = create_app(small_pages(settings, cdx_examined=3), database, base_url=BASE_URL)
+    bounded = Provider(client=await aiohttp_client(app))
+    app = create_app(small_pages(settings), database, base_url=BASE_URL)
+    whole = await lines(Provider(client=await aiohttp_client(app)), query)
+    pieces = await in_pieces(bounded, query)
+    assert sorted(line for piece in pieces for line in piece) == sorted(whole)
+
+
+def withhold(database: Database, prefix: str) -> None:
+    with database.session() as session:
+        add_collection(session, "collection:c")
+        session.commit()
+        assign(session, "collection:c", Selection(url_prefix=prefix), margin=1)
+        set_rule(session, "collection:c", Rule(access=Access.WITHHELD), margin=1)
+
+
+async def test_who_does_not_go_on_is_told_that_it_was_too_much(
+    database: Database, settings: Settings, aiohttp_client: AiohttpClient
+) -> None:
+    app = create_app(small_pages(settings, cdx_examined=3), database, base_url=BASE_URL)
+    provider = Provider(client=await aiohttp_client(app))
+    response = await provider.client.get("/cdx?url=*.a.example&filter=status:404")
+    assert response.status == 400
+    assert "about 3 captures were examined" in await response.text()
+    assert "showResumeKey=true" in await response.text()
+
+
+async def lines(provider: Provider, query: str) -> list[str]:
+    response = await provider.client.get(f"/cdx?{query}")
+    assert response.status == 200, await response.text()
+    assert "Link" not in response.headers
+    return (await response.text()).splitlines()
+
+
+async def in_pieces(provider: Provider, query: str) -> list[list[str]]:
+    """The answers of a look-up that is gone on with to its end."""
+    pieces: list[list[str]] = []
+    key = ""
+    while True:
+        response = await provider.client.get(
+            f"/cdx?{query}&showResumeKey=true" + (f"&resumeKey={key}" if key else "")
+        )
+        text = await response.text()
+        assert response.status == 200, text
+        answer, _, key = text.rpartition("\n\n") if "\n\n" in f"\n{text}" else (text, "", "")
+        if not answer and text.startswith("\n"):
+            key = text.strip()
+        pieces.append(answer.splitlines())
+        key = key.strip()
+        if not key:
+            return pieces
+        assert f"resumeKey={key}" in response.headers["Link"]
+        assert len(pieces) < 200
+
+
+async def test_the_link_leads_on(provider: Provider) -> None:
+    response = await provider.client.get("/cdx?url=a.example&limit=3&fl=timestamp")
+    address = response.headers["Link"].removeprefix("<").partition(">")[0]
+    assert response.headers["Link"].endswith('>; rel="next"')
+    following = await provider.client.get(f"/cdx{address}")
+    assert await following.text() == "20090101000000\n"
+    assert "Link" not in following.headers
+
+
+async def test_json_and_cdxj_tell_the_key_too(provider: Provider) -> None:
+    query = "/cdx?url=a.example&limit=1&showResumeKey=true&output="
+    first, last = (await (await provider.client.get(f"{query}json")).text()).splitlines()
+    assert json.loads(first)["url"] == HOME
+    assert json.loads(last).keys() == {"resumeKey"}
+    _, empty, key = (await (await provider.client.get(f"{query}cdxj")).text()).splitlines()
+    assert (empty, key) == ("", json.loads(last)["resumeKey"])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"url": "b.example"},
+        {"matchType": "prefix"},
+        {"sort": "reverse"},
+        {"closest": "2008"},
+    ],
+)
+async def test_a_key_is_good_for_its_look_up_alone(provider: Provider, other: Mapping[str, str]) -> None:
+    asked = {"url": "a.example", "limit": "1", "showResumeKey": "true"}
+    text = await (await provider.client.get("/cdx", params=asked)).text()
+    key = text.split()[-1]
+    same = await provider.client.get("/cdx", params={**asked, "resumeKey": key})
+    response = await provider.client.get("/cdx", params={**asked, **other, "resumeKey": key})
+    assert (same.status, response.status) == (200, 400)
+    assert "none of this look-up" in await response.text()
+
+
+async def test_pywb_s_way_of_asking_is_answered(provider: Provider) -> None:
+    """Pywb 2.10 asks so for one URL, and for what begins so."""
+    exact = await years(provider, f"url={HOME}&closest=20080102000000&sort=closest&limit=2")
+    wide = await years(provider, f"url={HOME}&closest=20080102000000&sort=closest&matchType=prefix")
+    assert exact == ["200801", "200706"]
+    assert len(wide) == 11

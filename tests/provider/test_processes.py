@@ -1,0 +1,133 @@
+"""Several processes under one parent: they share a port, take over from each other, and end with it."""
+
+import os
+import re
+import signal
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.provider.answer import Reply
+from tests.provider.archive import Archive
+from tests.provider.served import SECONDS, Serve, Served, alive, ask, refuses_connections, until
+
+
+def test_several_processes_share_the_port(serve: Serve) -> None:
+    served = serve("--processes", "3")
+    address = served.address()
+    assert len(served.children()) == 3
+    for _ in range(20):
+        assert not ask(address).codes
+    port = int(address.rpartition(":")[2].partition("/")[0])
+    listening = [
+        line
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+        if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
+    ]
+    assert len(listening) == 3
+
+
+def test_a_killed_parent_takes_its_processes_along(serve: Serve) -> None:
+    served = serve("--processes", "2")
+    served.address()
+    children = served.children()
+    assert len(children) == 2
+    served.process.kill()
+    served.process.wait(SECONDS)
+    until(lambda: not any(map(alive, children)))
+
+
+def test_a_killed_process_is_replaced(serve: Serve) -> None:
+    served = serve("--processes", "2")
+    address = served.address()
+    first, second = served.children()
+    os.kill(first, signal.SIGKILL)
+    until(lambda: len(served.children() - {first, second}) == 1)
+    until(lambda: len(served.children()) == 2)
+    assert second in served.children()
+    assert not ask(address).codes
+
+
+def test_processes_can_be_replaced_one_by_one_while_a_list_is_read(
+    environment: dict[str, str], serve: Serve, archive: Archive
+) -> None:
+    """Any process goes on with the tokens of any other, the new ones included."""
+    environment["ZATVA_PROVIDER__HEADERS_PER_ANSWER"] = "1"
+    identifiers = archive.add_many(60)
+    served = serve("--processes", "2")
+    address = served.address()
+    reading = ListReading(address)
+    for pid in sorted(served.children()):
+        reading.go_on(10)
+        os.kill(pid, signal.SIGTERM)
+        until_replaced(served, pid)
+    assert reading.to_the_end() == identifiers
+
+
+def until_replaced(served: Served, pid: int) -> None:
+    until(lambda: pid not in served.children() and len(served.children()) == 2)
+
+
+class ListReading:
+    """Reads a list page by page, each over a new connection, which any process may take."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._query = "verb=ListIdentifiers&metadataPrefix=oai_dc"
+        self.identifiers: list[str] = []
+
+    def go_on(self, pages: int) -> None:
+        for _ in range(pages):
+            page = self._page()
+            self.identifiers += page.identifiers
+            self._query = f"verb=ListIdentifiers&resumptionToken={page.token}" if page.token else ""
+
+    def to_the_end(self) -> list[str]:
+        while self._query:
+            self.go_on(1)
+        return self.identifiers
+
+    def _page(self) -> Reply:
+        # A connection that waits to be accepted by a process that ends is reset by the kernel.
+        for _ in range(20):
+            try:
+                return ask(self._address, self._query)
+            except (ConnectionError, urllib.error.URLError):
+                continue
+        pytest.fail("nobody answers")
+
+
+def test_each_process_has_a_port_for_its_figures(environment: dict[str, str], serve: Serve) -> None:
+    first = two_free_ports()
+    environment["ZATVA_PROVIDER__METRICS_PORT"] = str(first)
+    served = serve("--processes", "2")
+    address = served.address()
+    (killed, *_) = served.children()
+    for _ in range(10):
+        ask(address)
+    assert sum(map(identified, (first, first + 1))) == 10
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: len(served.children() - {killed}) == 2)
+    until(lambda: not any(refuses_connections(f"http://127.0.0.1:{port}/") for port in (first, first + 1)))
+
+
+def two_free_ports() -> int:
+    """The first of two ports side by side that nobody listens on."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as first:
+            port: int = first.getsockname()[1]
+            try:
+                socket.create_server(("127.0.0.1", port + 1)).close()
+            except OSError:
+                continue
+            return port
+
+
+def identified(port: int) -> int:
+    """How many Identify requests the figures at the port tell."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SECONDS) as response:
+        told = re.search(rb'requests_total.outcome="ok",request="Identify". (\d+)', response.read())
+    return int(told[1]) if told else 0
