@@ -8,13 +8,22 @@ from sqlalchemy import Connection
 
 import harvester.models
 import manager.models
+import manager.notices.models
+import provider.http.models
 import provider.models
 import web.models
 from oai.database import open_database
 from oai.models import Base
 from oai.settings import load_settings
 
-_PARTS = (harvester.models, manager.models, provider.models, web.models)  # imported for their tables
+_PARTS = (  # imported for their tables
+    harvester.models,
+    manager.models,
+    manager.notices.models,
+    provider.http.models,
+    provider.models,
+    web.models,
+)
 
 
 def ours(name: str | None, kind: str, _parents: object) -> bool:

@@ -17,7 +17,9 @@ def add_commands(commands: "Subcommands") -> None:
     harvest = add_command(
         commands, "harvest", help="harvest a repository into files", handler="harvester.commands:harvest"
     )
-    harvest.add_argument("repository", metavar="URL|ID", help="base URL, or the number of a repository")
+    harvest.add_argument(
+        "repository", metavar="URL|ID", nargs="?", help="base URL, or the number of a repository"
+    )
     harvest.add_argument(
         "--out", metavar="DIR", help="folder for the record files (default: named after the host)"
     )
@@ -44,10 +46,56 @@ def add_commands(commands: "Subcommands") -> None:
     harvest.add_argument(
         "--normalise", "--normalize", type=Path, metavar="FILE", help="rules that add values"
     )
+    _add_course(harvest)
+    harvest.add_argument(
+        "--dry-run", action="store_true", help="tell what would be asked for and why, and harvest nothing"
+    )
     harvest.add_argument("--max", type=int, metavar="N", help="a sample: stop after so many records")
     harvest.add_argument("--no-parse-id", action="store_true", help="all files in one folder")
     harvest.add_argument("--files-per-dir", type=int, metavar="N", help="files in one folder (default: 5000)")
+    _add_manners(harvest)
+    harvest.add_argument("--retries", type=int, metavar="N", help="further tries of a request that failed")
+    harvest.add_argument(
+        "--max-wait", type=float, metavar="SECONDS",
+        help="longest Retry-After to sit out; a longer one ends the run as `try later`",
+    )  # fmt: skip
+    harvest.add_argument(
+        "--keep-raw", action="store_true", default=None, help="keep requests and answers in a WARC file"
+    )
+    harvest.add_argument(
+        "--replay", type=int, metavar="HISTORY_ID",
+        help="instead of asking a repository, take in again what was kept of this run, with today's rules",
+    )  # fmt: skip
+    probe = add_command(
+        commands,
+        "probe",
+        help="look at any repository: who it is, what it offers, what is odd about it",
+        handler="harvester.probe_commands:probe_repository",
+    )
+    probe.add_argument("url", metavar="URL", help="base URL")
+    _add_manners(probe)
     _add_repository(commands)
+    _add_store(commands)
+
+
+def _add_course(parser: argparse.ArgumentParser) -> None:
+    """Add the options that both ways to harvest have, and that win over what the repository wishes."""
+    parser.add_argument(
+        "--slice", choices=("month", "day"),
+        help="a list for each month or day, where tokens expire before a whole list is read",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ignore-wait", action="store_true", help="ask although the repository asked to be left alone longer"
+    )
+
+
+def _add_manners(parser: argparse.ArgumentParser) -> None:
+    """Add the options that win over the settings of the client."""
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="longest time for one request")
+    parser.add_argument(
+        "--delay", type=float, metavar="SECONDS", help="pause between two requests to the server"
+    )
+    parser.add_argument("--user-agent", metavar="TEXT", help="the name that is sent with each request")
 
 
 def _add_repository(commands: "Subcommands") -> None:
@@ -70,6 +118,67 @@ def _add_repository(commands: "Subcommands") -> None:
     ):
         one = add_command(group, name, help=what, handler=f"harvester.commands:repository_{name}")
         one.add_argument("id", metavar="ID", type=int, help="the repository's number")
+    policy = add_command(
+        group,
+        "policy",
+        help="what becomes of deleted records, and how much one run may do without a yes",
+        handler="harvester.store_commands:repository_policy",
+    )
+    policy.add_argument("id", metavar="ID", type=int, help="the repository's number")
+    policy.add_argument(
+        "--deletions", choices=("remove", "mark", "move"), help="what becomes of a deleted record's file"
+    )
+    policy.add_argument(
+        "--brake-deletions",
+        metavar="PERCENT",
+        help="share of the records that a run may delete; `default`: as set",
+    )
+    policy.add_argument(
+        "--brake-updates",
+        metavar="PERCENT",
+        help="share of the records that a run may change; `default`: as set",
+    )
+
+
+def _add_store(commands: "Subcommands") -> None:
+    group = add_group(commands, "store", help="the files of harvested records")
+    verify = add_command(
+        group,
+        "verify",
+        help="find missing, altered and stray files",
+        handler="harvester.store_commands:verify",
+    )
+    verify.add_argument("repository", metavar="REPOSITORY", type=int, nargs="?", help="its number; else all")
+    verify.add_argument(
+        "--repair", action="store_true", help="remove files that were left half-written, and nothing else"
+    )
+    rebuild = add_command(
+        group,
+        "rebuild",
+        help="make the database say what the files say",
+        handler="harvester.store_commands:rebuild",
+    )
+    rebuild.add_argument("repository", metavar="REPOSITORY", type=int, nargs="?", help="its number")
+    rebuild.add_argument("--dir", metavar="DIR", help="folder of a repository that the database has or had")
+    rebuild.add_argument("--url", metavar="URL", help="its base URL, where the database has it no more")
+    rebuild.add_argument(
+        "--format",
+        default="oai_dc",
+        metavar="PREFIX",
+        help="metadataPrefix of files without one in their names, where nobody knows (default: %(default)s)",
+    )
+    export = add_command(
+        group,
+        "export",
+        help="write records into one file for others",
+        handler="harvester.store_commands:export_records",
+    )
+    export.add_argument("repository", metavar="REPOSITORY", type=int, nargs="?", help="all of this one's")
+    export.add_argument("--run", type=int, metavar="HISTORY_ID", help="those that this run changed")
+    export.add_argument(
+        "--as", dest="form", choices=("tar", "zip", "jsonl"), required=True, help="how they are written"
+    )
+    export.add_argument("--out", type=Path, metavar="FILE", help="file (default: standard output)")
 
 
 def build_process_parser() -> argparse.ArgumentParser:
@@ -100,6 +209,7 @@ def build_process_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--files-per-dir", type=int, metavar="N", help="files in one folder")
     parser.add_argument("--full", action="store_true", help="everything, not only what changed")
+    _add_course(parser)
     parser.add_argument(
         "--end-with-parent",
         action="store_true",

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import func, select
@@ -9,11 +10,15 @@ from sqlalchemy.orm import Session
 
 from harvester import repositories
 from harvester.cli import positional
+from harvester.dry_run import rehearse
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
+from harvester.overrides import overridden
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest, Method
 from harvester.running.preparing import Level
 from harvester.running.process import end_with_parent, run_harvest
+from harvester.running.sourcing import replay_request
+from harvester.running.windows import Slice
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
@@ -26,6 +31,7 @@ _COLUMNS = {"repository_id": "ID", "repository_name": "Name", "base_url": "Base 
 def harvest(invocation: Invocation) -> ExitCode:
     """`zatva harvest`."""
     arguments = invocation.arguments
+    invocation = replace(invocation, settings=overridden(invocation.settings, arguments))
     request = HarvestRequest(
         repository_id=0,
         metadata_prefix=arguments.format,
@@ -40,12 +46,19 @@ def harvest(invocation: Invocation) -> ExitCode:
         parse_id=not arguments.no_parse_id,
         files_per_directory=_files_per_directory(invocation),
         max_records=arguments.max,
+        slice=_slice(invocation),
+        ignore_wait=arguments.ignore_wait,
     )
     request.check()
     request.preparer()
+    if arguments.dry_run:
+        return _rehearsed(invocation, request)
     with open_database(invocation.settings) as database:
-        repository_id = _repository(database, arguments.repository, arguments.out)
-        outcome = run_harvest(invocation, database, request.of(repository_id))
+        if arguments.replay is not None:
+            request = _replay(invocation, database, request)
+        else:
+            request = request.of(_repository(database, arguments.repository, arguments.out))
+        outcome = run_harvest(invocation, database, request)
     return _told(invocation, outcome)
 
 
@@ -69,6 +82,8 @@ def harvest_process(invocation: Invocation) -> ExitCode:
         files_per_directory=_files_per_directory(invocation),
         job_id=arguments.job_id,
         recurring_id=arguments.recurring_id,
+        slice=_slice(invocation),
+        ignore_wait=arguments.ignore_wait,
     )
     with open_database(invocation.settings) as database:
         outcome = run_harvest(invocation, database, request)
@@ -131,8 +146,40 @@ def repository_refresh(invocation: Invocation) -> ExitCode:
     return ExitCode.DONE
 
 
-def _repository(database: Database, named: str, out: str | None) -> int:
+def _rehearsed(invocation: Invocation, request: HarvestRequest) -> ExitCode:
+    arguments = invocation.arguments
+    number = positional(arguments.repository)
+    folder = None if arguments.out is None else os.path.abspath(arguments.out)  # noqa: PTH100 as below
+    with open_database(invocation.settings) as database, database.session() as session:
+        planned = rehearse(
+            session,
+            invocation.settings,
+            request.of(number or 0),
+            url=arguments.repository if number is None else None,
+            folder=folder,
+        )
+    invocation.console.result(planned.as_json(), planned.in_words())
+    return ExitCode.DONE
+
+
+def _slice(invocation: Invocation) -> Slice | None:
+    given: str | None = invocation.arguments.slice
+    return None if given is None else Slice(given)
+
+
+def _replay(invocation: Invocation, database: Database, request: HarvestRequest) -> HarvestRequest:
+    """What the run that the command names asked for, with the command's rules."""
+    arguments = invocation.arguments
+    if arguments.repository is not None or arguments.out is not None:
+        raise UsageError("a replay is of a run's own repository; leave URL|ID and --out out")
+    with database.session() as session:
+        return replay_request(session, invocation.settings, request, arguments.replay)
+
+
+def _repository(database: Database, named: str | None, out: str | None) -> int:
     """The number of the repository that the command names, made where it is new."""
+    if named is None:
+        raise UsageError("give the base URL of a repository, or its number")
     number = positional(named)
     if number is not None:
         if out is not None:

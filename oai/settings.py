@@ -19,6 +19,7 @@ from pydantic_settings import (
 )
 
 from oai.errors import SettingsError
+from oai.outgoing import MailSettings, WebhookSettings
 from oai.sections import HarvesterSettings, LogSettings, ManagerSettings, ProviderSettings, WebSettings
 
 CONFIG_VARIABLE = "ZATVA_CONFIG"
@@ -52,6 +53,8 @@ class Settings(BaseSettings):
     harvester: HarvesterSettings = HarvesterSettings()
     manager: ManagerSettings = ManagerSettings()
     web: WebSettings = WebSettings()
+    mail: MailSettings = MailSettings()
+    webhooks: WebhookSettings = WebhookSettings()
 
     @field_validator("database_url")
     @classmethod
@@ -62,6 +65,11 @@ class Settings(BaseSettings):
     def store(self) -> Path:
         """The folder under which relative base directories of repositories lie."""
         return self.data / "store"
+
+    @property
+    def schemas(self) -> Path:
+        """The folder of XML Schemas that were fetched for validation."""
+        return self.data / "schemas"
 
     @classmethod
     def settings_customise_sources(

@@ -87,4 +87,5 @@ def _refuse_doctype(data: bytes, source: str) -> None:
     position = prolog.end() if prolog else start
     if head.startswith(b"<!DOCTYPE", position):
         line = head.count(b"\n", 0, position) + 1
-        raise MalformedXmlError(source, _DOCTYPE_REFUSED, line=line)
+        column = position - head.rfind(b"\n", 0, position)
+        raise MalformedXmlError(source, _DOCTYPE_REFUSED, line=line, column=column)

@@ -21,6 +21,11 @@ _TEMPLATE = "zatva_template"
 _numbers = itertools.count(1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of this suite."""
+    parser.addoption("--long", action="store_true", help="property and kill tests with many more examples")
+
+
 @pytest.fixture(scope="session")
 def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[URL]:
     """The run's server: `ZATVA_TEST_DATABASE_URL`, or an embedded one that forgets on power loss."""

@@ -9,7 +9,9 @@ from sqlalchemy import Table
 
 import harvester.models
 import manager.models
+import manager.notices.models
 import provider.app
+import provider.http.models
 import provider.models
 import web.app
 import web.models
@@ -20,7 +22,14 @@ from zatva.init import example
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "reference"
-_MODELS = (provider.models, harvester.models, manager.models, web.models)
+_MODELS = (
+    provider.models,
+    provider.http.models,
+    harvester.models,
+    manager.models,
+    manager.notices.models,
+    web.models,
+)
 _SHARED = {"--help", "--json", "--config", "--data", "--quiet", "--verbose"}
 
 

@@ -1,8 +1,14 @@
 """What a repository's answers say, as values."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lxml import etree
+
+from oai.vocabulary import OAI_NAMESPACE
+
+_METADATA = f"{{{OAI_NAMESPACE}}}metadata"
+_ABOUT = f"{{{OAI_NAMESPACE}}}about"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,6 +27,32 @@ class Record:
 
     header: Header
     element: etree._Element
+
+    @property
+    def metadata(self) -> etree._Element | None:
+        """The metadata's own root element, such as `<oai_dc:dc>`; None where there is none."""
+        holder = self.element.find(_METADATA)
+        return None if holder is None else next(holder.iterchildren(etree.Element), None)
+
+    @property
+    def abouts(self) -> Sequence[etree._Element]:
+        """What the `<about>` containers hold, such as provenance or rights."""
+        return [
+            child for about in self.element.iterfind(_ABOUT) for child in about.iterchildren(etree.Element)
+        ]
+
+    def fields(self) -> dict[str, list[str]]:
+        """The texts of flat metadata, such as Dublin Core, by the elements' local names."""
+        found: dict[str, list[str]] = {}
+        for element in self.metadata.iterchildren(etree.Element) if self.metadata is not None else ():
+            text = "".join(map(str, element.itertext(etree.Element))).strip()
+            if text:
+                found.setdefault(etree.QName(element).localname, []).append(text)
+        return found
+
+    def xml(self) -> bytes:
+        """The record as a document of its own, in UTF-8 with a declaration."""
+        return etree.tostring(self.element, encoding="UTF-8", xml_declaration=True, with_tail=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +79,8 @@ class Page:
     """One answer to ListRecords or ListIdentifiers.
 
     `token` is None where the answer has no such element; its value is empty on the last page. `faults` are
-    the parts left out. `cut_off` tells that the answer broke off before the list's end.
+    the parts left out. `notes` tell what was odd about the answer without costing a record. `cut_off` tells
+    that the answer broke off before the list's end.
     """
 
     url: str
@@ -56,6 +89,7 @@ class Page:
     records: tuple[Record, ...] = ()
     token: ResumptionToken | None = None
     faults: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
     cut_off: bool = False
     size: int = 0
 
@@ -84,6 +118,8 @@ class Identity:
     compression: tuple[str, ...] = ()
     repository_identifier: str | None = None
     response_date: str = ""
+    notes: tuple[str, ...] = ()
+    """What was odd about the answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,3 +137,23 @@ class FormatInfo:
     metadata_prefix: str
     schema: str
     namespace: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetPage:
+    """One answer to ListSets."""
+
+    url: str
+    response_date: str
+    sets: tuple[SetInfo, ...] = ()
+    token: ResumptionToken | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatPage:
+    """The answer to ListMetadataFormats, which has one page only."""
+
+    url: str
+    response_date: str
+    formats: tuple[FormatInfo, ...] = ()
+    token: ResumptionToken | None = None

@@ -18,9 +18,12 @@
 Every message says what was found, where, and what to do.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 from oai.errors import RemoteError, TryLaterError
+from oai.vocabulary import ErrorCode
 
 _SHOWN_BYTES = 120
 
@@ -38,7 +41,9 @@ class TransportKind(StrEnum):
 
 
 class ClientError(RemoteError):
-    """No usable answer."""
+    """No usable answer. `raw` is the answer's body where one came."""
+
+    raw: bytes = b""
 
 
 class TransportError(ClientError):
@@ -98,6 +103,57 @@ class OaiError(ClientError):
         self.code = code
         self.message = message
         self.response_date = response_date
+
+
+class BadArgumentError(OaiError):
+    """The request has arguments that the server does not take."""
+
+
+class BadResumptionTokenError(OaiError):
+    """The resumption token is wrong or has expired."""
+
+
+class BadVerbError(OaiError):
+    """The server does not know the verb."""
+
+
+class CannotDisseminateFormatError(OaiError):
+    """The item or the repository does not have the metadata format."""
+
+
+class IdDoesNotExistError(OaiError):
+    """There is no item of that identifier."""
+
+
+class NoRecordsMatchError(OaiError):
+    """Nothing is selected."""
+
+
+class NoMetadataFormatsError(OaiError):
+    """The item has no metadata formats."""
+
+
+class NoSetHierarchyError(OaiError):
+    """The repository has no sets."""
+
+
+_BY_CODE: Mapping[str, type[OaiError]] = MappingProxyType(
+    {
+        ErrorCode.BAD_ARGUMENT: BadArgumentError,
+        ErrorCode.BAD_RESUMPTION_TOKEN: BadResumptionTokenError,
+        ErrorCode.BAD_VERB: BadVerbError,
+        ErrorCode.CANNOT_DISSEMINATE_FORMAT: CannotDisseminateFormatError,
+        ErrorCode.ID_DOES_NOT_EXIST: IdDoesNotExistError,
+        ErrorCode.NO_RECORDS_MATCH: NoRecordsMatchError,
+        ErrorCode.NO_METADATA_FORMATS: NoMetadataFormatsError,
+        ErrorCode.NO_SET_HIERARCHY: NoSetHierarchyError,
+    }
+)
+
+
+def oai_error(url: str, code: str, message: str, *, response_date: str = "") -> OaiError:
+    """The error of the class that belongs to the code; a plain OaiError where the server made the code up."""
+    return _BY_CODE.get(code, OaiError)(url, code, message, response_date=response_date)
 
 
 class ServerBusyError(TryLaterError):

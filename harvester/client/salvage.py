@@ -22,7 +22,10 @@ _ANY_TAG = re.compile(
     re.DOTALL,
 )
 _NOTHING = re.compile(rb"(?:\s|<!--.*?-->)*", re.DOTALL)
-_NAMES = {Verb.LIST_RECORDS: b"record", Verb.LIST_IDENTIFIERS: b"header"}
+_NAMES = {Verb.LIST_RECORDS: b"record", Verb.LIST_IDENTIFIERS: b"header", Verb.GET_RECORD: b"record"}
+_NAMESPACES = re.compile(rb"""\sxmlns(?::[\w.-]+)?\s*=\s*(?:"[^"<]*"|'[^'<]*')""")
+_PART = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?(?:record|header)[\s/>]")
+_BARE_AMPERSAND = re.compile(rb"&(?!(?:[A-Za-z]\w*|#[0-9]+|#x[0-9A-Fa-f]+);)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,14 +72,35 @@ def cut(body: bytes, verb: Verb) -> Cut | None:
     declaration = _DECLARATION.match(body)
     date = _RESPONSE_DATE.search(body, root.end(), opening.start())
     result = Cut(
-        before=(declaration.group() if declaration else b"") + root.group() + opening.group(),
+        before=(declaration.group().lstrip() if declaration else b"") + _bare(root) + _bare(opening),
         after=b"</%b%b></%bOAI-PMH>" % (prefix, verb.encode(), prefix),
         response_date=date.group(1).decode("ascii", errors="replace") if date else "",
     )
     walk = _Walk(body, prefix, verb, result)
     walk.run(opening.end())
-    result.pieces = _judged(body, result.pieces, first=opening.end(), last=walk.tail if result.ended else -1)
+    first, last = opening.end(), walk.tail if result.ended else -1
+    result.pieces = _judged(body, result.pieces, first=first, last=last)
+    result.pieces += _overlooked(body, result.pieces, first=first, last=last if last >= 0 else len(body))
     return result
+
+
+def _bare(tag: re.Match[bytes]) -> bytes:
+    """The tag with its namespaces alone: another attribute may be the very thing that is broken."""
+    name = tag.group()[1:].split(None, 1)[0].rstrip(b">")
+    return b"<" + name + b"".join(_NAMESPACES.findall(tag.group())) + b">"
+
+
+def _overlooked(body: bytes, pieces: list[Piece], *, first: int, last: int) -> list[Piece]:
+    """What stands between the pieces and looks like a record, so that none is lost without a word."""
+    found = []
+    position = first
+    for begin, end in [*((piece.offset, piece.end) for piece in pieces), (last, last)]:
+        gap = body[position:begin]
+        if _PART.search(gap):
+            fault = "what stands here cannot be told to be a record"
+            found.append(Piece(offset=position, raw=gap, fault=fault))
+        position = max(position, end)
+    return found
 
 
 def _judged(body: bytes, pieces: list[Piece], *, first: int, last: int) -> list[Piece]:
@@ -220,6 +244,11 @@ class _Walk:
         piece = Piece(offset=self._start, raw=self._body[self._start : end], fault=fault)
         self._result.pieces.append(piece)
         self._start = -1
+
+
+def escaped_ampersands(raw: bytes) -> bytes:
+    """The piece with each ampersand that begins no reference written as one."""
+    return _BARE_AMPERSAND.sub(b"&amp;", raw)
 
 
 def identifiers(raw: bytes) -> Iterator[str]:

@@ -1,33 +1,50 @@
-"""One HTTP request to a repository: bytes out of a stream with a limit, foreign errors translated here."""
+"""Carries an OAI-PMH request to a repository: GET or POST, redirects, politeness, decompression."""
 
+import asyncio
 import contextlib
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from urllib.parse import quote, urlencode, urlsplit
+import string
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from urllib.parse import quote, urldefrag, urlencode, urlsplit
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
-from harvester.client.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
+from harvester.client.decoding import TooLargeError, decode
+from harvester.client.errors import AnswerTooLargeError, TransportError, TransportKind
+from harvester.client.exchange import HttpRequest, Method, RawReply, Send
+from harvester.client.politeness import Politeness
+from harvester.client.sending import SessionSender
 from oai.sections import HarvesterSettings
 
-_MAX_REDIRECTS = 5
-_CHUNK = 256 * 1024
-_MAX_ERROR_BODY = 64 * 1024
-_FIRST_FAILURE = 400
+MAX_REDIRECTS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_SEE_OTHER = 303
+_URL_TOO_LONG = 414
+_QUICK_TO_DECODE = 64 * 1024
+"""Bytes; a larger body is decompressed in a thread."""
 
 Arguments = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class HttpReply:
-    """A whole HTTP answer; the body is decompressed."""
+    """A whole HTTP answer; the body is decompressed.
+
+    `url` is the address of the request as GET would write it, whatever was redirected. `hops` are the
+    addresses that redirects led to. `compression` names what was undone. `cut` says why the body may not be
+    whole.
+    """
 
     url: str
     status: int
     headers: Mapping[str, str]
     body: bytes
+    hops: Sequence[str] = ()
+    compression: Sequence[str] = ()
+    method: Method = "GET"
+    cut: TransportError | None = None
 
 
 Transport = Callable[[str, Arguments], Awaitable[HttpReply]]
@@ -36,85 +53,153 @@ Transport = Callable[[str, Arguments], Awaitable[HttpReply]]
 
 def request_url(base_url: str, arguments: Arguments) -> str:
     """The address of a GET request; reserved characters are encoded as section 3.1.1.3 asks."""
-    query = urlencode(list(arguments), quote_via=quote, safe="")
+    base_url = urldefrag(base_url).url if "#" in base_url else base_url
+    if not arguments:
+        return base_url
     joint = "&" if urlsplit(base_url).query else "" if base_url.endswith("?") else "?"
-    return base_url + joint + query
+    return base_url + joint + _form(arguments)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class HttpTransport:
-    """Requests by GET over an aiohttp session; redirects lead to http and https only."""
+    """Requests over `send`, politely; redirects lead to http and https only.
 
-    session: aiohttp.ClientSession
+    Where a server finds an address too long (HTTP status 414), that request and all later ones go by POST.
+    """
+
+    send: Send
     max_bytes: int
+    headers: Sequence[tuple[str, str]] = ()
+    method: Method = "GET"
+    politeness: Politeness = field(default_factory=Politeness)
 
     async def __call__(self, base_url: str, arguments: Arguments) -> HttpReply:
-        """Send the request and read the whole answer."""
-        url = request_url(base_url, arguments)
-        with _translated(url):
-            async with self.session.get(URL(url, encoded=True), max_redirects=_MAX_REDIRECTS) as answer:
-                body = await self._body(answer, url)
-                return HttpReply(url=url, status=answer.status, headers=answer.headers, body=body)
+        """Send the request, follow where it is redirected to, and read the whole answer."""
+        reply = await self._by(self.method, base_url, arguments)
+        if reply.status == _URL_TOO_LONG and self.method == "GET":
+            self.method = "POST"
+            reply = await self._by(self.method, base_url, arguments)
+        return reply
 
-    async def _body(self, answer: aiohttp.ClientResponse, url: str) -> bytes:
-        limit = self.max_bytes
-        chunks: list[bytes] = []
-        size = 0
-        async for chunk in answer.content.iter_chunked(_CHUNK):
-            size += len(chunk)
-            if answer.status >= _FIRST_FAILURE and size > _MAX_ERROR_BODY:
-                break
-            if size > limit:
-                raise AnswerTooLargeError(url, limit)
-            chunks.append(chunk)
-        return b"".join(chunks)
+    async def _by(self, method: Method, base_url: str, arguments: Arguments) -> HttpReply:
+        url = request_url(base_url, arguments)
+        request = HttpRequest(method="GET", url=url, headers=self.headers)
+        if method == "POST":
+            form = ("Content-Type", "application/x-www-form-urlencoded")
+            request = HttpRequest(
+                method="POST",
+                url=urldefrag(base_url).url,
+                headers=[*self.headers, form],
+                body=_form(arguments).encode("ascii"),
+            )
+        raw, hops = await self._followed(request, arguments)
+        return await self._decoded(raw, url=url, method=method, hops=hops)
+
+    async def _followed(self, request: HttpRequest, arguments: Arguments) -> tuple[RawReply, Sequence[str]]:
+        hops: list[str] = []
+        while True:
+            async with self.politeness.turn(request.url):
+                raw = await self.send(request)
+            location = raw.header("Location")
+            if raw.status not in _REDIRECTS or not location:
+                return raw, hops
+            if len(hops) == MAX_REDIRECTS:
+                reason = f"more than {MAX_REDIRECTS} redirects, the last one to {location!r}"
+                raise TransportError(request.url, TransportKind.REDIRECT, reason)
+            request = _redirected(request, raw.status, location, arguments)
+            hops.append(request.url)
+
+    async def _decoded(self, raw: RawReply, *, url: str, method: Method, hops: Sequence[str]) -> HttpReply:
+        announced = raw.header("Content-Encoding")
+        try:
+            if len(raw.body) < _QUICK_TO_DECODE:
+                decoded = decode(raw.body, announced, limit=self.max_bytes)
+            else:
+                decoded = await asyncio.to_thread(decode, raw.body, announced, limit=self.max_bytes)
+        except TooLargeError:
+            raise AnswerTooLargeError(url, self.max_bytes) from None
+        cut = raw.cut
+        if decoded.fault and cut is None:
+            cut = TransportError(url, TransportKind.DISCONNECTED, decoded.fault)
+        return HttpReply(
+            url=url,
+            status=raw.status,
+            headers=CIMultiDict(raw.headers),
+            body=decoded.body,
+            hops=hops,
+            compression=decoded.found,
+            method=method,
+            cut=cut,
+        )
 
 
 @contextlib.asynccontextmanager
-async def open_transport(settings: HarvesterSettings) -> AsyncIterator[HttpTransport]:
-    """A transport with a session of its own, closed at the end of the block."""
-    headers = {"User-Agent": settings.user_agent, "Accept": "text/xml, application/xml;q=0.9, */*;q=0.1"}
-    if settings.contact:
-        headers["From"] = settings.contact
-    timeout = aiohttp.ClientTimeout(total=settings.timeout)
-    async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
-        yield HttpTransport(session=session, max_bytes=settings.max_answer_bytes)
+async def open_transport(
+    settings: HarvesterSettings,
+    *,
+    session: aiohttp.ClientSession | None = None,
+    method: Method = "GET",
+    politeness: Politeness | None = None,
+    around: Callable[[Send], Send] = lambda send: send,
+) -> AsyncIterator[HttpTransport]:
+    """A transport over the session, or over one of its own that is closed at the end of the block.
+
+    `around` may put something between the transport and the network, as the raw capture does.
+    """
+    async with contextlib.AsyncExitStack() as own:
+        used = session if session is not None else await own.enter_async_context(aiohttp.ClientSession())
+        send = SessionSender(
+            session=used,
+            timeout=settings.timeout,
+            max_bytes=settings.max_answer_bytes,
+            slow_seconds=settings.slow_seconds,
+            slow_rate=settings.slow_rate,
+        )
+        yield HttpTransport(
+            send=around(send),
+            max_bytes=settings.max_answer_bytes,
+            headers=request_headers(settings),
+            method=method,
+            politeness=politeness or Politeness(per_host=settings.per_host, delay=settings.delay),
+        )
 
 
-@contextlib.contextmanager
-def _translated(url: str) -> Iterator[None]:
+def request_headers(settings: HarvesterSettings) -> list[tuple[str, str]]:
+    """The headers of each request."""
+    headers = [
+        ("User-Agent", settings.user_agent),
+        ("Accept", "text/xml, application/xml;q=0.9, */*;q=0.1"),
+        ("Accept-Encoding", "gzip, deflate"),
+    ]
+    return [*headers, ("From", settings.contact)] if settings.contact else headers
+
+
+def _form(arguments: Arguments) -> str:
+    return urlencode(list(arguments), quote_via=quote, safe="")
+
+
+def _redirected(request: HttpRequest, status: int, location: str, arguments: Arguments) -> HttpRequest:
+    """The request for the place that a redirect names."""
     try:
-        yield
-    except ClientError:
-        raise
-    except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
-        kind, reason = _in_words(error)
-        raise TransportError(url, kind, reason) from error
+        target = _target(request.url, location)
+    except ValueError:
+        reason = f"redirected to {location!r}, which is no address"
+        raise TransportError(request.url, TransportKind.REDIRECT, reason) from None
+    if target.scheme not in {"http", "https"} or not target.host:
+        reason = f"redirected to {location!r}, an address that is neither http nor https"
+        raise TransportError(request.url, TransportKind.REDIRECT, reason)
+    if request.method == "POST" and status != _SEE_OTHER:
+        return replace(request, url=str(target))
+    url = str(target)
+    # Some servers forget the arguments where they lead from http to https or to a new path.
+    if not target.raw_query_string and request.method == "GET":
+        url = request_url(url, arguments)
+    headers = [pair for pair in request.headers if pair[0] != "Content-Type"]
+    return HttpRequest(method="GET", url=url, headers=headers)
 
 
-def _in_words(error: Exception) -> tuple[TransportKind, str]:
-    """What happened, as a kind and in words."""
-    for types, kind, words in _KINDS:
-        if isinstance(error, types):
-            detail = str(error)
-            return kind, f"{words} ({detail})" if detail and detail not in words else words
-    return TransportKind.DISCONNECTED, f"the connection broke ({str(error) or type(error).__name__})"
-
-
-_KINDS: tuple[tuple[tuple[type[Exception], ...], TransportKind, str], ...] = (
-    ((aiohttp.ClientConnectorDNSError,), TransportKind.DNS, "the host name is not known; is it spelt right?"),
-    (
-        (aiohttp.ClientSSLError, ssl.SSLError),
-        TransportKind.TLS,
-        "no secure connection; the server's certificate or its TLS is at fault",
-    ),
-    (
-        (aiohttp.NonHttpUrlRedirectClientError, aiohttp.InvalidUrlRedirectClientError),
-        TransportKind.REDIRECT,
-        "redirected to an address that is neither http nor https",
-    ),
-    ((aiohttp.TooManyRedirects,), TransportKind.REDIRECT, f"more than {_MAX_REDIRECTS} redirects"),
-    ((aiohttp.InvalidURL, ValueError), TransportKind.ADDRESS, "not an address; write it as http://host/path"),
-    ((TimeoutError,), TransportKind.TIMEOUT, "no whole answer in time; see setting timeout"),
-    ((aiohttp.ClientConnectorError,), TransportKind.REFUSED, "the server does not accept connections"),
-)
+def _target(url: str, location: str) -> URL:
+    # What is encoded already stays as it is; blanks and other letters than ASCII are not allowed as they are.
+    text = quote(location.strip(), safe=string.punctuation)
+    target = URL(url, encoded=True).join(URL(text, encoded=True))
+    return target.with_fragment(None) if target.raw_fragment else target

@@ -20,15 +20,15 @@ A number, string or truth value that an XPath computes is one value, written as 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from lxml import etree
 
-from harvester.rules.rule_expressions import Expression
-from harvester.rules.rule_files import RuleFile, RulePath, parse_rules, read_bytes
+from harvester.rules.rule_files import RuleExpression, RuleFile, RulePath, parse_rules, read_bytes
+from harvester.rules.rule_limits import Evaluation, Evaluator, Limits
 from oai.vocabulary import OAI_NAMESPACE
 
 _HEADER: Final = f"{{{OAI_NAMESPACE}}}header"
@@ -46,12 +46,13 @@ class Filter:
     """One `<filter>`."""
 
     path: RulePath
-    expression: Expression
+    expression: RuleExpression
     invert: bool
 
-    def answers(self, record: etree._Element) -> Iterator[bool]:
-        """Give, for each node that the XPath yields, whether it matches. Raises RuleFileError."""
-        return (self.expression.matches(found.value) is not self.invert for found in self.path.find(record))
+    def answers(self, evaluation: Evaluation) -> Iterator[bool]:
+        """Give, for each node that the XPath yields, whether it matches."""
+        for found in self.path.find(evaluation):
+            yield self.expression.matches(evaluation, found.value) is not self.invert
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,7 @@ class Filters:
 
     match: Match
     filters: tuple[Filter, ...]
+    evaluator: Evaluator = field(default_factory=Evaluator, compare=False)
 
     def accepts(self, record: etree._Element) -> bool:
         """Tell whether a record, `<record>` in the OAI namespace, is to be kept.
@@ -67,24 +69,30 @@ class Filters:
         A deletion is always accepted: it has no metadata to judge, and refusing it would leave a record that
         was kept earlier standing for ever. The record itself is left as it is.
 
-        Raises RuleFileError where an XPath cannot be evaluated on this record.
+        Raises RuleLimitError where a rule meets a limit on this record, and RuleFileError where that happens
+        too often or an XPath cannot be evaluated.
         """
         if is_deletion(record):
             return True
+        evaluation = self.evaluator.on(record)
         if self.match is Match.ANY:
-            return any(any(each.answers(record)) for each in self.filters)
-        return all(_some_and_all(each.answers(record)) for each in self.filters)
+            return any(any(each.answers(evaluation)) for each in self.filters)
+        return all(_some_and_all(each.answers(evaluation)) for each in self.filters)
 
 
-def load_filters(path: Path) -> Filters:
-    """Read a filter file. Raises RuleFileError with file, line, reason and what to do."""
-    return parse_filters(read_bytes(path), source=str(path))
+def load_filters(path: Path, limits: Limits | None = None) -> Filters:
+    """Read a filter file. Raises RuleFileError with file, line, column, reason and what to do."""
+    return parse_filters(read_bytes(path), source=str(path), limits=limits)
 
 
-def parse_filters(data: bytes, *, source: str) -> Filters:
+def parse_filters(data: bytes, *, source: str, limits: Limits | None = None) -> Filters:
     """Read the bytes of a filter file; `source` names it in errors. Raises RuleFileError."""
     file = parse_rules(data, source=source, root="filters")
-    return Filters(match=_match(file), filters=tuple(_filter(file, rule) for rule in file.rules("filter")))
+    return Filters(
+        match=_match(file),
+        filters=tuple(_filter(file, rule) for rule in file.rules("filter")),
+        evaluator=Evaluator(limits),
+    )
 
 
 def is_deletion(record: etree._Element) -> bool:
@@ -100,7 +108,7 @@ def _match(file: RuleFile) -> Match:
         return Match(word.strip().lower())
     except ValueError:
         raise file.fault(
-            file.root, f"match={word!r} is not known; write match='any' or match='all'"
+            file.root, f"match={word!r} is not known; write match='any' or match='all'", at="match"
         ) from None
 
 

@@ -29,8 +29,9 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.rules.rule_expressions import Expression, Found, text_of
-from harvester.rules.rule_files import RuleFile, RulePath, parse_rules, read_bytes
+from harvester.rules.rule_expressions import Found, text_of
+from harvester.rules.rule_files import RuleExpression, RuleFile, RulePath, parse_rules, read_bytes
+from harvester.rules.rule_limits import Evaluation, Evaluator, Limits
 from oai.vocabulary import OAI_NAMESPACE
 
 _METADATA: Final = f"{{{OAI_NAMESPACE}}}metadata"
@@ -46,7 +47,7 @@ class NewElement:
     namespace: str | None
     """None for that of the surroundings."""
     name: str
-    expression: Expression
+    expression: RuleExpression
     values: tuple[str, ...]
 
     def tag(self, surroundings: etree._Element) -> str:
@@ -68,17 +69,19 @@ class Mappings:
     """A normalise file, ready for use; safe to share between threads."""
 
     mappings: tuple[NodeMapping, ...]
+    evaluator: Evaluator = field(default_factory=Evaluator, compare=False)
 
     def apply(self, record: etree._Element) -> int:
         """Add the new elements to a record, `<record>` in the OAI namespace, and give how many were added.
 
         The record is changed in place. One without metadata, such as a deletion, is left as it is.
-        Raises RuleFileError where an XPath cannot be evaluated on this record.
+        Raises RuleLimitError where a rule meets a limit on this record, and RuleFileError where that happens
+        too often or an XPath cannot be evaluated; the record may have some of the new elements then.
         """
         root = _metadata_root(record)
         if root is None:
             return 0
-        addition = _Addition(record=record, root=root)
+        addition = _Addition(record=record, root=root, evaluation=self.evaluator.on(record))
         total = 0
         while added := sum(addition.run(mapping) for mapping in self.mappings):
             total += added
@@ -91,14 +94,17 @@ class _Addition:
 
     record: etree._Element
     root: etree._Element
+    evaluation: Evaluation
     standing: dict[etree._Element, set[tuple[str, str]]] = field(default_factory=dict)
     """What stands under each parent that was looked at: tag and value."""
 
     def run(self, mapping: NodeMapping) -> int:
-        return sum(self._add(mapping, found) for found in mapping.path.find(self.record))
+        return sum(self._add(mapping, found) for found in mapping.path.find(self.evaluation))
 
     def _add(self, mapping: NodeMapping, found: Found) -> int:
-        matching = [new for new in mapping.new_elements if new.expression.matches(found.value)]
+        matching = [
+            new for new in mapping.new_elements if new.expression.matches(self.evaluation, found.value)
+        ]
         parent, last = self._place(found.bearer)
         beside_element = last is not None and last is found.bearer and isinstance(last.tag, str)
         surroundings = last if beside_element and last is not None else parent
@@ -136,16 +142,17 @@ class _Addition:
         return self.standing[parent]
 
 
-def load_mappings(path: Path) -> Mappings:
-    """Read a normalise file. Raises RuleFileError with file, line, reason and what to do."""
-    return parse_mappings(read_bytes(path), source=str(path))
+def load_mappings(path: Path, limits: Limits | None = None) -> Mappings:
+    """Read a normalise file. Raises RuleFileError with file, line, column, reason and what to do."""
+    return parse_mappings(read_bytes(path), source=str(path), limits=limits)
 
 
-def parse_mappings(data: bytes, *, source: str) -> Mappings:
+def parse_mappings(data: bytes, *, source: str, limits: Limits | None = None) -> Mappings:
     """Read the bytes of a normalise file; `source` names it in errors. Raises RuleFileError."""
     file = parse_rules(data, source=source, root="normalize")
     file.attributes(file.root)
-    return Mappings(mappings=tuple(_mapping(file, rule) for rule in file.rules("mapping")))
+    rules = tuple(_mapping(file, rule) for rule in file.rules("mapping"))
+    return Mappings(mappings=rules, evaluator=Evaluator(limits))
 
 
 def _mapping(file: RuleFile, rule: etree._Element) -> NodeMapping:
@@ -176,12 +183,14 @@ def _name(file: RuleFile, element: etree._Element, written: str) -> tuple[str | 
     try:
         etree.Element(name)
     except ValueError:
-        raise file.fault(element, f"name={written!r} is not an element name such as 'dc:type'") from None
+        reason = f"name={written!r} is not an element name such as 'dc:type'"
+        raise file.fault(element, reason, at="name") from None
     if prefix and prefix not in file.namespaces:
         raise file.fault(
             element,
             f"the namespace prefix {prefix!r} of name={written!r} is not declared; "
             f"add xmlns:{prefix}='…' to <selectionNamespaces>",
+            at="name",
         )
     return prefix or None, name
 

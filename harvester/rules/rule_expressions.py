@@ -2,18 +2,20 @@
 
 Both come from people who may be careless, and are applied to records that may be hostile. Regular expressions
 run in google-re2, in time linear in the text. An XPath expression is held to the functions of XPath 1.0, to
-1,000 characters and to the record itself; its time is not limited otherwise (see `docs/how-to/rules.md`).
+1,000 characters and to the record itself. What they may take on a record is limited by `rule_limits`.
 """
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
 import re2
 from lxml import etree
+
+from harvester.rules.rule_costs import LITERAL
 
 MAX_LENGTH: Final = 1000
 """Characters in one XPath or regular expression."""
@@ -30,15 +32,27 @@ _NODE_TESTS: Final = frozenset({"comment", "node", "processing-instruction", "te
 _OPERATORS: Final = frozenset({"and", "div", "mod", "or"})
 
 _NAME: Final = r"[^\W\d][\w.\-]*"
-_LITERAL: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 _PREFIX: Final = re.compile(rf"({_NAME}):(?=[^\W\d]|\*)")
 _CALL: Final = re.compile(rf"({_NAME}(?::{_NAME})?)\s*\(")
 _VARIABLE: Final = re.compile(rf"\$\s*({_NAME})")
+_OWN_LIMIT: Final = re.compile("limit|memory", re.IGNORECASE)
 _NAMESPACE_AXIS: Final = re.compile(r"\bnamespace\s*::")
+
+
+Watch = Callable[[int], None]
+"""Is told the characters of each value as it is found; what it raises ends the search."""
 
 
 class ExpressionError(ValueError):
     """An expression that cannot be used: the reason and what to do. The rule file adds the place."""
+
+
+class TooMuchError(Exception):
+    """An expression met a limit on a record: which one. The rule file adds the place."""
+
+
+def _no_watch(_characters: int) -> None:
+    """Let anything pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,13 +89,14 @@ class RecordPath:
         _refuse_unknown_names(self.expression, self.namespaces)
         self.find(etree.Element("record"))
 
-    def find(self, record: etree._Element) -> list[Found]:
+    def find(self, record: etree._Element, *, watch: Watch = _no_watch) -> list[Found]:
         """Give the nodes that the expression yields, in document order, or the one value that it computes.
 
         The record is the whole document: `//dc:subject` never looks into its neighbours, and a relative path
         starts at `<record>`. Numbers and truth values are written as XPath's `string()` writes them.
 
-        Raises ExpressionError where it cannot be evaluated, such as a function with too few arguments.
+        Raises ExpressionError where it cannot be evaluated, such as a function with too few arguments, and
+        TooMuchError where libxml2's own limits are met.
         """
         evaluator = etree.XPathDocumentEvaluator(
             etree.ElementTree(record), namespaces=dict(self.namespaces), regexp=False
@@ -89,11 +104,17 @@ class RecordPath:
         try:
             result: Any = evaluator(self.expression)
         except etree.XPathError as error:
+            if _OWN_LIMIT.search(str(error)):
+                raise TooMuchError(f"it meets a limit of libxml2 ({error})") from None
             reason = f"the XPath expression {self.expression!r} cannot be evaluated: {error}"
             raise ExpressionError(reason) from None
-        if isinstance(result, list):
-            return [_node(item) for item in result]
-        return [Found(value=_computed(result), bearer=None)]
+        if not isinstance(result, list):
+            return [Found(value=_computed(result), bearer=None)]
+        found = []
+        for item in result:
+            found.append(_node(item))
+            watch(len(found[-1].value))
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,11 +139,16 @@ class Expression:
         try:
             compiled = re2.compile(self.pattern, options)
         except re2.error as error:
+            reason = _re2_reason(error)
             raise ExpressionError(
-                f"the regular expression {self.pattern!r} is refused: {_re2_reason(error)}; "
-                "write it in RE2's syntax, which has no look-around and no back-references"
+                f"the regular expression {self.pattern!r} is refused: {reason}; {_advice(reason)}"
             ) from None
         object.__setattr__(self, "_compiled", compiled)
+
+    @property
+    def size(self) -> int:
+        """How many steps re2 takes for one character at most."""
+        return int(self._compiled.programsize)
 
     def matches(self, value: str) -> bool:
         """Tell whether the pattern occurs anywhere in the value."""
@@ -138,7 +164,7 @@ def text_of(node: etree._Element) -> str:
 
 def _refuse_unknown_names(expression: str, namespaces: Mapping[str, str]) -> None:
     """Look for what the evaluator would find too late: it skips the parts that no node reaches."""
-    code = _LITERAL.sub("''", expression)
+    code = LITERAL.sub("''", expression)
     for prefix in _PREFIX.findall(code):
         if prefix != "xml" and prefix not in namespaces:
             raise ExpressionError(
@@ -183,3 +209,33 @@ def _computed(result: str | float | bool) -> str:  # noqa: FBT001 XPath's own th
 def _re2_reason(error: Exception) -> str:
     reason = error.args[0] if error.args else "no reason given"
     return reason.decode("utf-8", errors="replace") if isinstance(reason, bytes) else str(reason)
+
+
+_INSTEAD: Final = (
+    ("(?=", "RE2 has no look-around; write a filter for each of the conditions, with match='all'"),
+    ("(?!", "RE2 has no look-around; write a filter of its own with invert='true', and match='all'"),
+    ("(?<", "RE2 has no look-around; write the text before the match into the expression, or use XPath"),
+    ("(?>", "RE2 never goes back, so there are no atomic groups; write '(?:' instead"),
+    ("(?#", "RE2 has no comments; write an XML comment"),
+    ("(?x", "RE2 has no 'x' flag; write the expression without blanks and comments"),
+    ("(?(", "RE2 has no conditions; write the alternatives with '|'"),
+    ("(?P", "RE2 has no back-references and no recursion; write the text out"),
+    ("character class range", "write a script by its name as in \\p{Latin}, or a range as in [a-z]"),
+    ("bad repetition operator", "RE2 never goes back, so nothing is possessive; leave one sign out"),
+    ("repetition size", "RE2 counts to 1,000, nested counts multiplied; write '*' or '+' for more"),
+    ("too large", "write fewer or smaller counted repetitions"),
+    ("\\Z", "write \\z for the end of the value"),
+    ("\\u", "write a character by its number as \\x{017E}, or as it is"),
+    ("\\h", "write [ \\t] for a blank"),
+)
+_BACK_REFERENCE: Final = re.compile(r"\\[1-9k]")
+
+
+def _advice(reason: str) -> str:
+    """What to write instead of what RE2 refuses."""
+    if _BACK_REFERENCE.search(reason):
+        return "RE2 has no back-references; write the alternatives out"
+    for mark, instead in _INSTEAD:
+        if mark in reason:
+            return instead
+    return "write it in RE2's syntax: https://github.com/google/re2/wiki/Syntax"

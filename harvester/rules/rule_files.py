@@ -5,14 +5,23 @@ Source: UIUC OAI harvester architecture, "Filtering" and "Normalizing".
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, cast
 
 from lxml import etree
 
-from harvester.rules.rule_expressions import Expression, ExpressionError, Found, RecordPath, text_of
-from oai.errors import MalformedXmlError, UsageError
+from harvester.rules.rule_expressions import (
+    Expression,
+    ExpressionError,
+    Found,
+    RecordPath,
+    TooMuchError,
+    text_of,
+)
+from harvester.rules.rule_limits import Evaluation
+from harvester.rules.rule_places import ElementPlace, Place, places
+from oai.errors import MalformedXmlError, UsageError, ZatvaError
 from oai.xml import parse
 
 MAX_BYTES: Final = 1024**2
@@ -24,29 +33,75 @@ _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 class RuleFileError(UsageError):
-    """A rule file that cannot be used: which file, which line (0: none is known), why, and what to do."""
+    """A rule file that cannot be used: which file, where in it (0: not known), why, and what to do."""
 
-    def __init__(self, source: str, line: int, reason: str) -> None:
-        super().__init__(f"{source}, line {line}: {reason}" if line else f"{source}: {reason}")
+    def __init__(self, source: str, reason: str, *, line: int = 0, column: int = 0) -> None:
+        super().__init__(f"{_where(source, line, column)}: {reason}")
         self.source = source
         self.line = line
+        self.column = column
         self.reason = reason
 
 
+class RuleLimitError(ZatvaError):
+    """A rule that met a limit on one record; on others it may do."""
+
+    def __init__(self, source: str, reason: str, *, line: int, column: int) -> None:
+        super().__init__(f"{_where(source, line, column)}: {reason}")
+
+
 @dataclass(frozen=True, kw_only=True)
-class RulePath:
-    """An XPath expression that knows where it was written."""
+class _Placed:
+    """Something that knows where it was written, for the errors."""
+
+    source: str
+    place: Place
+
+    def _fault(self, error: ExpressionError) -> RuleFileError:
+        return RuleFileError(self.source, str(error), line=self.place.line, column=self.place.column)
+
+    def _limit(self, evaluation: Evaluation, what: str, error: TooMuchError) -> ZatvaError:
+        reason = f"{what} meets a limit: {error}"
+        line, column = self.place.line, self.place.column
+        if evaluation.too_often():
+            advice = f"more than {evaluation.limits.records} records met it; write the rule more simply"
+            return RuleFileError(self.source, f"{reason}; {advice}", line=line, column=column)
+        return RuleLimitError(self.source, reason, line=line, column=column)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RulePath(_Placed):
+    """The XPath of a rule."""
 
     path: RecordPath
-    source: str
-    line: int
 
-    def find(self, record: etree._Element) -> list[Found]:
-        """Give what it yields. Raises RuleFileError where it cannot be evaluated on this record."""
+    def find(self, evaluation: Evaluation) -> list[Found]:
+        """Give what it yields on the record.
+
+        Raises RuleLimitError where it meets a limit, and RuleFileError where it does so too often or cannot
+        be evaluated.
+        """
         try:
-            return self.path.find(record)
+            return evaluation.find(self.path)
         except ExpressionError as error:
-            raise RuleFileError(self.source, self.line, str(error)) from None
+            raise self._fault(error) from None
+        except TooMuchError as error:
+            raise self._limit(evaluation, f"the XPath expression {self.path.expression!r}", error) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleExpression(_Placed):
+    """The regular expression of a rule."""
+
+    expression: Expression
+
+    def matches(self, evaluation: Evaluation, value: str) -> bool:
+        """Tell whether it occurs anywhere in the value; raises as `RulePath.find` does."""
+        try:
+            return evaluation.matches(self.expression, value)
+        except TooMuchError as error:
+            what = f"the regular expression {self.expression.pattern!r}"
+            raise self._limit(evaluation, what, error) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +112,7 @@ class RuleFile:
     root: etree._Element
     namespaces: Mapping[str, str]
     """Prefix to namespace, from `<selectionNamespaces>`."""
+    places: Mapping[etree._Element, ElementPlace] = field(default_factory=dict)
 
     def rules(self, name: str) -> list[etree._Element]:
         """Give the root's rule elements.
@@ -94,7 +150,8 @@ class RuleFile:
         for name in found:
             if name not in required + optional:
                 allowed = ", ".join(required + optional) or "none"
-                raise self.fault(element, f"<{element.tag}> has no attribute {name!r}; it takes: {allowed}")
+                reason = f"<{element.tag}> has no attribute {name!r}; it takes: {allowed}"
+                raise self.fault(element, reason, at=name)
         for name in required:
             if name not in found:
                 raise self.fault(element, f"<{element.tag}> lacks the attribute {name!r}; add it")
@@ -106,27 +163,37 @@ class RuleFile:
         try:
             return _TRUTHS[value.strip().lower()]
         except KeyError:
-            raise self.fault(element, f"{name}={value!r} is neither 'true' nor 'false'") from None
+            reason = f"{name}={value!r} is neither 'true' nor 'false'"
+            raise self.fault(element, reason, at=name) from None
 
     def path(self, element: etree._Element) -> RulePath:
         """Give the element's `xpath`, checked."""
         try:
             path = RecordPath(expression=element.get("xpath", ""), namespaces=self.namespaces)
         except ExpressionError as error:
-            raise self.fault(element, str(error)) from None
-        return RulePath(path=path, source=self.source, line=_line(element))
+            raise self.fault(element, str(error), at="xpath") from None
+        return RulePath(path=path, source=self.source, place=self._place(element, "xpath"))
 
-    def expression(self, element: etree._Element) -> Expression:
+    def expression(self, element: etree._Element) -> RuleExpression:
         """Give the element's `regexp` with its `ignoreCase`, compiled."""
         ignore_case = self.truth(element, "ignoreCase")
         try:
-            return Expression(pattern=element.get("regexp", ""), ignore_case=ignore_case)
+            expression = Expression(pattern=element.get("regexp", ""), ignore_case=ignore_case)
         except ExpressionError as error:
-            raise self.fault(element, str(error)) from None
+            raise self.fault(element, str(error), at="regexp") from None
+        place = self._place(element, "regexp")
+        return RuleExpression(expression=expression, source=self.source, place=place)
 
-    def fault(self, element: etree._Element, reason: str) -> RuleFileError:
-        """Make the error for something that is wrong at an element."""
-        return RuleFileError(self.source, _line(element), reason)
+    def fault(self, element: etree._Element, reason: str, *, at: str | None = None) -> RuleFileError:
+        """Make the error for something that is wrong at an element, or at one of its attributes."""
+        place = self._place(element, at)
+        return RuleFileError(self.source, reason, line=place.line, column=place.column)
+
+    def _place(self, element: etree._Element, attribute: str | None) -> Place:
+        place = self.places.get(element)
+        if place is None:
+            return Place(line=cast("int | None", element.sourceline) or 0, column=0)
+        return place if attribute is None else place.attribute(attribute)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -136,7 +203,7 @@ def read_bytes(path: Path) -> bytes:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
         reason = f"cannot be read: {error.strerror or error}; check the path and its permissions"
-        raise RuleFileError(str(path), 0, reason) from None
+        raise RuleFileError(str(path), reason) from None
 
 
 def parse_rules(data: bytes, *, source: str, root: str) -> RuleFile:
@@ -145,21 +212,25 @@ def parse_rules(data: bytes, *, source: str, root: str) -> RuleFile:
     Raises RuleFileError where it is too large, not well-formed, of another kind, or its namespaces are wrong.
     """
     if len(data) > MAX_BYTES:
-        raise RuleFileError(source, 0, f"larger than {MAX_BYTES:,} bytes; split the rules")
+        raise RuleFileError(source, f"larger than {MAX_BYTES:,} bytes; split the rules")
     try:
         element = parse(data, source=source)
     except MalformedXmlError as error:
-        raise RuleFileError(source, error.line, f"not well-formed XML: {error.reason}; mend it") from None
-    file = RuleFile(source=source, root=element, namespaces={})
+        reason = f"not well-formed XML: {error.reason}; mend it"
+        raise RuleFileError(source, reason, line=error.line, column=error.column) from None
+    placed = dict(zip(element.iter(etree.Element), places(data), strict=False))
+    file = RuleFile(source=source, root=element, namespaces={}, places=placed)
     if element.tag != root:
         raise file.fault(
             element, f"the root element is <{element.tag}>; this kind of file begins with <{root}>"
         )
-    return RuleFile(source=source, root=element, namespaces=_namespaces(file))
+    return replace(file, namespaces=_namespaces(file))
 
 
-def _line(element: etree._Element) -> int:
-    return cast("int | None", element.sourceline) or 0
+def _where(source: str, line: int, column: int) -> str:
+    if not line:
+        return source
+    return f"{source}, line {line}, column {column}" if column else f"{source}, line {line}"
 
 
 def _namespaces(file: RuleFile) -> dict[str, str]:

@@ -1,74 +1,78 @@
-"""Validation of records against grammars that travel with the program; nothing is ever fetched (VAL-1).
+"""Validation of answers and records against XML Schemas, at the level very strict (VAL-1).
 
-The grammars are Zatva's own, in `grammars/`: `record.xsd` for the record around the metadata, and one for
-each metadata format that can be checked.
+The grammars of OAI-PMH and of oai_dc are Zatva's own, in `grammars/`. For other formats the schema is the one
+that the repository announces in ListMetadataFormats, and, for what stands in a record in further namespaces,
+those that the record itself names. They are gathered before records are checked; checking fetches nothing.
 
-Source: OAI-PMH 2.0, sections 2.5 (record), 2.6 (set), 3.3 (dates) and 5 (Dublin Core).
+Source: OAI-PMH 2.0, sections 2.5 (record), 3.2 (answers), 3.4 (metadata formats); UIUC, `validation`.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
-from threading import Lock
 from types import MappingProxyType
-from typing import Final, Protocol, cast
+from typing import Final
 
 from lxml import etree
 
-from oai.errors import StrictCheckError
-from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, OAI_NAMESPACE
+from harvester.client.answers import FormatInfo
+from harvester.rules.grammar import Fault, Grammar, built_in, fault, line_of, short
+from harvester.rules.schemas import Schemas
+from oai.vocabulary import OAI_DC_NAMESPACE, OAI_NAMESPACE, XSI_NAMESPACE
 
-_GRAMMARS: Final = Path(__file__).parent / "grammars"
-_PREFIXES: Final = {
-    OAI_NAMESPACE: "oai",
-    OAI_DC_NAMESPACE: "oai_dc",
-    DC_NAMESPACE: "dc",
-    "http://www.w3.org/XML/1998/namespace": "xml",
-}
-_LONGEST: Final = 300
-"""Characters of one fault; the values of a record may be of any length."""
+_HEADER: Final = f"{{{OAI_NAMESPACE}}}header"
+_METADATA: Final = f"{{{OAI_NAMESPACE}}}metadata"
+_ANSWER: Final = f"{{{OAI_NAMESPACE}}}OAI-PMH"
+_SCHEMA_LOCATION: Final = f"{{{XSI_NAMESPACE}}}schemaLocation"
 
-_BRACED: Final = re.compile(r"\{(http[^{}]*)\}")
-_FACET: Final = re.compile(r"^\[facet '[^']*'\] ")
-_ABOUT: Final = re.compile(
-    r"^Element '(?P<element>[^']*)'(?:, attribute '(?P<attribute>[^']*)')?: (?P<rest>.*)$", re.DOTALL
-)
-_WORDS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "SCHEMAV_CVC_ELT_1": "this element is not known here",
-        "SCHEMAV_CVC_COMPLEX_TYPE_2_2": "this element holds text only, but elements stand in it",
-        "SCHEMAV_CVC_COMPLEX_TYPE_2_3": "this element holds elements only, but text stands in it",
-        "SCHEMAV_CVC_COMPLEX_TYPE_3_2_1": "this attribute is not known here",
-    }
-)
-"""Plain words for what libxml2 says in those of the XML Schema specification."""
+OWN_FORMATS: Final[Mapping[str, str]] = MappingProxyType({"oai_dc": OAI_DC_NAMESPACE})
+"""The formats whose grammar travels with the program: metadataPrefix and namespace."""
+_OWN_GRAMMARS: Final[Mapping[str, str]] = MappingProxyType({OAI_DC_NAMESPACE: "oai_dc.xsd"})
 
-
-@dataclass(frozen=True, kw_only=True)
-class Format:
-    """A metadata format that can be checked."""
-
-    grammar: str
-    root: str
-    """Tag of the metadata's root element."""
-
-
-FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
-    {"oai_dc": Format(grammar="oai_dc.xsd", root=f"{{{OAI_DC_NAMESPACE}}}dc")}
-)
-"""The formats that can be checked, by metadataPrefix."""
+ListFormats = Callable[[], Awaitable[Sequence[FormatInfo]]]
+"""Asks the repository for its metadata formats."""
 
 
 class Validator:
-    """Checks records of one metadata format; safe to share between threads."""
+    """Checks the records of one metadata format; records are learnt of in one task, checked in any thread.
 
-    def __init__(self, metadata_prefix: str, checked: Format) -> None:
+    `namespace` is that of the metadata; None where the repository does not say. `locations` are the addresses
+    of gathered schemas by namespace.
+    """
+
+    def __init__(
+        self,
+        metadata_prefix: str,
+        namespace: str | None,
+        *,
+        schemas: Schemas | None = None,
+        locations: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._prefix = metadata_prefix
-        self._root = checked.root
-        self._envelope = _Grammar("record.xsd")
-        self._metadata = _Grammar(checked.grammar)
+        self._namespace = namespace
+        self._schemas = schemas
+        self._locations = dict(locations)
+        self._record = _own("record.xsd")
+        self._answer = _own("answer.xsd")
+        self._metadata = self._grammar()
+
+    async def learn(self, records: Iterable[etree._Element]) -> None:
+        """Gather the schemas that records name for namespaces that are not known yet.
+
+        Raises StrictCheckError where one cannot be had.
+        """
+        if self._schemas is None:
+            return
+        found: dict[str, str] = {}
+        for record in records:
+            for namespace, url in self._named(record):
+                found.setdefault(namespace, url)
+        for namespace, url in found.items():
+            if namespace not in self._schemas.namespaces:
+                await self._schemas.gather(namespace, url, by="a record")
+                self._locations[namespace] = url
+        if found:
+            self._metadata = await asyncio.to_thread(self._grammar)
 
     def faults(self, record: etree._Element) -> list[str]:
         """Give what is wrong with a record, `<record>` in the OAI namespace, in the order of its lines.
@@ -78,90 +82,106 @@ class Validator:
 
         What stands in `about` is not checked.
         """
-        faults = [*self._envelope.faults(record), *self._presence(record)]
-        metadata = record.find(f"{{{OAI_NAMESPACE}}}metadata")
-        root = None if metadata is None else next(metadata.iterchildren(etree.Element), None)
+        faults = [*self._record.faults(record), *_presence(record)]
+        root = _content(record)
         if root is not None:
             faults += self._metadata_faults(root)
         return [text for _, text in sorted(faults, key=lambda fault: fault[0])]
 
-    def _presence(self, record: etree._Element) -> Iterator[tuple[int, str]]:
-        header = record.find(f"{{{OAI_NAMESPACE}}}header")
-        metadata = record.find(f"{{{OAI_NAMESPACE}}}metadata")
-        if header is None:
-            return
-        deleted = header.get("status") == "deleted"
-        if deleted and metadata is not None:
-            yield _fault(_line(metadata), "oai:metadata", "a deleted record has no metadata")
-        if not deleted and metadata is None:
-            yield _fault(_line(record), "oai:record", "there is no oai:metadata, and it is not deleted")
+    def answer_faults(self, record: etree._Element) -> list[str]:
+        """Give what is wrong with the answer that a record came in; nothing where it stands alone."""
+        answer = record.getroottree().getroot()
+        return [text for _, text in self._answer.faults(answer)] if answer.tag == _ANSWER else []
 
-    def _metadata_faults(self, root: etree._Element) -> list[tuple[int, str]]:
-        if root.tag == self._root:
-            return self._metadata.faults(root)
-        reason = f"metadata in the format {self._prefix} begins with the element {_short(self._root)!r}"
-        return [_fault(_line(root), _short(str(root.tag)), reason)]
+    def _grammar(self) -> Grammar | None:
+        """The grammar of the metadata, of the schemas that are known now."""
+        own = _OWN_GRAMMARS.get(self._namespace or "")
+        if own is not None:
+            return _own(own)
+        if self._schemas is None or not self._locations:
+            return None
+        return Grammar(self._schemas.compile(self._locations))
+
+    def _named(self, record: etree._Element) -> Iterator[tuple[str, str]]:
+        """The namespaces in the metadata that no schema is known for, with the addresses that it names."""
+        root = _content(record)
+        if root is None or self._schemas is None:
+            return
+        known = self._schemas.namespaces | {"", OAI_NAMESPACE}
+        # Three times as fast as by way of QName, and this is done for every element of every record.
+        used = {str(element.tag).rpartition("}")[0].removeprefix("{") for element in root.iter("*")}
+        unknown = used - known
+        if not unknown:
+            return
+        named = _locations(record)
+        for namespace in unknown:
+            if namespace in named:
+                yield namespace, named[namespace]
+
+    def _metadata_faults(self, root: etree._Element) -> list[Fault]:
+        namespace = etree.QName(root).namespace
+        if self._namespace is not None and namespace != self._namespace:
+            reason = f"metadata in the format {self._prefix} is in the namespace {self._namespace}"
+            return [fault(line_of(root), short(str(root.tag)), reason)]
+        if self._metadata is None:
+            reason = f"neither the repository nor the record names a schema for the namespace {namespace}"
+            return [fault(line_of(root), short(str(root.tag)), reason)]
+        return self._metadata.faults(root)
+
+
+async def prepare_validator(metadata_prefix: str, formats: ListFormats, schemas: Schemas) -> Validator:
+    """Give the validator for a harvest, with the schema that the repository announces for the format.
+
+    Raises StrictCheckError where it cannot be had, and what asking for the formats raises.
+    """
+    if metadata_prefix in OWN_FORMATS:
+        return own_validator(metadata_prefix)
+    announced = next((each for each in await formats() if each.metadata_prefix == metadata_prefix), None)
+    namespace = announced.namespace.strip() or None if announced else None
+    if namespace in _OWN_GRAMMARS:
+        return Validator(metadata_prefix, namespace)
+    locations = {}
+    if announced is not None and namespace is not None and announced.schema.strip():
+        await schemas.gather(namespace, announced.schema, by="ListMetadataFormats")
+        locations[namespace] = announced.schema
+    return await asyncio.to_thread(
+        Validator, metadata_prefix, namespace, schemas=schemas, locations=locations
+    )
+
+
+def own_validator(metadata_prefix: str) -> Validator:
+    """Give the validator of a format whose grammar travels with the program. Raises KeyError for others."""
+    return Validator(metadata_prefix, OWN_FORMATS[metadata_prefix])
 
 
 @cache
-def validator_for(metadata_prefix: str) -> Validator:
-    """Give the validator of a metadata format; its grammars are read once in a process.
-
-    Raises StrictCheckError where there is no grammar for the format.
-    """
-    try:
-        return Validator(metadata_prefix, FORMATS[metadata_prefix])
-    except KeyError:
-        known = ", ".join(sorted(FORMATS))
-        raise StrictCheckError(
-            f"there is no grammar for the metadata format {metadata_prefix!r}, so its records cannot be "
-            f"validated; the formats with one: {known}; use validation 0 (well-formed) or 2 (loose) instead"
-        ) from None
+def _own(name: str) -> Grammar:
+    return built_in(name)
 
 
-class _LogEntry(Protocol):
-    """What lxml tells of a fault."""
-
-    line: int
-    type_name: str
-    message: str
+def _content(record: etree._Element) -> etree._Element | None:
+    metadata = record.find(_METADATA)
+    return None if metadata is None else next(metadata.iterchildren(etree.Element), None)
 
 
-class _Grammar:
-    """One XML Schema. libxml2 keeps the faults of the last check in it, hence the lock."""
-
-    def __init__(self, name: str) -> None:
-        self._schema = etree.XMLSchema(file=str(_GRAMMARS / name))
-        self._lock = Lock()
-
-    def faults(self, element: etree._Element) -> list[tuple[int, str]]:
-        with self._lock:
-            if self._schema.validate(element):
-                return []
-            log = cast("Iterable[_LogEntry]", self._schema.error_log)
-            return [_in_words(entry) for entry in log]
+def _locations(record: etree._Element) -> dict[str, str]:
+    """What schemaLocation says in the record's metadata, and around it; the innermost counts."""
+    root = _content(record)
+    found: dict[str, str] = {}
+    around = [] if root is None else [*reversed(list(root.iterancestors())), *root.iter(etree.Element)]
+    for element in around:
+        words = str(element.get(_SCHEMA_LOCATION, "")).split()
+        found.update(zip(words[::2], words[1::2], strict=False))
+    return found
 
 
-def _in_words(entry: _LogEntry) -> tuple[int, str]:
-    about = _ABOUT.match(entry.message)
-    if about is None:
-        return _fault(entry.line, "oai:record", entry.message)
-    subject = _short(about["element"])
-    if about["attribute"]:
-        subject += f"/@{_short(about['attribute'])}"
-    reason = _WORDS.get(entry.type_name) or _FACET.sub("", about["rest"])
-    return _fault(entry.line, subject, _short(reason))
-
-
-def _fault(line: int, subject: str, reason: str) -> tuple[int, str]:
-    text = f"line {line}, element {subject!r}: {reason.rstrip('.')}"
-    return line, text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-
-
-def _line(element: etree._Element) -> int:
-    return cast("int | None", element.sourceline) or 0
-
-
-def _short(text: str) -> str:
-    """Write `{http://purl.org/dc/elements/1.1/}title` as `dc:title`; an unknown namespace stays."""
-    return _BRACED.sub(lambda found: f"{_PREFIXES[found[1]]}:" if found[1] in _PREFIXES else found[0], text)
+def _presence(record: etree._Element) -> Iterator[Fault]:
+    header = record.find(_HEADER)
+    metadata = record.find(_METADATA)
+    if header is None:
+        return
+    deleted = header.get("status") == "deleted"
+    if deleted and metadata is not None:
+        yield fault(line_of(metadata), "oai:metadata", "a deleted record has no metadata")
+    if not deleted and metadata is None:
+        yield fault(line_of(record), "oai:record", "there is no oai:metadata, and it is not deleted")

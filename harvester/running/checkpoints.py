@@ -2,20 +2,18 @@
 
 import os
 import socket
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import cast, func, select, update
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Session
 
 from harvester.models import Harvest
-from harvester.running.parameters import HarvestRequest, in_granularity
-from oai.datestamps import format_datestamp, parse_datestamp
-from oai.vocabulary import Granularity
+from harvester.running.parameters import HarvestRequest
+from harvester.running.planning import Plan, Standing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,74 +21,65 @@ class Checkpoint:
     """Where a run begins: afresh, or where the one before it was cut off."""
 
     harvest_id: int
-    from_: str | None
-    token: str
     counts: Mapping[str, int]
+    state: Mapping[str, Any]
+    warnings: Sequence[str]
     watermark: str | None
     response_date: str | None
+    complete_list_size: int | None
     run_started: datetime
-
-    @property
-    def resumed(self) -> bool:
-        """Whether the run goes on from a saved token."""
-        return bool(self.token)
+    lost: str | None
+    """The process that had the run before, and ended without a word."""
 
 
-def begin(
-    session: Session, request: HarvestRequest, *, granularity: str | None, overlap: float, now: datetime
-) -> Checkpoint:
-    """Find or make the row, and note the run that begins."""
-    row = _row(session, request)
-    kind = request.kind()
-    parameters = row.run_parameters or {}
-    resumes = bool(row.resumption_token) and parameters.get("kind") == kind
-    if not resumes:
-        from_ = _from(request, row.watermark, granularity=granularity, overlap=overlap)
-        row.run_parameters = {"kind": kind, "from": from_}
+def standing(session: Session, request: HarvestRequest) -> Standing:
+    """Where the harvest stands, without touching its row."""
+    row = session.scalars(select(Harvest).filter_by(**_key(request))).one_or_none()
+    if row is None:
+        return Standing()
+    return Standing(
+        watermark=row.watermark,
+        token=row.resumption_token or "",
+        parameters=row.run_parameters or {},
+        state=row.run_state,
+        counts=row.counts,
+    )
+
+
+def begin(session: Session, request: HarvestRequest, plan: Plan, *, now: datetime) -> Checkpoint:
+    """Find or make the row, and note the run that begins as planned."""
+    session.execute(insert(Harvest).values(**_key(request)).on_conflict_do_nothing())
+    row = session.scalars(select(Harvest).filter_by(**_key(request))).one()
+    lost = _lost(row)
+    if not plan.resumes:
+        row.run_parameters = {"kind": request.kind(), "from": plan.from_}
         row.resumption_token = None
-        row.counts = {}
+        row.counts, row.run_state, row.warnings = {}, {}, []
         row.complete_list_size = row.run_response_date = None
         row.run_started = now
     row.job_id = request.job_id
     row.process_id = os.getpid()
     row.host = socket.gethostname()
-    row.last_error = None
+    row.last_error = row.records_per_second = row.estimated_end = None
     session.flush()
     return Checkpoint(
         harvest_id=row.harvest_id,
-        from_=(row.run_parameters or {}).get("from"),
-        token=row.resumption_token or "",
         counts=dict(row.counts),
+        state=dict(row.run_state),
+        warnings=list(row.warnings),
         watermark=row.watermark,
         response_date=row.run_response_date,
+        complete_list_size=row.complete_list_size,
         run_started=row.run_started or now,
+        lost=lost,
     )
 
 
-def restart(session: Session, harvest_id: int) -> None:
-    """Begin the run's list again, for its token is no longer good."""
-    _update(session, harvest_id, resumption_token=None, counts={}, run_response_date=None)
-
-
-def save(
-    session: Session,
-    harvest_id: int,
-    *,
-    token: str,
-    counts: Counter[str],
-    response_date: str | None,
-    complete_list_size: int | None,
-) -> None:
-    """Note how far the run is, in the same transaction as the page's rows."""
-    _update(
-        session,
-        harvest_id,
-        resumption_token=token or None,
-        counts=dict(counts),
-        run_response_date=response_date,
-        complete_list_size=complete_list_size,
-        last_error=None,
-    )
+def save(session: Session, harvest_id: int, *, warnings: Sequence[str] = (), **values: Any) -> None:  # noqa: ANN401 any column's type
+    """Note how far the run is, with the page's rows in one transaction; `warnings` are added to the row's."""
+    if warnings:
+        values["warnings"] = Harvest.warnings.concat(cast(list(warnings), JSONB))
+    _update(session, harvest_id, **values)
 
 
 def note(session: Session, harvest_id: int, message: str) -> None:
@@ -99,37 +88,32 @@ def note(session: Session, harvest_id: int, message: str) -> None:
 
 
 def end(
-    session: Session, harvest_id: int, *, watermark: str | None, keep_token: bool, error: str | None
+    session: Session, harvest_id: int, *, watermark: str | None, resumable: bool, error: str | None
 ) -> None:
-    """Note that the run is over. Without `keep_token` nothing of it can be resumed."""
-    values: dict[str, Any] = {"job_id": None, "process_id": None, "last_error": error}
-    if not keep_token:
-        values |= {"resumption_token": None, "run_parameters": None}
+    """Note that the run is over. Unless it is `resumable`, nothing is kept of how far it was."""
+    values: dict[str, Any] = {"job_id": None, "process_id": None, "last_error": error, "estimated_end": None}
+    if not resumable:
+        values |= {"resumption_token": None, "run_parameters": None, "run_state": {}, "warnings": []}
     if watermark is not None:
         values["watermark"] = watermark
     _update(session, harvest_id, **values)
 
 
-def _row(session: Session, request: HarvestRequest) -> Harvest:
-    key = {
+def _key(request: HarvestRequest) -> dict[str, Any]:
+    return {
         "repository_id": request.repository_id,
         "metadata_prefix": request.metadata_prefix,
         "set_spec": request.set_spec,
     }
-    session.execute(insert(Harvest).values(**key).on_conflict_do_nothing())
-    return session.scalars(select(Harvest).filter_by(**key)).one()
 
 
-def _from(
-    request: HarvestRequest, watermark: str | None, *, granularity: str | None, overlap: float
-) -> str | None:
-    """The `from` to send: as asked, else the watermark less the overlap (HAR-4)."""
-    if request.harvest_from is not None:
-        return in_granularity(request.harvest_from, granularity)
-    if request.full or watermark is None:
+def _lost(row: Harvest) -> str | None:
+    """Who had the row and never ended; whoever asks holds the repository, so it lives no longer."""
+    if row.process_id is None:
         return None
-    moment = parse_datestamp(watermark).moment - timedelta(seconds=overlap)
-    return in_granularity(format_datestamp(moment, Granularity.SECOND), granularity)
+    job = f" for job {row.job_id}" if row.job_id is not None else ""
+    reached = f"{row.counts.get('records', 0):,} records in {row.counts.get('pages', 0):,} pages"
+    return f"process {row.process_id} on {row.host}{job} ended without a word after {reached}"
 
 
 def _update(session: Session, harvest_id: int, **values: Any) -> None:  # noqa: ANN401 any column's type

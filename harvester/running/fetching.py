@@ -1,85 +1,211 @@
-"""The records of a harvest, page by page, by either method (UIUC, `harvestMethod`)."""
+"""The records of a list, page by page, by either method (UIUC, `harvestMethod`)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from xml.sax.saxutils import unescape
 
-from harvester.client.answers import Header, Page
-from harvester.client.errors import MalformedAnswerError, OaiError
+from harvester.client.answers import Fault, Header, Page
+from harvester.client.errors import (
+    AnswerTooLargeError,
+    ClientError,
+    HttpStatusError,
+    MalformedAnswerError,
+    NotOaiPmhError,
+    OaiError,
+    TransportError,
+    TransportKind,
+)
 from harvester.client.repository_client import Client, Selection
-from harvester.running.parameters import HarvestRequest, Method
-from harvester.running.preparing import Entry, Level
+from harvester.running.preparing import Entry
+from harvester.running.refusals import Refusal
 from oai.vocabulary import Verb
 
 _AT_ONCE = 4
+_MOST_NAMES = 20
+_NAME_IN_HEADER = re.compile(
+    rb"<(?:[\w.-]+:)?header(?=[\s>])[^>]*>[^<]*<(?:[\w.-]+:)?identifier>\s*([^<]{1,2000}?)\s*</"
+)
+_OF_THE_WAY = frozenset({TransportKind.TIMEOUT, TransportKind.DISCONNECTED})
+
+
+@dataclass(kw_only=True)
+class Allowance:
+    """How many requests a run may spend on finding what breaks an answer."""
+
+    left: int
+    spent: int = 0
+
+    def spend(self) -> bool:
+        """Whether one more is allowed; it is counted then."""
+        if self.left <= 0:
+            return False
+        self.left -= 1
+        self.spent += 1
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fetched:
-    """A page with its records; `refused` says why others are not among them."""
+    """A page with its records."""
 
     page: Page
     entries: Sequence[Entry]
-    refused: Sequence[str]
+    refused: Sequence[Refusal] = ()
+    """What is not among them, and why."""
+    mended: Sequence[Header] = ()
+    """Of the entries, those that were fetched one by one, for the page's own could not be read."""
     sample_full: bool = False
+    gave_up: bool = False
+    """Further records of the page would have taken more requests than allowed."""
 
 
-async def fetched_pages(
-    client: Client, request: HarvestRequest, selection: Selection, *, resumption_token: str, already: int
-) -> AsyncIterator[Fetched]:
-    """The list's pages with their records, up to the request's `max_records`, of which `already` are here."""
-    verb = Verb.LIST_RECORDS if request.method is Method.RECORDS else Verb.LIST_IDENTIFIERS
-    loose = request.validation is Level.LOOSE
-    async for page in client.pages(verb, selection, resumption_token=resumption_token, loose=loose):
-        left = None if request.max_records is None else request.max_records - already
-        refused = [_fault_words(page, index) for index in range(len(page.faults))]
+@dataclass(frozen=True, kw_only=True)
+class Fetching:
+    """How the records of one list are fetched."""
+
+    client: Client
+    brisk: Client
+    """The same repository with little patience, for requests of which many fail."""
+    metadata_prefix: str
+    verb: Verb
+    loose: bool
+    allowance: Allowance
+    one_by_one: bool = False
+    """The records are fetched each by itself, for a page of them cannot be read; requests are counted."""
+    skip: frozenset[int] = field(default_factory=frozenset)
+    """Hashes of identifiers that are here already."""
+    most: int | None = None
+    """A sample's number of records."""
+
+    async def pages(self, selection: Selection, *, resumption_token: str) -> AsyncIterator[Fetched]:
+        """The list's pages with their records."""
+        client = self.brisk if self.one_by_one else self.client
+        verb = Verb.LIST_IDENTIFIERS if self.one_by_one else self.verb
+        left = self.most
+        async for page in client.pages(verb, selection, resumption_token=resumption_token, loose=self.loose):
+            fetched = await self._fetched(page, verb, left)
+            yield fetched
+            if left is not None:
+                left -= len(fetched.entries)
+            if fetched.sample_full or fetched.gave_up:
+                return
+
+    async def _fetched(self, page: Page, verb: Verb, left: int | None) -> Fetched:
+        refused: list[Refusal] = []
+        mended: list[Entry] = []
+        # What is broken of a page that breaks off is asked for again with what is missing of it.
+        if page.faults and not (page.cut_off and self.allowance.left):
+            refused, mended = await self._mend(page)
         entries: list[Entry]
-        if request.method is Method.RECORDS:
+        gave_up = False
+        if verb is Verb.LIST_RECORDS:
             entries = [(record.header, record.element) for record in page.records[:left]]
         else:
-            entries, missing = await _each(client, request, page.headers[:left])
+            wanted = [header for header in page.headers[:left] if hash(header.identifier) not in self.skip]
+            entries, missing, gave_up = await self._each(wanted)
             refused += missing
-        already += len(entries)
-        full = request.max_records is not None and already >= request.max_records
-        yield Fetched(page=page, entries=entries, refused=refused, sample_full=full)
-        if full:
-            return
+        entries += mended
+        return Fetched(
+            page=page,
+            entries=entries,
+            refused=refused,
+            mended=[header for header, _ in mended],
+            sample_full=left is not None and len(entries) >= left,
+            gave_up=gave_up,
+        )
+
+    async def _mend(self, page: Page) -> tuple[list[Refusal], list[Entry]]:
+        """Fetch the records that broken parts of a page name, each by itself."""
+        refused: list[Refusal] = []
+        mended: list[Entry] = []
+        for fault in page.faults:
+            names = list(dict.fromkeys(_names(fault.raw)))[:_MOST_NAMES]
+            results = [] if page.cut_off else [await self._try(name) for name in names]
+            entries = [result for result in results if isinstance(result, tuple)]
+            mended += entries
+            if not results or len(entries) < len(results):
+                refused.append(_refusal(page, fault, names))
+        return refused, mended
+
+    async def _try(self, identifier: str) -> Entry | Refusal | None:
+        return await self._one(identifier, self.brisk) if self.allowance.spend() else None
+
+    async def _each(self, headers: Sequence[Header]) -> tuple[list[Entry], list[Refusal], bool]:
+        """Fetch the records that the headers name, a few at a time; deletions need no fetching."""
+        limit = asyncio.Semaphore(_AT_ONCE)
+        client = self.brisk if self.one_by_one else self.client
+
+        async def fetch(header: Header) -> Entry | Refusal | None:
+            if header.deleted:
+                return header, None
+            async with limit:
+                if self.one_by_one and not self.allowance.spend():
+                    return None
+                return await self._one(header.identifier, client)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(fetch(header)) for header in headers]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        results = [task.result() for task in tasks]
+        return (
+            [result for result in results if isinstance(result, tuple)],
+            [result for result in results if isinstance(result, Refusal)],
+            None in results,
+        )
+
+    async def _one(self, identifier: str, client: Client) -> Entry | Refusal:
+        try:
+            record = await client.get_record(identifier, self.metadata_prefix)
+        except OaiError as error:
+            return Refusal(reason=str(error), url=error.url, identifier=identifier)
+        except ClientError as error:
+            if not self.loose or not is_of_the_answer(error):
+                raise
+            await check_alive(self.brisk, error)
+            url, raw = where(error)
+            return Refusal(reason=str(error), url=url, identifier=identifier, raw=raw)
+        if record.header.identifier != identifier:
+            reason = f"the answer was the record {record.header.identifier!r}"
+            return Refusal(reason=reason, url=client.base_url, identifier=identifier)
+        return record.header, record.element
 
 
-async def _each(
-    client: Client, request: HarvestRequest, headers: Sequence[Header]
-) -> tuple[list[Entry], list[str]]:
-    """Fetch the records that the headers name, a few at a time; deletions need no fetching."""
-    limit = asyncio.Semaphore(_AT_ONCE)
-
-    async def fetch(header: Header) -> Entry | str:
-        if header.deleted:
-            return header, None
-        async with limit:
-            return await _one(client, request, header)
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(fetch(header)) for header in headers]
-    results = [task.result() for task in tasks]
-    entries = [result for result in results if not isinstance(result, str)]
-    return entries, [result for result in results if isinstance(result, str)]
+def is_of_the_answer(error: Exception) -> bool:
+    """Whether it may be one record that makes the answer fail, and not the server or the way to it."""
+    if isinstance(error, TransportError):
+        return error.kind in _OF_THE_WAY
+    return isinstance(error, (AnswerTooLargeError, HttpStatusError, MalformedAnswerError, NotOaiPmhError))
 
 
-async def _one(client: Client, request: HarvestRequest, header: Header) -> Entry | str:
+async def check_alive(client: Client, error: ClientError) -> None:
+    """Raise the error again if the repository does not even say who it is."""
     try:
-        record = await client.get_record(header.identifier, request.metadata_prefix)
-    except OaiError as error:
-        return f"record {header.identifier!r}: {error}"
-    except MalformedAnswerError as error:
-        if request.validation is not Level.LOOSE:
-            raise
-        return f"record {header.identifier!r}: {error}"
-    if record.header.identifier != header.identifier:
-        return f"record {header.identifier!r}: the answer was {record.header.identifier!r}"
-    return record.header, record.element
+        await client.identify(loose=True)
+    except ClientError:
+        raise error from None
 
 
-def _fault_words(page: Page, index: int) -> str:
-    fault = page.faults[index]
-    where = f", byte {fault.offset:,}" if fault.offset >= 0 else ""
-    return f"{page.url}{where}: {fault.reason}"
+def where(error: ClientError) -> tuple[str, bytes]:
+    """The request that failed, and the bytes that came, where the error has them."""
+    raw = getattr(error, "raw", b"") or getattr(error, "found", b"")
+    return getattr(error, "url", ""), raw
+
+
+def _names(raw: bytes) -> Iterator[str]:
+    """Identifiers in the headers of broken records: worth asking for, never taken for the truth."""
+    for match in _NAME_IN_HEADER.finditer(raw):
+        yield unescape(match.group(1).decode("utf-8", errors="replace"))
+
+
+def _refusal(page: Page, fault: Fault, names: Sequence[str]) -> Refusal:
+    return Refusal(
+        reason=fault.reason,
+        url=page.url,
+        identifier=names[0] if names else None,
+        offset=fault.offset if fault.offset >= 0 else None,
+        raw=fault.raw,
+    )

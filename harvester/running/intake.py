@@ -8,13 +8,16 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from harvester.models import Change, RecordStatus
+from harvester.models import Change, DeletionReason, RecordStatus
+from harvester.running.brake import Brake
 from harvester.running.preparing import Batch, Prepared
+from harvester.store.deletions import Tombstone
 from harvester.store.directories import place_files
 from harvester.store.files import FileStore
-from harvester.store.paths import record_path
+from harvester.store.paths import is_deleted_path, record_path
 from harvester.store.records import KnownRecord, RecordRow, known_records, mark_unchanged, write_records
 
+_NOT_WRITTEN = frozenset({"unchanged", "restored", "deleted"})
 _ROW_CHANGE = {"new": Change.NEW, "updated": Change.UPDATED}
 
 Known = Mapping[uuid.UUID, KnownRecord]
@@ -43,29 +46,72 @@ class Intake:
     store: FileStore
     repository_id: int
     layout: Layout
-    run_started: datetime
+    brake: Brake
 
     def take(self, session: Session, batch: Batch, *, now: datetime) -> Counter[str]:
-        """Write the page's files, then its rows; the caller commits.
+        """Write the page's files and rows; the caller commits. Deletions wait for the run's end.
 
         Gives the number of records by what became of them: new, updated, unchanged, deleted, and tombstones
-        (deletions of records that were never here).
+        (deletions of records that were never here). Raises HeldRunError, with nothing written, where the run
+        would change too many.
         """
-        prefix = self.layout.metadata_prefix
-        keys = [record.key for record in batch.records]
-        known = known_records(session, repository_id=self.repository_id, metadata_prefix=prefix, keys=keys)
+        known = self._known(session, batch)
         fates = {record.key: self._fate(record, known.get(record.key)) for record in batch.records}
-        changed = [record for record in batch.records if fates[record.key] not in {"unchanged", "restored"}]
+        updated = [record.header.identifier for record in batch.records if fates[record.key] == "updated"]
+        self.brake.check_updates(session, len(updated), updated)
+        changed = [record for record in batch.records if fates[record.key] not in _NOT_WRITTEN]
         paths = self._paths(session, changed, known)
-        self._write_files(batch, known, fates, paths)
-        rows = [_row(record, paths.get(record.key), fates[record.key]) for record in changed]
-        write_records(
-            session, rows, repository_id=self.repository_id, metadata_prefix=prefix, now=now, known=known
-        )
+        with self.store.writing(*_files(batch, known, fates, paths)):
+            written = write_records(
+                session,
+                [_row(record, paths.get(record.key), fates[record.key], known) for record in changed],
+                repository_id=self.repository_id,
+                metadata_prefix=self.layout.metadata_prefix,
+                now=now,
+                known=known,
+                told_by=self.brake.run if self.brake.estate.tell else None,
+            )
         same = [known[key].record_id for key, fate in fates.items() if fate in {"unchanged", "restored"}]
-        mark_unchanged(session, same, run_started=self.run_started)
+        mark_unchanged(session, same, run_started=self.brake.run.run_started)
+        self.brake.note_alive(session, [*written, *same])
         counts = Counter(fates.values())
         counts["unchanged"] += counts.pop("restored", 0)
+        return self._with_deletions(session, batch, known, fates, counts)
+
+    def _known(self, session: Session, batch: Batch) -> dict[uuid.UUID, KnownRecord]:
+        """The rows of the page's records; those that the rules passed over are noted as seen."""
+        keys = [record.key for record in batch.records]
+        passed_over = batch.passed_over if self.brake.looks else ()
+        known = known_records(
+            session,
+            repository_id=self.repository_id,
+            metadata_prefix=self.layout.metadata_prefix,
+            keys=[*keys, *passed_over],
+        )
+        self.brake.note_seen(session, [known[key].record_id for key in passed_over if key in known])
+        return known
+
+    def _with_deletions(
+        self,
+        session: Session,
+        batch: Batch,
+        known: Known,
+        fates: Mapping[uuid.UUID, str],
+        counts: Counter[str],
+    ) -> Counter[str]:
+        """The counts, with the deletions staged; one that was staged before is nothing new."""
+        tombstones = [
+            Tombstone(
+                record_id=known[record.key].record_id,
+                datestamp=record.header.datestamp,
+                set_specs=record.header.set_specs,
+            )
+            for record in batch.records
+            if fates[record.key] == "deleted"
+        ]
+        if tombstones:
+            counts["deleted"] = self.brake.stage(session, tombstones)
+            counts["unchanged"] += len(tombstones) - counts["deleted"]
         return counts
 
     def _fate(self, record: Prepared, known: KnownRecord | None) -> str:
@@ -88,7 +134,7 @@ class Intake:
         homeless = []
         for record in changed:
             filename = known[record.key].filename if record.key in known else None
-            if record.data is not None and filename is not None:
+            if record.data is not None and filename is not None and not is_deleted_path(filename):
                 paths[record.key] = filename
             elif record.data is not None:
                 homeless.append(record)
@@ -102,35 +148,35 @@ class Intake:
             paths.update({record.key: path for record, path in zip(homeless, places, strict=True)})
         return paths
 
-    def _write_files(
-        self, batch: Batch, known: Known, fates: Mapping[uuid.UUID, str], paths: Mapping[uuid.UUID, str]
-    ) -> None:
-        files = []
-        leaving = []
-        for record in batch.records:
-            fate = fates[record.key]
-            path = paths.get(record.key) or (known[record.key].filename if record.key in known else None)
-            if path is None:
-                continue
-            if fate == "deleted":
-                leaving.append(path)
-            elif record.data is not None and fate != "unchanged":
-                files.append((path, record.data))
-        if files:
-            self.store.write_all(files)
-        if leaving:
-            self.store.remove_all(leaving)
+
+def _files(
+    batch: Batch, known: Known, fates: Mapping[uuid.UUID, str], paths: Mapping[uuid.UUID, str]
+) -> tuple[list[tuple[str, bytes]], list[str]]:
+    """The files to write, and those that give way to one elsewhere."""
+    files = []
+    leaving = []
+    for record in batch.records:
+        before = known[record.key].filename if record.key in known else None
+        path = paths.get(record.key) or before
+        if path is None or record.data is None or fates[record.key] == "unchanged":
+            continue
+        files.append((path, record.data))
+        if before is not None and before != path:
+            leaving.append(before)
+    return files, leaving
 
 
-def _row(record: Prepared, path: str | None, fate: str) -> RecordRow:
+def _row(record: Prepared, path: str | None, fate: str, known: Known) -> RecordRow:
     gone = record.data is None
+    kept = known.get(record.key) if gone else None
     return RecordRow(
         key=record.key,
         identifier=record.header.identifier,
-        filename=path,
+        filename=kept.filename if kept else path,
         datestamp=record.header.datestamp,
         status=RecordStatus.DELETED if gone else RecordStatus.ACTIVE,
         change=Change.DELETED if gone else _ROW_CHANGE[fate],
-        digest=record.digest,
+        digest=kept.digest if kept else record.digest,
         set_specs=record.header.set_specs,
+        reason=DeletionReason.TOMBSTONE if gone else None,
     )

@@ -19,6 +19,21 @@ _HOLDER = text(
 )
 
 
+_HELD = text(
+    """
+    SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2
+                   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                   AND classid = :class AND objid = :id)
+    """
+)
+
+
+def is_held(database: Database, repository_id: int) -> bool:
+    """Whether some process holds the repository at this moment."""
+    with database.session() as session:
+        return bool(session.execute(_HELD, {"class": _CLASS, "id": repository_id}).scalar_one())
+
+
 @contextlib.contextmanager
 def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
     """Hold the repository for the block; the server gives it back however this process ends.

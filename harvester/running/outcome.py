@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from harvester.models import History, RunStatus
 from harvester.running.parameters import HarvestRequest
 from harvester.running.verdict import Evidence, Verdict
+from harvester.store.records import RunKey
 from oai.errors import ExitCode
 
 COUNTS = ("records", "new", "updated", "unchanged", "deleted", "filtered", "invalid", "requests", "bytes")
@@ -37,6 +38,7 @@ class Outcome:
     started: datetime
     failure_reason: str | None = None
     warnings: Sequence[str] = ()
+    raw_path: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The result for programs."""
@@ -48,6 +50,9 @@ class Outcome:
             "repository_id": self.repository_id,
             "tombstones": self.counts.get("tombstones", 0),
             "resumed_at": self.evidence.resumed_at,
+            "disappeared": self.counts.get("disappeared", 0),
+            "held": self.evidence.held,
+            "raw_path": self.raw_path,
             "failure_reason": self.failure_reason,
             "warnings": list(self.warnings),
         }
@@ -66,38 +71,45 @@ class Outcome:
             lines.append(f"{named['invalid']:,} records were refused{first}.")
         elif self.evidence.missing:
             lines.append(f"{self.evidence.missing:,} records that the repository announced did not come.")
+        if self.evidence.held:
+            lines.append("`zatva job history` gives its number, `zatva job release NUMBER` says yes to it.")
         if self.status is RunStatus.INCOMPLETE:
             lines.append("Run the same command again to go on from there.")
         return "\n".join(lines)
 
 
-def write_history(session: Session, request: HarvestRequest, outcome: Outcome) -> None:
-    """Add the run's row to `oai_history`; the caller commits."""
+def write_history(session: Session, request: HarvestRequest, outcome: Outcome, *, run: RunKey | None) -> int:
+    """Add the run's row to `oai_history`, and give its number; the caller commits."""
     counts = outcome.counts
-    session.add(
-        History(
-            repository_id=outcome.repository_id,
-            record_count=counts.get("records", 0),
-            harvest_start_time=outcome.started,
-            job_id=request.job_id,
-            recurring_id=request.recurring_id,
-            status=outcome.status.value,
-            verdict=outcome.verdict.value,
-            failure_reason=outcome.failure_reason,
-            set_spec=request.set_spec or None,
-            metadata_prefix=request.metadata_prefix,
-            new_count=counts.get("new", 0),
-            updated_count=counts.get("updated", 0),
-            unchanged_count=counts.get("unchanged", 0),
-            deleted_count=counts.get("deleted", 0),
-            filtered_count=counts.get("filtered", 0),
-            invalid_count=counts.get("invalid", 0),
-            requests=counts.get("requests", 0),
-            bytes=counts.get("bytes", 0),
-            warnings=list(outcome.warnings),
-            evidence=outcome.evidence.as_json(),
-            harvest_method=int(request.method),
-            host=socket.gethostname(),
-            process_id=os.getpid(),
-        )
+    row = History(
+        harvest_id=run.harvest_id if run else None,
+        run_started=run.run_started if run else None,
+        repository_id=outcome.repository_id,
+        record_count=counts.get("records", 0),
+        harvest_start_time=outcome.started,
+        job_id=request.job_id,
+        recurring_id=request.recurring_id,
+        status=outcome.status.value,
+        verdict=outcome.verdict.value,
+        failure_reason=outcome.failure_reason,
+        set_spec=request.set_spec or None,
+        metadata_prefix=request.metadata_prefix,
+        new_count=counts.get("new", 0),
+        updated_count=counts.get("updated", 0),
+        unchanged_count=counts.get("unchanged", 0),
+        deleted_count=counts.get("deleted", 0),
+        filtered_count=counts.get("filtered", 0),
+        invalid_count=counts.get("invalid", 0),
+        requests=counts.get("requests", 0),
+        bytes=counts.get("bytes", 0),
+        warnings=list(outcome.warnings),
+        evidence=outcome.evidence.as_json(),
+        harvest_method=int(request.method),
+        host=socket.gethostname(),
+        process_id=os.getpid(),
+        raw_path=outcome.raw_path,
+        replay_of=request.replay,
     )
+    session.add(row)
+    session.flush()
+    return row.history_id

@@ -8,8 +8,9 @@ from typing import Any
 
 from harvester.rules.filtering import load_filters
 from harvester.rules.normalising import load_mappings
-from harvester.rules.validation import validator_for
+from harvester.rules.rule_limits import Limits
 from harvester.running.preparing import Level, Preparer
+from harvester.running.windows import Slice
 from oai.datestamps import Datestamp, format_datestamp, parse_datestamp
 from oai.errors import UsageError
 from oai.vocabulary import Granularity
@@ -48,6 +49,12 @@ class HarvestRequest:
     parse_id: bool = True
     files_per_directory: int = 5000
     max_records: int | None = None
+    slice: Slice | None = None
+    """Ask for a month or a day at a time, where tokens expire before a whole list is read."""
+    ignore_wait: bool = False
+    """Ask although the repository asked to be left alone for longer."""
+    replay: int | None = None
+    """The earlier run (`history_id`) whose kept answers are to be taken in again."""
     job_id: int | None = None
     recurring_id: int | None = None
 
@@ -68,12 +75,12 @@ class HarvestRequest:
         """The same request for a repository that has been found out."""
         return replace(self, repository_id=repository_id)
 
-    def preparer(self) -> Preparer:
-        """The rules, read. Raises UsageError with file and line, or StrictCheckError without a grammar."""
+    def preparer(self, limits: Limits | None = None) -> Preparer:
+        """The rules, read. Raises UsageError with file and line; a validator is still to be given."""
         return Preparer(
-            filters=load_filters(self.filter_file) if self.filter_file else None,
-            mappings=load_mappings(self.normalize_file) if self.normalize_file else None,
-            validator=validator_for(self.metadata_prefix) if self.validation is Level.VERY_STRICT else None,
+            filters=load_filters(self.filter_file, limits) if self.filter_file else None,
+            mappings=load_mappings(self.normalize_file, limits) if self.normalize_file else None,
+            level=self.validation,
         )
 
     def kind(self) -> dict[str, Any]:
@@ -84,6 +91,8 @@ class HarvestRequest:
             "until": self.harvest_to,
             "full": self.full,
             "max": self.max_records,
+            **({"slice": self.slice.value} if self.slice else {}),
+            **({"replay": self.replay} if self.replay is not None else {}),
             "validation": int(self.validation),
             "filter": _digest(self.filter_file),
             "normalize": _digest(self.normalize_file),
@@ -91,7 +100,7 @@ class HarvestRequest:
 
     def covers(self, watermark: str | None) -> bool:
         """Whether the run, once complete, has everything that changed since the watermark."""
-        if self.harvest_to is not None or self.max_records is not None:
+        if self.harvest_to is not None or self.max_records is not None or self.replay is not None:
             return False
         if self.harvest_from is None:
             return True

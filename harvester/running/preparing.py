@@ -2,7 +2,7 @@
 
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -11,7 +11,9 @@ from lxml import etree
 from harvester.client.answers import Header
 from harvester.rules.filtering import Filters
 from harvester.rules.normalising import Mappings
+from harvester.rules.rule_files import RuleLimitError
 from harvester.rules.validation import Validator
+from harvester.running.refusals import Refusal
 from harvester.store.paths import identifier_key
 from oai.errors import StrictCheckError
 
@@ -45,6 +47,10 @@ class Batch:
     records: Sequence[Prepared]
     filtered: int
     repeated: int
+    passed_over: Sequence[uuid.UUID] = ()
+    """Keys of those that the filters did not choose: their repository has them all the same."""
+    refused: Sequence[Refusal] = ()
+    """Those on which a rule met a limit, so that nobody can tell what they should be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,23 +60,68 @@ class Preparer:
     filters: Filters | None = None
     mappings: Mappings | None = None
     validator: Validator | None = None
+    level: Level = Level.LOOSE
 
-    def prepare(self, entries: Sequence[Entry]) -> Batch:
-        """Prepare a page's records; of those with the same identifier the last counts.
+    async def learn(self, entries: Sequence[Entry]) -> None:
+        """Gather the schemas that a page's records name. Raises StrictCheckError where one cannot be had."""
+        if self.validator is not None:
+            await self.validator.learn(element for _, element in entries if element is not None)
 
-        Raises StrictCheckError for a record that the validator finds at fault.
+    def prepare(self, entries: Sequence[Entry], *, url: str) -> Batch:
+        """Prepare the records of the page from a URL; of those with the same identifier the last counts.
+
+        Raises StrictCheckError for a record, or an answer, that the validator finds at fault, and, unless the
+        level is loose, for a record on which a rule meets a limit; RuleFileError for a rule that does so too
+        often.
         """
         latest = {header.identifier: (header, element) for header, element in entries}
         prepared = []
+        passed_over = []
+        refused = []
         for header, element in latest.values():
-            if header.deleted or element is None:
-                key = identifier_key(header.identifier)
-                prepared.append(Prepared(header=header, key=key, data=None, digest=None))
-            elif self.filters is None or self.filters.accepts(element):
-                prepared.append(self._active(header, element))
+            try:
+                record = self._prepared(header, element)
+            except RuleLimitError as error:
+                refused.append(self._refusal(header, element, error, url))
+                continue
+            if record is None:
+                passed_over.append(identifier_key(header.identifier))
+            else:
+                prepared.append(record)
+        self._check_answers(latest.values(), url)
         return Batch(
-            records=prepared, filtered=len(latest) - len(prepared), repeated=len(entries) - len(latest)
+            records=prepared,
+            filtered=len(passed_over),
+            repeated=len(entries) - len(latest),
+            passed_over=passed_over,
+            refused=refused,
         )
+
+    def _prepared(self, header: Header, element: etree._Element | None) -> Prepared | None:
+        """The record for the store; None where the filters leave it out."""
+        if header.deleted or element is None:
+            return Prepared(header=header, key=identifier_key(header.identifier), data=None, digest=None)
+        if self.filters is not None and not self.filters.accepts(element):
+            return None
+        return self._active(header, element)
+
+    def _refusal(
+        self, header: Header, element: etree._Element | None, error: RuleLimitError, url: str
+    ) -> Refusal:
+        if self.level is not Level.LOOSE or element is None:
+            raise StrictCheckError(f"record {header.identifier!r}: {error}") from error
+        raw = etree.tostring(element, encoding="UTF-8", with_tail=False)
+        return Refusal(reason=str(error), url=url, identifier=header.identifier, raw=raw)
+
+    def _check_answers(self, entries: Iterable[Entry], url: str) -> None:
+        """Check what stands around the records: the answer, or the answers where each came in its own."""
+        if self.validator is None:
+            return
+        elements = {element.getroottree().getroot(): element for _, element in entries if element is not None}
+        for element in elements.values():
+            faults = self.validator.answer_faults(element)
+            if faults:
+                raise StrictCheckError(f"{url}: the answer is not valid: {'; '.join(faults[:3])}")
 
     def _active(self, header: Header, element: etree._Element) -> Prepared:
         if self.validator is not None:
@@ -96,4 +147,6 @@ def joined(batches: Sequence[Batch]) -> Batch:
         records=list(latest.values()),
         filtered=sum(batch.filtered for batch in batches),
         repeated=sum(batch.repeated for batch in batches) + found - len(latest),
+        passed_over=[key for batch in batches for key in batch.passed_over],
+        refused=[refusal for batch in batches for refusal in batch.refused],
     )

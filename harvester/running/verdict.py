@@ -16,61 +16,105 @@ class Verdict(StrEnum):
 
 
 class End(StrEnum):
-    """How a list ended."""
+    """How a list, or with it the run, ended."""
 
     NO_TOKEN = "no token"  # noqa: S105 a protocol word, not a password
     EMPTY_TOKEN = "empty token"  # noqa: S105 a protocol word, not a password
     NO_RECORDS_MATCH = "noRecordsMatch"
+    NO_RECORDS_MATCH_LATE = "noRecordsMatch in the middle"
     BROKEN_OFF = "broken off"
+    GAVE_UP = "gave up"
     SAMPLE = "sample"
+    HELD = "held"
     INTERRUPTED = "interrupted"
     ERROR = "error"
 
 
-PROPER = frozenset({End.NO_TOKEN, End.EMPTY_TOKEN, End.NO_RECORDS_MATCH})
+PROPER = frozenset({End.NO_TOKEN, End.EMPTY_TOKEN, End.NO_RECORDS_MATCH, End.NO_RECORDS_MATCH_LATE})
+"""Ends after which nothing is left to go on from."""
+_CUT_SHORT = frozenset({End.INTERRUPTED, End.BROKEN_OFF, End.GAVE_UP})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What a verdict rests on."""
+    """What a verdict rests on. Numbers of records are of the whole run, over all its lists."""
 
     end: End
+    """Of the last list, or of the run."""
     listed: int
-    """Entries of the list, repeated and unreadable ones included."""
+    """Entries of the lists, repeated and unreadable ones included."""
     changes: int
     """Records that were new, updated or deleted."""
     refused: int = 0
-    """Records that could not be read or fetched."""
+    """Records and parts of answers that could not be read or fetched."""
+    mended: int = 0
+    """Parts of answers that could not be read, of which the records that they name could be fetched."""
+    missing: int = 0
+    """Records that the server announced (completeListSize) and did not list."""
+    unconfirmed: int = 0
+    """Lists with something mended or taken up again of which the server did not say how long they are."""
+    abrupt: int = 0
+    """Lists that ended with a full page and no resumptionToken element."""
+    late_no_match: int = 0
+    """Lists that ended in noRecordsMatch instead of a last page, and did not have all that was announced."""
     complete_list_size: int | None = None
     """As the server said last; it may revise it (section 3.5)."""
+    revised: int = 0
     repeated: int = 0
+    empty_pages: int = 0
+    """Pages without a record that gave a token."""
+    lists: int = 0
+    """Lists that came to an end: one, or one for each slice."""
+    windows_left: int = 0
+    restarts: int = 0
+    """How often a list had to begin again, for its token was no longer good."""
+    taken_up: int = 0
+    """How often one was taken up again from the largest datestamp instead."""
+    halvings: int = 0
+    isolation_requests: int = 0
     tombstones: int = 0
     resumed_at: int = 0
     """Records that the run had before it was resumed."""
-
-    @property
-    def missing(self) -> int:
-        """Records that the server announced and did not list."""
-        if self.complete_list_size is None or self.end is End.NO_RECORDS_MATCH:
-            return 0
-        return max(self.complete_list_size - self.listed, 0)
+    held: str | None = None
+    """What the run would do and may not without a person's yes."""
+    lost: str | None = None
+    """The process that had the run before, and ended without a word."""
 
     def as_json(self) -> dict[str, Any]:
         """For the history."""
-        return {**asdict(self), "missing": self.missing}
+        return asdict(self)
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, RunStatus]:
-    """The verdict, and the run's status in the words that pages and tables share."""
+    """The verdict, and the run's status in the words that pages and tables share.
+
+    Complete means that nothing speaks against it: every list came to its end, had as many different records
+    as the server announced, and nothing was left out.
+    """
+    if evidence.held:
+        return Verdict.PARTIAL, RunStatus.HELD
     if evidence.end is End.ERROR:
         return Verdict.FAILED, RunStatus.FAILED
-    if evidence.end in {End.INTERRUPTED, End.BROKEN_OFF}:
+    if evidence.end in _CUT_SHORT or (evidence.windows_left and evidence.end is not End.SAMPLE):
         return Verdict.PARTIAL, RunStatus.INCOMPLETE
-    if evidence.refused:
+    sample = evidence.end is End.SAMPLE
+    if evidence.refused or (doubts(evidence) and not sample):
         return Verdict.PARTIAL, RunStatus.COMPLETED_WITH_ERRORS
-    if evidence.end is End.SAMPLE:
+    if sample:
         return Verdict.PARTIAL, RunStatus.COMPLETED
-    if evidence.missing:
-        return Verdict.PARTIAL, RunStatus.COMPLETED_WITH_ERRORS
     changed = evidence.changes or evidence.tombstones
     return Verdict.COMPLETE, RunStatus.COMPLETED if changed else RunStatus.NO_CHANGES
+
+
+def doubts(evidence: Evidence) -> list[str]:
+    """What speaks against completeness although the lists ended, in words."""
+    found = [evidence.held] if evidence.held else []
+    if evidence.missing:
+        found.append(f"{evidence.missing:,} records that the repository announced did not come")
+    if evidence.abrupt:
+        found.append("a list ended with a full page and without the empty resumptionToken of a last page")
+    if evidence.late_no_match:
+        found.append("a list ended in noRecordsMatch instead of a last page")
+    if evidence.unconfirmed:
+        found.append("an answer was broken, and the repository does not say how many records there are")
+    return found

@@ -2,18 +2,26 @@
 
 import hashlib
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from harvester.store.paths import placed, twin_path
+from harvester.store import arrays
+from harvester.store.paths import folder_and_start, placed, twin_path
 from harvester.store.records import taken_names
 
 _COUNTS = text(
     """
     SELECT path_key, files FROM oai_directory
     WHERE repository_id = :repository_id AND path_key = ANY(CAST(:keys AS uuid[]))
+    """
+)
+_RAISE = text(
+    """
+    INSERT INTO oai_directory AS known (repository_id, path_key, files)
+    SELECT :repository_id, row.* FROM unnest(CAST(:keys AS uuid[]), CAST(:files AS int[])) AS row
+    ON CONFLICT (repository_id, path_key) DO UPDATE SET files = greatest(known.files, excluded.files)
     """
 )
 _SAVE = text(
@@ -40,18 +48,44 @@ def place_files(
         counts[key] = position + 1
         settled.append(placed(path, position, files_per_directory))
     session.execute(
-        _SAVE, {"repository_id": repository_id, "keys": list(counts), "files": list(counts.values())}
+        _SAVE,
+        {
+            "repository_id": repository_id,
+            "keys": arrays.of_keys(counts),
+            "files": arrays.of_numbers(counts.values()),
+        },
     )
-    return _without_twins(session, settled, repository_id)
+    return without_twins(session, settled, repository_id=repository_id)
+
+
+def note_folders(session: Session, folders: Mapping[str, int], *, repository_id: int) -> None:
+    """See that the counts are at least what the folders (by path below the base) were found to hold.
+
+    The folder `starting_at_5000` with 3 files tells that 5,003 files have been placed in the one above it.
+    """
+    counts: dict[uuid.UUID, int] = {}
+    for folder, files in folders.items():
+        counted_with, start = folder_and_start(folder)
+        key = _key(counted_with)
+        counts[key] = max(counts.get(key, 0), start + files)
+    if counts:
+        session.execute(
+            _RAISE,
+            {
+                "repository_id": repository_id,
+                "keys": arrays.of_keys(counts),
+                "files": arrays.of_numbers(counts.values()),
+            },
+        )
 
 
 def _counts(session: Session, repository_id: int, keys: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
-    rows = session.execute(_COUNTS, {"repository_id": repository_id, "keys": list(keys)})
+    rows = session.execute(_COUNTS, {"repository_id": repository_id, "keys": arrays.of_keys(keys)})
     return {key: files for key, files in rows}  # noqa: C416 a row is no pair to mypy
 
 
-def _without_twins(session: Session, paths: Sequence[str], repository_id: int) -> list[str]:
-    """The paths, with a number added to each that is another's twin."""
+def without_twins(session: Session, paths: Sequence[str], *, repository_id: int) -> list[str]:
+    """The paths, with a number added to each that is another's twin, in the table or among themselves."""
     final: list[str | None] = [None] * len(paths)
     given: set[str] = set()
     open_: list[int] = list(range(len(paths)))
@@ -74,5 +108,8 @@ def _numbered(path: str, number: int) -> str:
 
 
 def _folder_key(path: str) -> uuid.UUID:
-    folder = path.rpartition("/")[0].lower()
-    return uuid.UUID(bytes=hashlib.sha256(folder.encode()).digest()[:16])
+    return _key(path.rpartition("/")[0])
+
+
+def _key(folder: str) -> uuid.UUID:
+    return uuid.UUID(bytes=hashlib.sha256(folder.lower().encode()).digest()[:16])

@@ -4,13 +4,13 @@ import contextlib
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-_UNFINISHED = "~part"
+UNFINISHED = "~part"
 """Ends the names of files that are being written; no record's path has a `~` there."""
 _THREADS = 8
 _OPEN_AT_ONCE = 250
@@ -26,6 +26,7 @@ class FileStore:
         self._base = os.fspath(base)
         self._folders: set[str] = set()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="sync")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="files")
         self._sync_file_system = _sync_file_system_call()
 
     def __enter__(self) -> Self:
@@ -34,11 +35,32 @@ class FileStore:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._writer.shutdown()
         self._pool.shutdown()
 
     def exists(self, path: str) -> bool:
         """Whether the file is there."""
         return os.path.exists(self._full(path))  # noqa: PTH110 many times a page; a Path costs three times as much
+
+    def read(self, path: str) -> bytes | None:
+        """The file's bytes; None where it is not there."""
+        try:
+            return Path(self._full(path)).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    @contextlib.contextmanager
+    def writing(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str] = ()) -> Iterator[None]:
+        """While the block goes on, write these files and then remove those; both are durable at its end.
+
+        So the rows can go to the database meanwhile. Commit them after the block, which raises what failed.
+        """
+        work = self._writer.submit(self._replace, files, leaving)
+        try:
+            yield
+        finally:
+            wait([work])
+        work.result()
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Write the files; when this returns, all have their names and survive a power cut.
@@ -46,8 +68,14 @@ class FileStore:
         Each is written under a temporary name and renamed when its bytes are on the disk, so that a reader
         finds the old file or the new one.
         """
-        for begin in range(0, len(files), _OPEN_AT_ONCE):
-            self._write_some(files[begin : begin + _OPEN_AT_ONCE])
+        if len(files) >= _WORTH_ONE_SYNC and self._sync_file_system is not None:
+            for path, data in files:
+                os.close(self._write(self._full(path) + UNFINISHED, data))
+            self._sync_all()
+            self._rename(files)
+        else:
+            for begin in range(0, len(files), _OPEN_AT_ONCE):
+                self._write_some(files[begin : begin + _OPEN_AT_ONCE])
         self._sync_folders(path for path, _ in files)
 
     def remove_all(self, paths: Sequence[str]) -> None:
@@ -57,18 +85,28 @@ class FileStore:
                 os.unlink(self._full(path))  # noqa: PTH108 as above
         self._sync_folders(paths)
 
+    def _replace(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str]) -> None:
+        if files:
+            self.write_all(files)
+        if leaving:
+            self.remove_all(leaving)
+
     def _write_some(self, files: Sequence[tuple[str, bytes]]) -> None:
         unfinished: list[int] = []
         try:
             for path, data in files:
-                unfinished.append(self._write(self._full(path) + _UNFINISHED, data))
-            self._sync(unfinished)
+                unfinished.append(self._write(self._full(path) + UNFINISHED, data))
+            for _ in self._pool.map(os.fsync, unfinished):
+                pass
         finally:
             for descriptor in unfinished:
                 os.close(descriptor)
+        self._rename(files)
+
+    def _rename(self, files: Sequence[tuple[str, bytes]]) -> None:
         for path, _ in files:
             full = self._full(path)
-            os.replace(full + _UNFINISHED, full)  # noqa: PTH105 as above
+            os.replace(full + UNFINISHED, full)  # noqa: PTH105 as above
 
     def _full(self, path: str) -> str:
         return f"{self._base}/{path}"
@@ -78,9 +116,9 @@ class FileStore:
         if folder not in self._folders:
             self._make(folder)
         descriptor = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        written = os.write(descriptor, data)
+        while written < len(data):
+            written += os.write(descriptor, memoryview(data)[written:])
         return descriptor
 
     def _make(self, folder: str) -> None:
@@ -95,17 +133,22 @@ class FileStore:
             _sync_folder(os.fspath(made.parent))
         self._folders.add(folder)
 
-    def _sync(self, descriptors: Sequence[int]) -> None:
-        if len(descriptors) >= _WORTH_ONE_SYNC and self._sync_file_system is not None:
-            self._sync_file_system(descriptors[0])
-            return
-        for _ in self._pool.map(os.fsync, descriptors):
-            pass
-
     def _sync_folders(self, paths: Iterable[str]) -> None:
         folders = {self._full(path).rpartition("/")[0] for path in paths}
+        if len(folders) >= _WORTH_ONE_SYNC and self._sync_file_system is not None:
+            self._sync_all()
+            return
         for _ in self._pool.map(_sync_folder, folders):
             pass
+
+    def _sync_all(self) -> None:
+        """One sync of the whole file system, which the caller knows to be possible."""
+        assert self._sync_file_system is not None  # noqa: S101 see above
+        descriptor = os.open(self._base, os.O_RDONLY)
+        try:
+            self._sync_file_system(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _sync_folder(folder: str) -> None:

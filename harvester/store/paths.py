@@ -9,6 +9,7 @@ file system, unique and reversible:
 - a part that would be hidden, reserved or misleading (`.a`, `a.`, `con`, `a.xml` as a folder,
   `starting_at_5`) has its first or last letter written as `%XX`; a long part goes on below: `aaa+/+aaa`;
 - beyond 1,000 characters, a digest names the file (`++sha256/…`), and the header inside the record;
+- files of deleted records that are kept apart lie at the same path below `++deleted`;
 - a second format's files are told apart by `@`, names that differ in case alone by `~2`, `~3`, …
 """
 
@@ -29,6 +30,7 @@ _SCHEME = "oai:"
 _SUFFIX = ".xml"
 _EMPTY = "%"
 _HASHED = "++sha256"
+_DELETED = "++deleted/"
 _PART_LIMIT = 120
 _PATH_LIMIT = 1000
 
@@ -67,9 +69,30 @@ def placed(path: str, position: int, files_per_directory: int) -> str:
     return f"{folder}/starting_at_{first}/{name}".removeprefix("/")
 
 
+def deleted_path(path: str) -> str:
+    """Where the file at the path goes when it is kept apart as a deleted record's."""
+    return path if is_deleted_path(path) else _DELETED + path
+
+
+def is_deleted_path(path: str) -> bool:
+    """Whether the path is one of those kept apart."""
+    return path.startswith(_DELETED)
+
+
+def prefix_of(path: str) -> str:
+    """The metadataPrefix that the path tells; empty where it is the base directory's plain one."""
+    return _decoded(_TWIN.sub("", path.rpartition("/")[2].removesuffix(_SUFFIX)).partition("@")[2])
+
+
+def folder_and_start(folder: str) -> tuple[str, int]:
+    """The folder whose files are counted together, and the number of the first file in this part of it."""
+    above, _, last = folder.rpartition("/")
+    return (above, int(last.rpartition("_")[2])) if _STARTING_AT.fullmatch(last) else (folder, 0)
+
+
 def identifier_of(path: str, *, parse_id: bool = True) -> str | None:
     """The identifier whose record lies at the path; None where a digest names the file."""
-    *folders, name = path.split("/")
+    *folders, name = path.removeprefix(_DELETED).split("/")
     name = _TWIN.sub("", name.removesuffix(_SUFFIX).partition("@")[0])
     if folders and _STARTING_AT.fullmatch(folders[-1]):
         folders.pop()

@@ -1,14 +1,15 @@
 """The rows of harvested records, read and written a page at a time; the caller commits."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from harvester.models import Change, RecordStatus
+from harvester.models import Change, DeletionReason, RecordStatus
+from harvester.store import arrays
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +34,17 @@ class RecordRow:
     status: RecordStatus
     change: Change
     digest: bytes | None
-    set_specs: tuple[str, ...]
+    set_specs: tuple[str, ...] | None
+    """None leaves the record in the sets that it is in."""
+    reason: DeletionReason | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunKey:
+    """Which run of a harvest it is, from its first page to its last, however often it was cut off."""
+
+    harvest_id: int
+    run_started: datetime
 
 
 _KNOWN = text(
@@ -53,15 +64,28 @@ _TAKEN = text(
 )
 _WRITE = text(
     """
+    WITH page AS MATERIALIZED (
+        SELECT row.* FROM unnest(CAST(:keys AS uuid[]), CAST(:identifiers AS text[]),
+                                 CAST(:filenames AS text[]), CAST(:datestamps AS text[]),
+                                 CAST(:statuses AS text[]), CAST(:changes AS text[]),
+                                 CAST(:digests AS bytea[]), CAST(:reasons AS text[]))
+            AS row(identifier_key, identifier, filename, datestamp, status, change, digest, reason)
+    ), told AS (
+        INSERT INTO oai_change (transaction_id, repository_id, harvest_id, run_started, identifier,
+                                metadata_prefix, change, filename, datestamp)
+        SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint), :repository_id, :harvest_id, :run_started,
+               identifier, :prefix, change, filename, datestamp
+        FROM page WHERE CAST(:tell AS boolean)
+    )
     INSERT INTO oai_record AS known (repository_id, metadata_prefix, identifier_key, identifier, filename,
-                                     datestamp, status, update_flag, digest, harvest_time)
-    SELECT :repository_id, :prefix, row.*, :now
-    FROM unnest(CAST(:keys AS uuid[]), CAST(:identifiers AS text[]), CAST(:filenames AS text[]),
-                CAST(:datestamps AS text[]), CAST(:statuses AS text[]), CAST(:changes AS text[]),
-                CAST(:digests AS bytea[])) AS row
+                                     datestamp, status, update_flag, digest, deletion_reason, harvest_time)
+    SELECT :repository_id, :prefix, identifier_key, identifier, filename, datestamp, status, change, digest,
+           reason, :now
+    FROM page
     ON CONFLICT (repository_id, metadata_prefix, identifier_key) DO UPDATE
     SET filename = excluded.filename, datestamp = excluded.datestamp, status = excluded.status,
-        update_flag = excluded.update_flag, digest = excluded.digest, harvest_time = excluded.harvest_time
+        update_flag = excluded.update_flag, digest = excluded.digest,
+        deletion_reason = excluded.deletion_reason, harvest_time = excluded.harvest_time
     RETURNING record_id, identifier_key
     """
 )
@@ -86,7 +110,7 @@ def known_records(
 ) -> dict[uuid.UUID, KnownRecord]:
     """The rows of those records that the table has already, by identifier key."""
     rows = session.execute(
-        _KNOWN, {"repository_id": repository_id, "prefix": metadata_prefix, "keys": list(keys)}
+        _KNOWN, {"repository_id": repository_id, "prefix": metadata_prefix, "keys": arrays.of_keys(keys)}
     )
     return {
         key: KnownRecord(
@@ -98,7 +122,7 @@ def known_records(
 
 def taken_names(session: Session, *, repository_id: int, names: Sequence[str]) -> set[str]:
     """Those of the names (in lower case) that some record's file of the repository has."""
-    rows = session.execute(_TAKEN, {"repository_id": repository_id, "names": list(names)})
+    rows = session.execute(_TAKEN, {"repository_id": repository_id, "names": arrays.of_texts(names)})
     return set(rows.scalars())
 
 
@@ -109,38 +133,74 @@ def write_records(
     repository_id: int,
     metadata_prefix: str,
     now: datetime,
-    known: Mapping[uuid.UUID, KnownRecord],
-) -> None:
-    """Insert or update the rows, with their sets. No two rows may have the same key."""
+    known: Container[uuid.UUID],
+    told_by: RunKey | None,
+) -> list[int]:
+    """Insert or update the rows, with their sets, and give their ids. No two rows may have the same key.
+
+    `known` has the keys of those that have a row already. The change feed is told of the rows as the doing of
+    the run `told_by`; without one it is not told.
+    """
     if not rows:
-        return
+        return []
     written = session.execute(
         _WRITE,
         {
+            **_columns(rows),
+            **_teller(told_by, now),
             "repository_id": repository_id,
             "prefix": metadata_prefix,
             "now": now,
-            "keys": [row.key for row in rows],
-            "identifiers": [row.identifier for row in rows],
-            "filenames": [row.filename for row in rows],
-            "datestamps": [row.datestamp for row in rows],
-            "statuses": [row.status.value for row in rows],
-            "changes": [row.change.value for row in rows],
-            "digests": [row.digest for row in rows],
         },
     )
     ids = {key: record_id for record_id, key in written}
-    again = [ids[row.key] for row in rows if row.key in known]
+    _write_sets(session, rows, ids, known)
+    return list(ids.values())
+
+
+def _columns(rows: Sequence[RecordRow]) -> dict[str, object]:
+    return {
+        "keys": arrays.of_keys([row.key for row in rows]),
+        "identifiers": arrays.of_texts([row.identifier for row in rows]),
+        "filenames": arrays.of_texts([row.filename for row in rows]),
+        "datestamps": arrays.of_texts([row.datestamp for row in rows]),
+        "statuses": arrays.of_texts([row.status for row in rows]),
+        "changes": arrays.of_texts([row.change for row in rows]),
+        "digests": arrays.of_bytes([row.digest for row in rows]),
+        "reasons": arrays.of_texts([row.reason for row in rows]),
+    }
+
+
+def _teller(run: RunKey | None, now: datetime) -> dict[str, object]:
+    """Whose doing the change feed is told that it is; nobody's, and it is not told."""
+    return {
+        "tell": run is not None,
+        "harvest_id": run.harvest_id if run else 0,
+        "run_started": run.run_started if run else now,
+    }
+
+
+def _write_sets(
+    session: Session,
+    rows: Sequence[RecordRow],
+    ids: Mapping[uuid.UUID, int],
+    known: Container[uuid.UUID],
+) -> None:
+    again = [ids[row.key] for row in rows if row.key in known and row.set_specs is not None]
     if again:
-        session.execute(_FORGET_SETS, {"ids": again})
-    pairs = [(ids[row.key], spec) for row in rows for spec in dict.fromkeys(row.set_specs)]
+        session.execute(_FORGET_SETS, {"ids": arrays.of_numbers(again)})
+    pairs = [(ids[row.key], spec) for row in rows for spec in dict.fromkeys(row.set_specs or ())]
     if pairs:
         session.execute(
-            _WRITE_SETS, {"ids": [pair[0] for pair in pairs], "set_specs": [pair[1] for pair in pairs]}
+            _WRITE_SETS,
+            {
+                "ids": arrays.of_numbers([pair[0] for pair in pairs]),
+                "set_specs": arrays.of_texts([pair[1] for pair in pairs]),
+            },
         )
 
 
 def mark_unchanged(session: Session, record_ids: Sequence[int], *, run_started: datetime) -> None:
     """Flag records that came again as they were, unless this run itself brought them."""
     if record_ids:
-        session.execute(_UNCHANGED, {"ids": list(record_ids), "run_started": run_started})
+        session.execute(_UNCHANGED, {"ids": arrays.of_numbers(record_ids), "run_started": run_started})

@@ -2,8 +2,9 @@
 
 import argparse
 import sys
+from pathlib import Path
 
-from tests.bench import provider, whole_way
+from tests.bench import harvest, manager, provider, whole_way
 
 
 def main() -> int:
@@ -18,6 +19,17 @@ def main() -> int:
     side.add_argument("--seconds", type=float, default=60, help="how long the many clients ask")
     side.add_argument("--indexed", type=int, default=200_000, help="documents indexed from archive files")
     side.set_defaults(measure=provider.measure)
+    other = benchmarks.add_parser("harvest", help="the harvester, against a plain loop and other clients")
+    other.add_argument("--records", type=int, default=100_000, help="records in the repository")
+    other.add_argument(
+        "--others", type=Path, help="Python of an environment with sickle and oaiharvest from PyPI"
+    )
+    other.set_defaults(measure=harvest.measure)
+    started = benchmarks.add_parser("manager", help="from due to started, and an idle manager's polling")
+    started.add_argument("--jobs", type=int, default=1000, help="jobs that are due at once")
+    started.add_argument("--schedules", type=int, default=10_000, help="schedules of the idle manager")
+    started.add_argument("--seconds", type=float, default=30, help="how long it is watched")
+    started.set_defaults(measure=manager.measure)
     arguments = vars(parser.parse_args())
     arguments.pop("name")
     arguments.pop("measure")(**arguments)

@@ -12,6 +12,7 @@ from alembic.script import ScriptDirectory
 
 import harvester.models
 import manager.models
+import provider.http.models
 import provider.models
 import web.models
 from oai import migrations
@@ -20,7 +21,7 @@ from oai.errors import DatabaseNotReadyError
 from oai.models import Base
 from oai.settings import Settings
 
-_PARTS = (harvester.models, manager.models, provider.models, web.models)
+_PARTS = (harvester.models, manager.models, provider.http.models, provider.models, web.models)
 
 
 def test_the_migrated_tables_are_those_of_the_models(database: Database) -> None:

@@ -131,11 +131,100 @@ def test_a_record_in_cdata_or_a_comment_is_no_record() -> None:
         assert _names(_read(broken, loose=True)) == ["two", "three"]
 
 
-def test_a_document_type_declaration_is_refused_at_any_level() -> None:
-    bomb = b'<?xml version="1.0"?><!DOCTYPE OAI-PMH [<!ENTITY a "aaaa">]>' + _body(many(2)).split(b"\n", 1)[1]
+def _with_doctype(doctype: bytes, body: bytes) -> bytes:
+    return b'<?xml version="1.0"?>' + doctype + body.split(b"?>", 1)[1]
+
+
+def test_a_document_type_declaration_stops_a_strict_reading_and_is_left_out_of_a_loose_one() -> None:
+    body = _with_doctype(b'<!DOCTYPE OAI-PMH [<!ENTITY a "aaaa">]>', _body(many(3)))
+    with pytest.raises(MalformedAnswerError, match="DOCTYPE"):
+        _read(body)
+    page = _read(body, loose=True)
+    assert len(page.records) == 3
+    assert any("document type" in note for note in page.notes)
+
+
+@pytest.mark.parametrize(
+    "entity", [b"'text'", b"SYSTEM 'file:///etc/hostname'", b"PUBLIC 'x' 'http://127.0.0.1:9/'"]
+)
+def test_no_entity_is_ever_expanded(entity: bytes) -> None:
+    body = _with_doctype(b"<!DOCTYPE OAI-PMH [<!ENTITY a %b>]>" % entity, _body(many(3)))
+    page = _read(body.replace(b"Title 1 ", b"&a;"), loose=True)
+    assert _names(page) == ["oai:fake.example:0", "oai:fake.example:2"]
+
+
+@pytest.mark.parametrize(
+    "subset", [b'<!ATTLIST header status CDATA "deleted">', b"<!ENTITY % x SYSTEM 'http://127.0.0.1:9/'> %x;"]
+)
+def test_a_document_type_that_could_change_records_is_refused_at_any_level(subset: bytes) -> None:
+    body = _with_doctype(b"<!DOCTYPE OAI-PMH [%b]>" % subset, _body(many(2)))
     for loose in (False, True):
         with pytest.raises(MalformedAnswerError, match="DOCTYPE"):
-            _read(bomb, loose=loose)
+            _read(body, loose=loose)
+
+
+def test_what_stands_around_the_answer_is_noted_and_costs_nothing() -> None:
+    body = b"\n<b>Notice</b>: x\n" + _body(many(9), page_size=3) + b"\n<b>Notice</b>: y\n"
+    with pytest.raises(MalformedAnswerError):
+        _read(body)
+    page = _read(body, loose=True)
+    assert (len(page.records), page.next_token, page.faults, page.cut_off) == (3, "3|||", (), False)
+    assert page.notes == ("something stands before the XML", "something stands behind the XML")
+
+
+@pytest.mark.parametrize("namespace", [b"", b"https://www.openarchives.org/OAI/2.0/", b"urn:x"])
+def test_another_namespace_is_read_loosely_and_the_records_are_in_ours(namespace: bytes) -> None:
+    body = _body(many(3), page_size=2).replace(
+        b'"http://www.openarchives.org/OAI/2.0/"', b'"' + namespace + b'"', 1
+    )
+    with pytest.raises(MalformedAnswerError, match="namespace"):
+        _read(body)
+    page = _read(body, loose=True)
+    assert len(page.records) == 2
+    assert page.records[0].element.tag == "{http://www.openarchives.org/OAI/2.0/}record"
+    assert page.records[0].metadata is not None
+    assert page.next_token == "2|||"
+
+
+def test_the_token_is_found_wherever_it_stands() -> None:
+    body = _body(many(9), page_size=3)
+    token = re.search(rb"<resumptionToken.*</resumptionToken>", body)
+    assert token is not None
+    outside = body.replace(token[0], b"").replace(b"</ListRecords>", b"</ListRecords>" + token[0])
+    elsewhere = body.replace(b"<resumptionToken ", b'<resumptionToken xmlns="" ')
+    for odd in (outside, elsewhere):
+        with pytest.raises(MalformedAnswerError):
+            _read(odd)
+        assert _read(odd, loose=True).next_token == "3|||"
+
+
+def test_a_bare_ampersand_in_a_token_can_mean_one_thing_only() -> None:
+    page = _read(_body(many(9), page_size=3).replace(b">3|||<", b">a=1&b=&amp;2<"), loose=True)
+    assert page.next_token == "a=1&b=&2"
+    assert len(page.records) == 3
+
+
+def test_records_of_another_prefix_are_not_lost_without_a_word() -> None:
+    body = _body(many(3)).replace(b"<record>", b'<o:record xmlns:o="http://www.openarchives.org/OAI/2.0/">')
+    body = body.replace(b"</record>", b"</o:record>").replace(b"Title 1 ", b"&")
+    page = _read(body, loose=True)
+    assert page.faults
+
+
+def test_a_header_where_a_record_belongs_is_a_fault() -> None:
+    body = _body(many(2), verb="ListIdentifiers").replace(b"ListIdentifiers", b"ListRecords")
+    page = _read(body, loose=True)
+    assert (page.records, len(page.faults)) == ((), 2)
+
+
+def test_a_single_record_is_read_out_of_a_broken_answer() -> None:
+    fake = FakeRepository(items=many(1))
+    body = fake.answer({"verb": "GetRecord", "identifier": "oai:fake.example:0"}).encode()
+    broken = body.replace(b"</request>", b"?a&b</request>")
+    with pytest.raises(MalformedAnswerError):
+        read_page(broken, Verb.GET_RECORD, url=_URL)
+    page = read_page(broken, Verb.GET_RECORD, url=_URL, loose=True)
+    assert _names(page) == ["oai:fake.example:0"]
 
 
 def test_a_record_that_lacks_its_identifier_is_a_fault() -> None:

@@ -19,7 +19,8 @@ from harvester.client.errors import (
     TransportError,
     TransportKind,
 )
-from harvester.client.repository_client import Client, Selection, open_client, retry_after
+from harvester.client.repository_client import Client, Selection, open_client
+from harvester.client.retrying import retry_after
 from harvester.client.transport import Arguments, HttpReply, request_url
 from oai.sections import HarvesterSettings
 from oai.vocabulary import Verb

@@ -1,4 +1,5 @@
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,64 @@ def test_match_applies_to_every_filter(match: str, values: tuple[str, ...], *, a
     two = filters(rule("//dc:subject", "art"), rule("//dc:subject", "law"), match=match)
 
     assert two.accepts(subjects(*values)) is accepted
+
+
+VALUES = [
+    (),
+    ("art",),
+    ("ART",),
+    ("law",),
+    ("art", "law"),
+    ("ART", "law"),
+    ("art", "art"),
+    ("law", "art", "ART"),
+]
+NAMES = ("subject", "type", "format")
+
+
+def expected(match: str, per_filter: list[tuple[tuple[str, ...], bool, bool]]) -> bool:
+    """The rule in one sentence each: some node of some filter; some node of each filter, and all of them."""
+    answers = [
+        [("art" in (value.lower() if ignore else value)) is not invert for value in values]
+        for values, invert, ignore in per_filter
+    ]
+    if match == "any":
+        return any(True in each for each in answers)
+    return all(each and False not in each for each in answers)
+
+
+def judged(match: str, per_filter: list[tuple[tuple[str, ...], bool, bool]]) -> bool:
+    """What a filter file with so many filters, each on elements of its own, says of a record."""
+    named = list(zip(NAMES, per_filter, strict=False))
+    rules = [
+        rule(f"//dc:{name}", "art", invert=invert, ignore_case=ignore) for name, (_, invert, ignore) in named
+    ]
+    content = "".join(f"<dc:{name}>{value}</dc:{name}>" for name, (values, _, _) in named for value in values)
+    return filters(*rules, match=match).accepts(record(content))
+
+
+@pytest.mark.parametrize("match", ["any", "all"])
+@pytest.mark.parametrize("first", OPTIONS)
+@pytest.mark.parametrize("second", OPTIONS)
+def test_two_filters_of_every_kind_on_every_number_of_nodes(
+    match: str, first: tuple[bool, bool], second: tuple[bool, bool]
+) -> None:
+    for one, two in itertools.product(VALUES, VALUES):
+        per_filter = [(one, *first), (two, *second)]
+
+        assert judged(match, per_filter) is expected(match, per_filter), per_filter
+
+
+@given(
+    match=st.sampled_from(["any", "all"]),
+    per_filter=st.lists(
+        st.tuples(st.sampled_from(VALUES), st.booleans(), st.booleans()), min_size=1, max_size=3
+    ),
+)
+def test_any_number_of_filters_follows_the_same_rule(
+    match: str, per_filter: list[tuple[tuple[str, ...], bool, bool]]
+) -> None:
+    assert judged(match, per_filter) is expected(match, per_filter)
 
 
 def test_with_all_a_filter_without_nodes_refuses_the_record() -> None:
@@ -254,7 +313,9 @@ def test_a_faulty_file_is_refused_with_line_and_reason(
 
     assert (caught.value.source, caught.value.line) == (str(file), line)
     assert reason in str(caught.value)
-    assert str(caught.value).startswith(f"{file}, line {line}: " if line else f"{file}: ")
+    where = f"{file}, line {line}, column {caught.value.column}: " if line else f"{file}: "
+    assert str(caught.value).startswith(where)
+    assert bool(caught.value.column) is bool(line)
 
 
 def test_a_file_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
@@ -265,5 +326,69 @@ def test_a_file_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
 def test_an_xpath_that_fails_only_on_a_record_fails_loudly() -> None:
     late = filters("\n" + rule("//dc:subject[concat(1)]", "a"))
 
-    with pytest.raises(RuleFileError, match=r"filters\.xml, line 2: .* cannot be evaluated"):
+    with pytest.raises(RuleFileError, match=r"filters\.xml, line 2, column 9: .* cannot be evaluated"):
         late.accepts(subjects("a"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("<filters>\n  <filter xpath='a' regexp='('/></filters>", 2, 21),
+        ("<filters>\n  <filter xpath='//a[' regexp='a'/></filters>", 2, 11),
+        ("<filters>\n  <filter regexp='a'\n    xpath='//a['/></filters>", 3, 5),
+        ("<filters>\r\n  <filter regexp='>xpath=/' \r\n\txpath = 'a['/></filters>", 3, 2),
+        ("<filters>\n<!-- <filter> --> <filter regexp='a'/></filters>", 2, 19),
+        ("<filters match='žádný'\n><filter xpath='ž' regexp='a'/></filters>", 1, 10),
+        ("<filters><filter ž='x' xpath='ž' regexp='a'/></filters>", 1, 18),
+        ("<filters>\n<filter xpath='žž' regexp='('/></filters>", 2, 20),
+        ("<filters>\n<filter xpath='a' ", 2, 19),
+        (" <!DOCTYPE filters><filters/>", 1, 2),
+    ],
+)
+def test_a_faulty_file_is_refused_with_the_column_too(text: str, line: int, column: int) -> None:
+    with pytest.raises(RuleFileError) as caught:
+        parse_filters(text.encode(), source="filters.xml")
+
+    assert (caught.value.line, caught.value.column) == (line, column)
+    assert str(caught.value).startswith(f"filters.xml, line {line}, column {column}: ")
+
+
+@pytest.mark.parametrize(("encoding", "column"), [("iso-8859-2", 8), ("utf-16", 1), ("windows-1250", 8)])
+def test_other_encodings_are_read_and_have_a_place(encoding: str, column: int) -> None:
+    text = (
+        f"<?xml version='1.0' encoding='{encoding}'?>\n<filters>\n<filter xpath='ž[' regexp='ž'/></filters>"
+    )
+
+    with pytest.raises(RuleFileError, match=r"'ž\['") as caught:
+        parse_filters(text.encode(encoding), source="filters.xml")
+
+    assert caught.value.line == 3
+    assert caught.value.column in {column, column + 1}
+
+
+@pytest.mark.parametrize(
+    ("regexp", "advice"),
+    [
+        ("a(?=b)", "write a filter for each of the conditions, with match='all'"),
+        ("a(?!b)", "write a filter of its own with invert='true'"),
+        ("(?&lt;=a)b", "write the text before the match into the expression"),
+        ("(?&lt;!a)b", "write the text before the match into the expression"),
+        ("(?>a)", "write '(?:' instead"),
+        ("(a)\\1", "write the alternatives out"),
+        ("(?P&lt;n>a)(?P=n)", "no back-references"),
+        ("a++", "nothing is possessive"),
+        ("a{1001}", "write '*' or '+' for more"),
+        ("(?x)a", "no 'x' flag"),
+        ("(?#a)", "write an XML comment"),
+        ("(?(1)a|b)", "write the alternatives with '|'"),
+        ("a\\Z", "write \\z"),
+        ("\\u017e", "\\x{017E}"),
+        ("\\h", "write [ \\t]"),
+        ("\\p{Latn}", "\\p{Latin}"),
+        ("(x{900}){900}", "RE2 counts to 1,000"),
+        ("[a", "RE2's syntax: https://"),
+    ],
+)
+def test_what_re2_does_not_have_comes_with_what_to_write_instead(regexp: str, advice: str) -> None:
+    with pytest.raises(RuleFileError, match=re.escape(advice)):
+        filters(rule("//dc:subject", regexp))

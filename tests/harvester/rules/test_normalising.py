@@ -10,7 +10,7 @@ from lxml import etree
 from harvester.rules.filtering import parse_filters
 from harvester.rules.normalising import Mappings, load_mappings, parse_mappings
 from harvester.rules.rule_files import RuleFileError
-from harvester.rules.validation import validator_for
+from harvester.rules.validation import own_validator
 from tests.harvester.rules.rule_samples import DC, DECLARED, OAI, list_of, record, record_xml, tombstone
 
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "rules.md"
@@ -54,7 +54,7 @@ def test_a_record_with_new_elements_is_still_valid() -> None:
 
     mappings(mapping("//dc:type", new("jpeg", "image"))).apply(changed)
 
-    assert validator_for("oai_dc").faults(changed) == []
+    assert own_validator("oai_dc").faults(changed) == []
     assert changed.findtext(f".//{{{DC}}}type[2]") == "image"
 
 
@@ -166,7 +166,7 @@ def test_what_has_no_place_of_its_own_adds_at_the_end_of_the_metadata(xpath: str
 
     names = [name for name, _ in content(changed)]
     assert names[names.index("type") - 1] == after
-    assert validator_for("oai_dc").faults(changed) == []
+    assert own_validator("oai_dc").faults(changed) == []
 
 
 def test_a_find_in_about_adds_beside_it() -> None:

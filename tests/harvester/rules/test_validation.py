@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from harvester.rules.validation import validator_for
-from oai.errors import ExitCode, StrictCheckError
-from tests.harvester.rules.rule_samples import HEADER, OAI, list_of, record, record_xml, tombstone
+from harvester.client.answers import FormatInfo
+from harvester.rules.validation import Validator, own_validator, prepare_validator
+from oai.errors import StrictCheckError
+from tests.harvester.rules.rule_samples import HEADER, OAI, OAI_DC, list_of, record, record_xml, tombstone
+from tests.harvester.rules.schema_server import BOOK, NOTE, SchemaServer, schemas, serve_schemas
 
 SHARED = Path(__file__).parents[4] / "shared"
 # fmt: off
@@ -22,7 +24,7 @@ ABOUT = '<about><p xmlns="urn:p"/></about>'
 
 
 def faults(of: etree._Element) -> list[str]:
-    return validator_for("oai_dc").faults(of)
+    return own_validator("oai_dc").faults(of)
 
 
 def raw(inner: str, header: str = f"<header>{HEADER}</header>") -> etree._Element:
@@ -95,7 +97,7 @@ def header(identifier: str = "a", datestamp: str = "2024-05-01", rest: str = "")
         (raw(""), 1, "oai:record", "there is no oai:metadata"),
         (raw("<metadata/>"), 3, "oai:metadata", "Missing child"),
         (raw("<metadata>text</metadata>"), 3, "oai:metadata", "Missing child"),
-        (raw('<metadata><a xmlns="urn:a"/></metadata>'), 3, "{urn:a}a", "begins with the element"),
+        (raw('<metadata><a xmlns="urn:a"/></metadata>'), 3, "{urn:a}a", "format oai_dc is in the namespace"),
         (raw("<metadata><dc/></metadata>"), 3, "oai:dc", "not expected"),
         (raw('<metadata><a xmlns="urn:a"/><b xmlns="urn:a"/></metadata>'), 3, "{urn:a}b", "not expected"),
         (etree.fromstring(f'<header xmlns="{OAI}"/>'), 1, "oai:header", "not known here"),
@@ -151,11 +153,244 @@ def test_threads_may_share_a_validator() -> None:
     assert all(f"'dc:x{number}'" in each[0] for number, each in enumerate(found))
 
 
-def test_a_format_without_grammar_is_refused_with_a_way_out() -> None:
-    with pytest.raises(StrictCheckError, match=r"'marc21'.*oai_dc; use validation 0") as caught:
-        validator_for("marc21")
+async def validator(
+    folder: Path,
+    server: SchemaServer,
+    *,
+    prefix: str = "book",
+    namespace: str = BOOK,
+    path: str = "/book.xsd",
+) -> Validator:
+    """The validator for a repository that announces one format."""
 
-    assert caught.value.exit_code == ExitCode.STRICT_CHECK
+    async def formats() -> list[FormatInfo]:
+        return [
+            FormatInfo(
+                metadata_prefix="book", schema=f"{server.url}{path}" if path else "", namespace=namespace
+            )
+        ]
+
+    return await prepare_validator(prefix, formats, schemas(folder))
+
+
+def book(content: str = "", *, title: str = "A", location: str = "") -> etree._Element:
+    named = f' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="{location}"'
+    return raw(
+        f'<metadata><book xmlns="{BOOK}"{named if location else ""}>\n'
+        f"<title>{title}</title><author>Ann</author>"
+        f"<pages>3</pages>{content}</book></metadata>"
+    )
+
+
+NOTE_ELEMENT = f'<note xmlns="{NOTE}">{{}}</note>'
+
+
+async def test_the_schema_that_the_repository_announces_is_the_one_that_counts(tmp_path: Path) -> None:
+    async with serve_schemas() as server:
+        checks = await validator(tmp_path, server)
+        elsewhere = book(location=f"{BOOK} {server.url}/other.xsd")
+        await checks.learn([elsewhere])
+
+    assert checks.faults(elsewhere) == []
+    assert checks.faults(book(title="")) == [
+        (
+            "line 4, element '{urn:example:book}title': "
+            "The value has a length of '0'; this underruns the allowed minimum length of '1'"
+        )
+    ]
+    assert checks.faults(raw('<metadata><book xmlns="urn:x"/></metadata>')) == [
+        "line 3, element '{urn:x}book': metadata in the format book is in the namespace urn:example:book"
+    ]
+    assert "/other.xsd" not in server.asked
+
+
+async def test_a_record_names_the_schemas_of_further_namespaces(tmp_path: Path) -> None:
+    async with serve_schemas() as server:
+        checks = await validator(tmp_path, server)
+        good, bad = (
+            book(NOTE_ELEMENT.format(date), location=f"{NOTE} {server.url}/note.xsd")
+            for date in ("2024-05-01", "May")
+        )
+        before = checks.faults(bad)
+        await checks.learn([good, bad])
+        await checks.learn([good, bad])
+
+    assert before == []
+    assert checks.faults(good) == []
+    assert "'May' is not a valid value" in checks.faults(bad)[0]
+    assert server.asked["/note.xsd"] == 1
+
+
+async def test_schema_locations_around_the_record_count_and_unused_ones_do_not(tmp_path: Path) -> None:
+    async with serve_schemas() as server:
+        checks = await validator(tmp_path, server, path="")
+        answer = etree.fromstring(
+            f'<OAI-PMH xmlns="{OAI}" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" '
+            f'xsi:schemaLocation="{BOOK} {server.url}/book.xsd '
+            f'{NOTE} {server.url}/no.xsd {OAI} {server.url}/oai.xsd">'
+            f"{etree.tostring(book(title='')).decode()}</OAI-PMH>"
+        )
+        assert "names a schema for the namespace urn:example:book" in checks.faults(answer[0])[0]
+        await checks.learn([answer[0]])
+
+    assert "underruns" in checks.faults(answer[0])[0]
+    assert not {"/no.xsd", "/oai.xsd"} & set(server.asked)
+
+
+async def test_a_schema_that_a_record_names_and_nobody_has_fails_the_run(tmp_path: Path) -> None:
+    async with serve_schemas() as server:
+        checks = await validator(tmp_path, server)
+
+        with pytest.raises(
+            StrictCheckError, match=r"no\.xsd, named by a record, cannot be had: HTTP status 404"
+        ):
+            await checks.learn([book(NOTE_ELEMENT, location=f"{NOTE} {server.url}/no.xsd")])
+
+
+async def test_a_format_that_is_not_announced_is_what_its_records_say(tmp_path: Path) -> None:
+    async with serve_schemas() as server:
+        checks = await validator(tmp_path, server, prefix="other")
+        named = book(title="", location=f"{BOOK} {server.url}/book.xsd")
+        await checks.learn([named, tombstone()])
+
+    assert "underruns" in checks.faults(named)[0]
+
+
+async def test_dublin_core_asks_nobody_under_any_prefix(tmp_path: Path) -> None:
+    async with serve_schemas({}) as server:
+        checks = await validator(tmp_path, server, namespace=OAI_DC)
+        await checks.learn([record("<dc:title/>")])
+
+    assert not server.asked
+    assert checks.faults(record("<dc:title/>")) == []
+    assert len(checks.faults(record("<dc:titel/>"))) == 1
+
+
+ANSWER = """<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/">
+<responseDate>2024-05-01T10:00:00Z</responseDate>
+<request verb="ListRecords" metadataPrefix="oai_dc" from="2024-01-01" set="a:b">http://a.example/oai</request>
+<ListRecords><record><header><identifier>a</identifier><datestamp>2024-05-01</datestamp></header>
+<metadata><x xmlns="urn:x"/></metadata></record>
+<resumptionToken cursor="0" completeListSize="2" expirationDate="2024-05-01T10:00:00Z">x</resumptionToken>
+</ListRecords></OAI-PMH>"""
+IDENTIFY = """<Identify><repositoryName>A</repositoryName><baseURL>http://a.example/</baseURL>
+<protocolVersion>2.0</protocolVersion><adminEmail>a@b.example</adminEmail><adminEmail>c@b.example</adminEmail>
+<earliestDatestamp>2000-01-01</earliestDatestamp><deletedRecord>no</deletedRecord><granularity>YYYY-MM-DD</granularity>
+<compression>gzip</compression><description><x xmlns="urn:x"/></description></Identify>"""
+OTHER_ANSWERS = [
+    IDENTIFY,
+    '<error code="badVerb">x</error><error code="badArgument"/>',
+    (
+        "<ListMetadataFormats><metadataFormat><metadataPrefix>a</metadataPrefix><schema>http://a/</schema>"
+        "<metadataNamespace>urn:a</metadataNamespace></metadataFormat></ListMetadataFormats>"
+    ),
+    (
+        "<ListSets><set><setSpec>a</setSpec><setName/><setDescription>"
+        '<x xmlns="urn:x"/></setDescription></set>'
+        "<resumptionToken/></ListSets>"
+    ),
+    (
+        "<ListIdentifiers><header status='deleted'><identifier>a</identifier>"
+        "<datestamp>2024-05-01</datestamp>"
+        "</header></ListIdentifiers>"
+    ),
+    "<GetRecord><record><header><identifier>a</identifier><datestamp>2024-05-01</datestamp></header></record></GetRecord>",
+]
+GOOD_ANSWERS = [
+    ANSWER,
+    *(ANSWER[: ANSWER.index("<ListRecords>")] + other + "</OAI-PMH>" for other in OTHER_ANSWERS),
+]
+BAD_ANSWERS = [
+    *(ANSWER.replace(old, new) for old, new in [
+        ("10:00:00Z</responseDate>", "10 am</responseDate>"), ('verb="ListRecords"', 'verb="List"'),
+        ('set="a:b"', 'set="a:"'),
+        ('from="2024-01-01"', 'from="2024"'), ('cursor="0"', 'cursor="-1"'), ('Size="2"', 'Size="0"'),
+        ("urn:x", OAI),
+        ("<ListRecords>", "<ListRecords><x/>"), ("</ListRecords>", "</ListRecords><error code='badVerb'/>"),
+        ("<request", "<requests/><request"), ("ListRecords>", "ListThings>"),
+        ("<identifier>a</identifier>", ""),
+        ("</ListRecords>", "<resumptionToken/></ListRecords>"),
+    ]),
+    *(GOOD_ANSWERS[1].replace(old, new) for old, new in [
+        ("2.0<", "1.1<"), ("a@b.example", "a"), (">no<", ">sometimes<"), ("DD</g", "D</g"),
+        ("<adminEmail>a@b.example</adminEmail><adminEmail>c@b.example</adminEmail>", ""),
+    ]),
+    GOOD_ANSWERS[2].replace("badVerb", "worseVerb"),
+    GOOD_ANSWERS[3].replace("<metadataPrefix>a", "<metadataPrefix>a b"),
+]  # fmt: skip
+
+
+def answer_of(text: str) -> etree._Element:
+    """Any element of an answer, to ask about the whole."""
+    return etree.fromstring(text)[0]
+
+
+@pytest.mark.parametrize("text", GOOD_ANSWERS)
+def test_answers_to_every_verb_are_valid(text: str) -> None:
+    assert own_validator("oai_dc").answer_faults(answer_of(text)) == []
+
+
+@pytest.mark.parametrize("text", BAD_ANSWERS)
+def test_what_is_wrong_around_the_records_is_found(text: str) -> None:
+    assert text not in GOOD_ANSWERS
+    assert own_validator("oai_dc").answer_faults(answer_of(text)) != []
+
+
+def test_a_record_alone_has_no_answer_around_it() -> None:
+    assert own_validator("oai_dc").answer_faults(record("")) == []
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="no published schemas here")
+@pytest.mark.parametrize("text", GOOD_ANSWERS + BAD_ANSWERS)
+def test_our_grammar_of_answers_agrees_with_the_published_one(text: str) -> None:
+    # What stands in metadata and description is checked there, too, so it is checked here as if it were not.
+    published = (
+        (SHARED / "schemas" / "OAI-PMH.xsd")
+        .read_bytes()
+        .replace(b'processContents="strict"', b'processContents="skip"')
+    )
+    theirs = etree.XMLSchema(etree.fromstring(published)).validate(etree.fromstring(text))
+
+    assert (own_validator("oai_dc").answer_faults(answer_of(text)) == []) is theirs
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="no published schemas here")
+async def test_the_published_schema_of_marc_21_is_taken_from_the_cache(tmp_path: Path) -> None:
+    address = "https://www.loc.gov/standards/marcxml/schema/MARC21slim.xsd"
+    marc = "http://www.loc.gov/MARC21/slim"
+    found = schemas(tmp_path)
+    found.cache.write(address, (SHARED / "schemas" / "MARC21slim.xsd").read_bytes())
+
+    async def formats() -> list[FormatInfo]:
+        return [FormatInfo(metadata_prefix="marc21", schema=address, namespace=marc)]
+
+    checks = await prepare_validator("marc21", formats, found)
+    field = '<datafield tag="245" ind1=" " ind2="0"><subfield code="a">T</subfield></datafield>'
+    leader = "<leader>00000nam a2200000 a 4500</leader>"
+    good = f'<metadata><record xmlns="{marc}">{leader}{field}</record></metadata>'
+
+    assert checks.faults(raw(good)) == []
+    assert checks.faults(raw(good.replace('tag="245"', 'tag="24"')))[0].startswith(
+        "line 3, element 'marc:datafield/@tag': "
+    )
+    assert "'00000'" in checks.faults(raw(good.replace("00000nam a2200000 a 4500", "00000")))[0]
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="no published schemas here")
+async def test_the_published_schema_of_oai_dc_comes_with_its_import(tmp_path: Path) -> None:
+    found = schemas(tmp_path)
+    for name in ("oai_dc.xsd", "simpledc20021212.xsd"):
+        text = (SHARED / "schemas" / name).read_text(encoding="utf-8")
+        for address in (f"http://a.example/{name}", f"http://dublincore.org/schemas/xmls/{name}"):
+            found.cache.write(address, text.encode())
+
+    await found.gather(OAI_DC, "http://a.example/oai_dc.xsd", by="a record")
+    published = found.compile({OAI_DC: "http://a.example/oai_dc.xsd"})
+
+    for content in ("<dc:title>a</dc:title>", "<dc:titel/>", "<dc:title><b/></dc:title>", "text"):
+        root = record(content).find(f".//{{{OAI_DC}}}dc")
+        assert root is not None
+        assert (faults(record(content)) == []) is published.validate(root)
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="no recorded answers here")

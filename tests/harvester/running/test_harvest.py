@@ -19,7 +19,7 @@ from harvester.running.preparing import Level
 from oai.database import Database
 from oai.errors import ExitCode
 from oai.settings import Settings
-from tests.harvester.fake_repository import FakeRepository, Item, many, serve
+from tests.harvester.fake_repository import FakeRepository, Fault, Item, many, serve
 
 FILTERS = """<filters match="any"><selectionNamespaces>xmlns:dc='http://purl.org/dc/elements/1.1/'
 </selectionNamespaces><filter xpath="//dc:title" regexp="Title [0-4] " invert="false" ignoreCase="true"/>
@@ -79,6 +79,20 @@ def counts(outcome: Outcome) -> dict[str, int]:
         for name, number in outcome.counts.items()
         if number and name not in {"requests", "bytes"}
     }
+
+
+def with_settings(settings: Settings, **changes: Any) -> Settings:
+    return settings.model_copy(update={"harvester": settings.harvester.model_copy(update=changes)})
+
+
+def dies_at(fake: FakeRepository, token_begins: str) -> Fault:
+    """A server that answers nothing well any more once the page is asked for."""
+
+    def fault(_: dict[str, str], good: bytes) -> bytes | tuple[int, dict[str, str], bytes]:
+        dead = any(one.get("resumptionToken", "").startswith(token_begins) for one in fake.asked)
+        return (500, {}, b"") if dead else good
+
+    return fault
 
 
 def at_page(
@@ -228,7 +242,7 @@ async def test_a_malformed_answer_fails_a_strict_harvest(bench: Bench) -> None:
 
 
 async def test_a_loose_harvest_skips_a_broken_record_and_goes_on(bench: Bench) -> None:
-    bench.fake.fault = at_page("10", lambda good: good.replace(b"Title 12 ", b"&"))
+    bench.fake.fault = lambda _, good: good.replace(b"Title 12 ", b"<")
     outcome = await bench.run()
     assert (outcome.verdict, outcome.status) == ("partial", "completed with errors")
     assert outcome.exit_code == ExitCode.RECORDS_REFUSED
@@ -237,7 +251,25 @@ async def test_a_loose_harvest_skips_a_broken_record_and_goes_on(bench: Bench) -
     assert bench.harvest_row().watermark is None
 
 
+async def test_a_record_that_is_broken_in_the_list_alone_is_fetched_by_itself(bench: Bench) -> None:
+    bench.fake.fault = at_page("10", lambda good: good.replace(b"Title 12 ", b"<"))
+    outcome = await bench.run()
+    assert (outcome.verdict, len(bench.files()), outcome.evidence.mended) == ("complete", 25, 1)
+    assert [asked["identifier"] for asked in bench.fake.asked if asked["verb"] == "GetRecord"] == [
+        "oai:fake.example:12"
+    ]
+
+
+async def test_a_mended_list_of_unknown_length_is_not_called_complete(bench: Bench) -> None:
+    bench.fake.sizes = False
+    bench.fake.fault = at_page("10", lambda good: good.replace(b"Title 12 ", b"<"))
+    outcome = await bench.run()
+    assert (outcome.verdict, outcome.evidence.unconfirmed, len(bench.files())) == ("partial", 1, 25)
+    assert outcome.exit_code == ExitCode.RECORDS_REFUSED
+
+
 async def test_a_list_that_breaks_off_is_partial_and_goes_on_from_there_next_time(bench: Bench) -> None:
+    bench.settings = with_settings(bench.settings, isolation_requests=0)
     bench.fake.fault = at_page("10", lambda good: good[: good.index(b"Title 15 ")])
     outcome = await bench.run()
     assert (outcome.verdict, outcome.status, outcome.exit_code) == (
@@ -261,9 +293,7 @@ async def test_fewer_records_than_announced_are_no_success(bench: Bench) -> None
 
 
 async def test_a_server_that_dies_leaves_a_failed_run_that_resumes(bench: Bench) -> None:
-    bench.fake.fault = lambda asked, good: (
-        (500, {}, b"") if asked.get("resumptionToken", "").startswith("20") else good
-    )
+    bench.fake.fault = dies_at(bench.fake, "20")
     outcome = await bench.run()
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.REMOTE_FAILED)
     assert "500" in (outcome.failure_reason or "")
@@ -277,7 +307,7 @@ async def test_a_server_that_dies_leaves_a_failed_run_that_resumes(bench: Bench)
 
 
 async def test_a_run_of_another_kind_does_not_resume(bench: Bench) -> None:
-    bench.fake.fault = at_page("20", b"<html>")
+    bench.fake.fault = dies_at(bench.fake, "20")
     await bench.run()
     bench.fake.fault = None
     outcome = await bench.run(full=True)
@@ -288,7 +318,7 @@ async def test_a_run_of_another_kind_does_not_resume(bench: Bench) -> None:
 async def test_an_expired_token_begins_the_list_again_from_the_same_date(bench: Bench) -> None:
     await bench.run()
     bench.fake.items = [replace(item, datestamp="2024-06-03T00:00:00Z") for item in bench.fake.items]
-    bench.fake.fault = at_page("20", b"<html>")
+    bench.fake.fault = dies_at(bench.fake, "20")
     await bench.run()
     expired = [True]
 
@@ -337,6 +367,11 @@ async def test_a_503_is_waited_out_and_one_too_long_ends_the_run(bench: Bench) -
     )
     outcome = await bench.run()
     assert (outcome.exit_code, outcome.status) == (ExitCode.TRY_LATER, "failed")
+    asked = len(bench.fake.asked)
+    again = await bench.run()
+    assert (again.exit_code, len(bench.fake.asked)) == (ExitCode.TRY_LATER, asked)
+    assert "asked to be left alone until" in (again.failure_reason or "")
+    assert (await bench.run(ignore_wait=True)).verdict == "complete"
     assert (await bench.run()).verdict == "complete"
 
 
@@ -457,9 +492,9 @@ async def test_every_ended_run_has_one_history_row_with_its_job(bench: Bench) ->
     assert rows[1].failure_reason
 
 
-async def test_a_list_in_circles_fails_and_is_not_resumed(bench: Bench) -> None:
+async def test_a_list_in_circles_fails_a_strict_run_and_is_not_resumed(bench: Bench) -> None:
     bench.fake.fault = at_page("20", lambda good: good.replace(b">", b">").replace(b"></res", b">20|||</res"))
-    outcome = await bench.run()
-    assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.REMOTE_FAILED)
+    outcome = await bench.run(validation=Level.STRICT)
+    assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.STRICT_CHECK)
     assert "circles" in (outcome.failure_reason or "")
     assert bench.harvest_row().resumption_token is None

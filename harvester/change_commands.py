@@ -1,0 +1,60 @@
+"""What `zatva job changes` and `zatva job release` do."""
+
+from dataclasses import asdict
+from typing import Any
+
+from harvester.models import Hold
+from harvester.running import holds
+from harvester.running.holds import HoldKind
+from harvester.running.locks import only_harvest
+from harvester.store.changes import read_changes
+from harvester.store_commands import run_of
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.errors import ExitCode
+
+
+def changes(invocation: Invocation) -> ExitCode:
+    """Print what changed after a line of the change feed, in the order in which to follow it."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        run = None if arguments.run is None else run_of(session, arguments.run)[1]
+        lines = read_changes(session, since=arguments.since, repository_id=arguments.repository, run=run)
+        for line in lines:
+            words = (
+                f"{line.change_id}  {line.changed:%Y-%m-%d %H:%M:%SZ}  {line.change:<7}  {line.identifier}"
+            )
+            invocation.console.result(asdict(line), words)
+    return ExitCode.DONE
+
+
+def release(invocation: Invocation) -> ExitCode:
+    """Say yes to a run that was held for it would delete or change too much."""
+    history_id: int = invocation.arguments.history_id
+    with open_database(invocation.settings) as database:
+        with database.session() as session:
+            _, repository_id = holds.get_hold(session, history_id)
+            session.rollback()
+        with only_harvest(database, repository_id):
+            hold, deleted = holds.release(database, invocation.settings, history_id)
+    invocation.console.result(_facts(hold, deleted), _words(hold, deleted))
+    return ExitCode.DONE
+
+
+def _facts(hold: Hold, deleted: int) -> dict[str, Any]:
+    return {
+        "history_id": hold.history_id,
+        "kind": hold.kind,
+        "state": hold.state,
+        "would_delete": hold.would_delete,
+        "would_update": hold.would_update,
+        "deleted": deleted,
+    }
+
+
+def _words(hold: Hold, deleted: int) -> str:
+    if hold.kind == HoldKind.UPDATES:
+        return f"run {hold.history_id} is released: the next run of this harvest may change what it finds"
+    outlived = hold.would_delete - deleted
+    also = f"; {outlived:,} have come again meanwhile, and stay" if outlived else ""
+    return f"run {hold.history_id} is released: {deleted:,} records deleted{also}"

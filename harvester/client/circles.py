@@ -1,0 +1,37 @@
+"""Notices a list that goes in circles, or never fills."""
+
+import hashlib
+from collections.abc import Sequence
+
+from harvester.client.errors import EndlessListError
+
+_MOST_EMPTY_PAGES = 1000
+
+
+class Circles:
+    """Looks at a list's pages as they come.
+
+    A token that comes again is no proof, for some servers use one token for a whole list; a token that comes
+    again with the same items is.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+        self._empty = 0
+
+    def check(self, url: str, token: str, names: Sequence[str]) -> None:
+        """Take note of a page: its token, and what its items are called.
+
+        Raises EndlessListError where the list goes in circles, or 1,000 pages in a row are empty.
+        """
+        self._empty = 0 if names else self._empty + 1
+        if self._empty > _MOST_EMPTY_PAGES:
+            raise EndlessListError(url, f"{self._empty:,} empty pages in a row, each with a token")
+        if not token:
+            return
+        mark = hashlib.sha256("\n".join((token, *names)).encode("utf-8", "surrogatepass")).digest()[:16]
+        if mark in self._seen:
+            raise EndlessListError(
+                url, f"the list goes in circles: the resumptionToken {token!r} came a second time"
+            )
+        self._seen.add(mark)

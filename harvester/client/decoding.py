@@ -1,0 +1,116 @@
+"""Undoes the compression of a body by what its bytes are, for what the headers say of it may be a lie.
+
+XML begins with none of the bytes that compressed data begin with, so the bytes can be believed.
+"""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_GZIP = b"\x1f\x8b"
+_ZLIB_FIRST = 0x78
+_ZLIB_CHECK = 31
+_ANY_WRAPPING = 32 + zlib.MAX_WBITS
+_NO_WRAPPING = -zlib.MAX_WBITS
+_MOST_LAYERS = 3
+_PIECE = 64 * 1024
+_PLAIN_STARTS = (b"<", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0")
+
+
+class TooLargeError(Exception):
+    """The decompressed body is larger than the limit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoded:
+    """A body as it is meant; `found` names the compressions that were undone, outermost first.
+
+    `fault` says what is wrong with the compressed data, where only a part could be had; else it is empty.
+    """
+
+    body: bytes
+    found: tuple[str, ...] = ()
+    fault: str = ""
+
+
+def decode(body: bytes, announced: str, *, limit: int) -> Decoded:
+    """Undo gzip and deflate, announced by Content-Encoding or not, also where it was done twice.
+
+    A body that is announced as compressed and is not comes as it is. Never makes more than `limit` bytes:
+    raises TooLargeError instead.
+    """
+    found: list[str] = []
+    fault = ""
+    while not fault and len(found) < _MOST_LAYERS:
+        name, bits = _compression(body, "" if found else announced)
+        if not name:
+            break
+        inflated, fault = _inflated(body, bits, limit)
+        if fault and not inflated:
+            break
+        body = inflated
+        found.append(name)
+    return Decoded(body=body, found=tuple(found), fault=fault)
+
+
+def _compression(body: bytes, announced: str) -> tuple[str, int]:
+    """How the body is compressed, and the setting of zlib for it; an empty name where it is not."""
+    if body.startswith(_GZIP):
+        return "gzip", _ANY_WRAPPING
+    if len(body) > 1 and body[0] == _ZLIB_FIRST and int.from_bytes(body[:2]) % _ZLIB_CHECK == 0:
+        return "deflate", _ANY_WRAPPING
+    if "deflate" in announced.lower() and body and not body.lstrip().startswith(_PLAIN_STARTS):
+        return "deflate", _NO_WRAPPING
+    return "", 0
+
+
+def _inflated(body: bytes, bits: int, limit: int) -> tuple[bytes, str]:
+    """What the data hold, and what is wrong with them."""
+    data = memoryview(body)
+    pieces: list[bytes] = []
+    position = 0
+    room = limit
+    while position < len(data):
+        member = _Member(data, position, bits)
+        for piece in member.pieces():
+            room -= len(piece)
+            if room < 0:
+                raise TooLargeError
+            pieces.append(piece)
+        if member.fault:
+            # What stands behind the last member is mostly padding.
+            padding = position and not member.came and not body.startswith(_GZIP, position)
+            return b"".join(pieces), "" if padding else member.fault
+        position = member.end
+    return b"".join(pieces), ""
+
+
+class _Member:
+    """One compressed stream in the data; gzip may join several."""
+
+    def __init__(self, data: memoryview, start: int, bits: int) -> None:
+        self.fault = ""
+        self.came = False
+        self.end = start
+        self._data = data
+        self._inflating = zlib.decompressobj(bits)
+
+    def pieces(self) -> Iterator[bytes]:
+        """What it holds, in pieces of bounded size, until its end or its fault."""
+        inflating = self._inflating
+        while not inflating.eof:
+            chunk: bytes | memoryview = inflating.unconsumed_tail
+            if not chunk:
+                chunk = self._data[self.end : self.end + _PIECE]
+                self.end += len(chunk)
+            try:
+                piece = inflating.decompress(chunk, _PIECE * 16)
+            except zlib.error as error:
+                self.fault = f"the compressed data are broken ({error})"
+                return
+            if not piece and not chunk:
+                self.fault = "the compressed data break off"
+                return
+            self.came = self.came or bool(piece)
+            yield piece
+        self.end -= len(inflating.unused_data)

@@ -1,0 +1,104 @@
+"""Which encoding an answer is in, by all that is said of it and by what its bytes can be.
+
+OAI-PMH demands UTF-8 (section 3.2), XML lets a declaration say otherwise, and HTTP may say something too
+(RFC 7303, section 3). Servers get each of the three wrong. Nothing here guesses from the language of a text:
+bytes are read as what somebody said they are, and only where all of them can be that.
+"""
+
+import codecs
+import re
+from dataclasses import dataclass
+from email.message import Message
+
+_DECLARATION = re.compile(rb"\s*<\?xml\s[^>]*?\?>")
+_ENCODING = re.compile(rb"""\sencoding\s*=\s*["']([^"']*)["']""")
+_UTF_8 = frozenset({"utf-8", "us-ascii", "ascii"})
+# Encodings of one or more bytes that leave ASCII as it is; none whose decoder does more than decode.
+_KNOWN = re.compile(
+    r"iso-8859-\d{1,2}|latin-?\d{1,2}|(windows|cp)-?125\d|koi8-[ru]|macintosh|ibm8\d\d|cp8\d\d"
+    r"|gb2312|gbk|gb18030|big5|shift_jis|euc-(jp|kr)"
+)
+_WIDE = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+    (b"<\0", "utf-16-le"),
+    (b"\0<", "utf-16-be"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Readable:
+    """An answer's bytes such that what they say of their encoding is true; `note` tells what was not."""
+
+    body: bytes
+    note: str = ""
+
+
+def readable(body: bytes, content_type: str = "") -> Readable:
+    """The answer as the parser should have it.
+
+    UTF-16 and UTF-32 become UTF-8. An answer that is valid UTF-8 is read as that, unless its declaration and
+    HTTP agree that it is something else. Else the XML declaration counts, or, where that says UTF-8 or
+    nothing and the bytes are none, the charset of HTTP. Where nothing fits, the bytes come as they are.
+    """
+    for mark, encoding in _WIDE:
+        if body.startswith(mark):
+            return _decoded(body, encoding) or Readable(body=body)
+    declared, said = declared_encoding(body), _charset(content_type)
+    if declared in _UTF_8 or not declared:
+        if said in _UTF_8 or not said or _is_utf_8(body):
+            return Readable(body=body)
+        note = f"it declares {declared}, and is {said}, as HTTP says" if declared else ""
+        return _decoded(body, said, note=note) or Readable(body=body)
+    return _against_declaration(body, declared, said)
+
+
+def _against_declaration(body: bytes, declared: str, said: str) -> Readable:
+    """An answer that declares another encoding than UTF-8."""
+    known = _KNOWN.fullmatch(declared) is not None
+    if known and (declared == said or body.isascii()):
+        return Readable(body=body)
+    if _is_utf_8(body):
+        note = f"it declares the encoding {declared!r}, and is UTF-8"
+        return Readable(body=_undeclared(body), note=note)
+    note = f"it declares the encoding {declared!r}; read as {said}, as HTTP says"
+    return (None if known else _decoded(body, said, note=note)) or Readable(body=body)
+
+
+def declared_encoding(body: bytes) -> str:
+    """What the XML declaration says, in lower case; nothing where it says nothing."""
+    declaration = _DECLARATION.match(body)
+    found = _ENCODING.search(declaration[0]) if declaration else None
+    return found[1].decode("ascii", errors="replace").strip().lower() if found else ""
+
+
+def _charset(content_type: str) -> str:
+    message = Message()
+    message["Content-Type"] = content_type
+    return (message.get_content_charset() or "").lower()
+
+
+def _is_utf_8(body: bytes) -> bool:
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _decoded(body: bytes, encoding: str, *, note: str = "") -> Readable | None:
+    """The body as UTF-8, without a declaration; None where it cannot be in that encoding."""
+    if not encoding.startswith("utf-") and not _KNOWN.fullmatch(encoding):
+        return None
+    try:
+        text = body.decode(encoding)
+        return Readable(body=_undeclared(text.lstrip("\ufeff").encode("utf-8")), note=note)
+    except (UnicodeError, LookupError):
+        return None
+
+
+def _undeclared(body: bytes) -> bytes:
+    found = _DECLARATION.match(body)
+    return body[found.end() :] if found else body

@@ -1,0 +1,144 @@
+"""What stands around an answer's records: the root, the verb's element, the protocol's errors.
+
+Strictly, it has to be as section 3.2 of the specification says. Loosely, other namespaces, none, and the
+answers of OAI-PMH 1.1 are read as what they are meant to be; what was odd is noted.
+"""
+
+import codecs
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lxml import etree
+
+from harvester.client.errors import ClientError, MalformedAnswerError, NotOaiPmhError, oai_error
+from oai.errors import MalformedXmlError
+from oai.vocabulary import OAI_NAMESPACE, ErrorCode, Verb
+from oai.xml import parse
+
+OAI = f"{{{OAI_NAMESPACE}}}"
+_ROOT = OAI + "OAI-PMH"
+_TOKEN = OAI + "resumptionToken"
+_ERROR = OAI + "error"
+_OLD = "http://www.openarchives.org/OAI/1."
+_HEAD_BYTES = 4096
+_PARTS = frozenset({"record", "header", "resumptionToken"})
+_PARTS_OF = {
+    "record": frozenset({"header", "metadata", "about"}),
+    "header": frozenset({"identifier", "datestamp", "setSpec"}),
+}
+
+
+@dataclass(kw_only=True)
+class Envelope:
+    """An answer without errors: its verb's element, and the elements that belong in it."""
+
+    response_date: str
+    container: etree._Element
+    children: Sequence[etree._Element]
+    notes: list[str] = field(default_factory=list)
+
+
+def open_envelope(body: bytes, verb: Verb, url: str, *, loose: bool = False) -> Envelope:
+    """Open an answer to the verb.
+
+    Raises NotOaiPmhError, MalformedAnswerError, and OaiError where the answer is one of the protocol's
+    errors.
+    """
+    try:
+        root = parse(body, source=url)
+    except MalformedXmlError as error:
+        raise _not_well_formed(error, body, url) from None
+    notes: list[str] = []
+    if root.tag != _ROOT:
+        notes.append(_in_our_namespace(root, verb, url, body))
+    of_1_1 = local_name(root) == verb
+    containers = [root] if of_1_1 else root.findall(OAI + verb)
+    stray = (
+        [] if of_1_1 else [child for child in root.iterchildren(etree.Element) if local_name(child) in _PARTS]
+    )
+    date = (root.findtext(OAI + "responseDate") or "").strip()
+    _raise_errors(root, stray, url, date)
+    if not containers and not stray:
+        raise MalformedAnswerError(url, f"there is neither a {verb} nor an error element in the answer")
+    if len(containers) > 1:
+        notes.append(f"there are {len(containers)} {verb} elements")
+    if stray:
+        notes.append(f"there are parts of the list outside the {verb} element")
+    if notes and not loose:
+        raise MalformedAnswerError(url, notes[0])
+    children = [child for container in containers for child in container.iterchildren(etree.Element)]
+    if of_1_1:
+        children = [child for child in children if local_name(child) in _PARTS]
+    return Envelope(
+        response_date=date,
+        container=containers[0] if containers else root,
+        children=children + stray,
+        notes=notes,
+    )
+
+
+def adopt(element: etree._Element) -> bool:
+    """Put a record, header or token, with the parts that the protocol knows, into its namespace.
+
+    What the metadata hold is left as it is. Gives whether anything was elsewhere.
+    """
+    changed = _adopt_one(element)
+    wanted = _PARTS_OF.get(local_name(element), frozenset())
+    for child in element.iterchildren(etree.Element):
+        if local_name(child) in wanted:
+            changed = adopt(child) or changed
+    return changed
+
+
+def local_name(element: etree._Element) -> str:
+    """The element's name without its namespace."""
+    return str(element.tag).rpartition("}")[2]
+
+
+def _adopt_one(element: etree._Element) -> bool:
+    if element.tag.startswith(OAI):
+        return False
+    element.tag = OAI + local_name(element)
+    return True
+
+
+def _in_our_namespace(root: etree._Element, verb: Verb, url: str, body: bytes) -> str:
+    """Bring an odd envelope into our namespace; gives what was odd. Records stay as they are."""
+    found = etree.QName(root).namespace or ""
+    name = local_name(root)
+    if name == verb and found.startswith(_OLD):
+        note = "the answer is of OAI-PMH 1.1"
+    elif name == "OAI-PMH":
+        note = f"the answer's namespace is {found!r}, not {OAI_NAMESPACE!r}"
+    else:
+        raise NotOaiPmhError(url, f"XML with the root element {root.tag!r}, not OAI-PMH 2.0", body)
+    for element in [root, *root.iterchildren(etree.Element)]:
+        _adopt_one(element)
+    for element in root.iterfind("*" if name == verb else f"{OAI}{verb}/*"):
+        adopt(element)
+    return note
+
+
+def _not_well_formed(error: MalformedXmlError, body: bytes, url: str) -> ClientError:
+    head = body[:_HEAD_BYTES].lstrip(codecs.BOM_UTF8)
+    # UTF-16 puts a NUL beside each letter.
+    if b"OAI-PMH" in head.replace(b"\0", b""):
+        where = f" (line {error.line}, column {error.column})" if error.line else ""
+        return MalformedAnswerError(url, f"the answer is not well-formed: {error.reason}{where}")
+    kind = "an HTML page" if b"<html" in head.lower() else "no XML"
+    return NotOaiPmhError(url, kind, head)
+
+
+def _raise_errors(root: etree._Element, stray: Sequence[etree._Element], url: str, date: str) -> None:
+    errors = root.findall(_ERROR)
+    if not errors:
+        return
+    codes = [error.get("code", "") for error in errors]
+    goes_on = any((part.text or "").strip() for part in stray if part.tag == _TOKEN)
+    if goes_on and set(codes) == {ErrorCode.NO_RECORDS_MATCH}:
+        return
+    message = "; ".join(" ".join((error.text or "").split()) for error in errors)
+    others = [code for code in codes[1:] if code != codes[0]]
+    if others:
+        message = f"{message} (also {', '.join(others)})"
+    raise oai_error(url, codes[0], message.strip("; "), response_date=date)

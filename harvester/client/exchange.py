@@ -1,0 +1,42 @@
+"""One HTTP exchange as values: what is sent, and what comes back before anything is made of it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harvester.client.errors import TransportError
+
+Method = Literal["GET", "POST"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpRequest:
+    """A request: for POST, `body` is the form."""
+
+    method: Method
+    url: str
+    headers: Sequence[tuple[str, str]] = ()
+    body: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawReply:
+    """An answer as it came: chunks are joined, but a compressed body is still compressed.
+
+    `cut` says why the body may not be whole; it is None where nothing is known against it.
+    """
+
+    status: int
+    reason: str = ""
+    headers: Sequence[tuple[str, str]] = ()
+    body: bytes = b""
+    cut: TransportError | None = None
+
+    def header(self, name: str) -> str:
+        """The header's first value, or nothing; its name is looked for in any case."""
+        wanted = name.lower()
+        return next((value for found, value in self.headers if found.lower() == wanted), "")
+
+
+Send = Callable[[HttpRequest], Awaitable[RawReply]]
+"""Makes one exchange, following nothing. Raises TransportError and AnswerTooLargeError, nothing else."""

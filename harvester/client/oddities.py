@@ -1,0 +1,199 @@
+"""What is odd about a repository's answers, in plain words; each kind of oddity is a function."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from harvester.client.errors import ClientError
+from harvester.client.probing import Exchange, Findings
+from oai.datestamps import parse_datestamp
+from oai.vocabulary import PROTOCOL_VERSION, DeletedRecord, Granularity
+
+_SLOW_SECONDS = 5.0
+_CLOCK_SECONDS = 300
+_LONG_TOKEN = 1000
+_SUCCESS = 200
+_NEEDS_ENCODING = re.compile(r"[^A-Za-z0-9._~!*'()-]")
+_SET_SPEC = re.compile(r"[A-Za-z0-9\-_.!~*'()]+(?::[A-Za-z0-9\-_.!~*'()]+)*")
+
+
+def oddities(findings: Findings, *, now: datetime) -> Sequence[str]:
+    """What a harvester should know before it begins, most general first; `now` has a time zone."""
+    found = [words for look in _LOOKS for words in look(findings)]
+    return [*found, *_clock(findings, now)]
+
+
+def _failures(findings: Findings) -> Iterator[str]:
+    for verb, error in findings.failures.items():
+        yield f"{verb} was not answered as it should be: {_without_url(error)}"
+
+
+def _redirects(findings: Findings) -> Iterator[str]:
+    hops = next((exchange.reply.hops for exchange in findings.exchanges if exchange.reply.hops), ())
+    if hops:
+        yield f"The address leads on to {hops[-1].partition('?')[0]}; use that as the base URL."
+    identity = findings.identity
+    if identity is not None and identity.base_url != findings.base_url:
+        yield f"Identify gives another base URL than was asked: {identity.base_url!r}."
+
+
+def _statuses(findings: Findings) -> Iterator[str]:
+    for exchange in findings.exchanges:
+        reply = exchange.reply
+        if reply.status != _SUCCESS:
+            yield f"{exchange.verb} was answered with HTTP status {reply.status}, not 200."
+        if reply.cut is not None:
+            yield f"{exchange.verb}: the answer broke off, or its length is told wrongly."
+    if any(exchange.reply.method == "POST" for exchange in findings.exchanges):
+        yield "Long addresses are refused (HTTP status 414); POST is used instead."
+
+
+def _content(findings: Findings) -> Iterator[str]:
+    kinds = {exchange.reply.headers.get("Content-Type", "") for exchange in findings.exchanges}
+    for kind in sorted(kinds):
+        if not kind.lower().startswith("text/xml"):
+            yield f"The Content-Type is {kind!r}, not 'text/xml'."
+
+
+def _compression(findings: Findings) -> Iterator[str]:
+    for announced, found in dict.fromkeys(map(_compressions, findings.exchanges)):
+        if announced and not found:
+            yield f"Content-Encoding says {announced!r}, but the answer is not compressed."
+        elif found and not announced:
+            yield f"The answer is compressed ({', '.join(found)}), but no Content-Encoding says so."
+        elif len(found) > 1:
+            yield f"The answer is compressed more than once ({', '.join(found)})."
+    if not any(exchange.reply.compression for exchange in findings.exchanges):
+        yield "Answers are not compressed, though gzip was asked for."
+
+
+def _compressions(exchange: Exchange) -> tuple[str, tuple[str, ...]]:
+    announced = exchange.reply.headers.get("Content-Encoding", "")
+    return announced if announced != "identity" else "", tuple(exchange.reply.compression)
+
+
+def _identity(findings: Findings) -> Iterator[str]:
+    identity = findings.identity
+    if identity is None:
+        return
+    if identity.protocol_version != PROTOCOL_VERSION:
+        yield f"The protocol version is {identity.protocol_version!r}, not {PROTOCOL_VERSION!r}."
+    if not any(identity.admin_emails):
+        yield "There is no adminEmail to write to."
+    if identity.deleted_record not in set(DeletedRecord):
+        yield f"deletedRecord is {identity.deleted_record!r}, which is none of no, transient, persistent."
+    elif identity.deleted_record != DeletedRecord.PERSISTENT:
+        yield (
+            f"deletedRecord is {identity.deleted_record!r}: only a full harvest finds all records that"
+            " disappeared."
+        )
+
+
+def _granularity(findings: Findings) -> Iterator[str]:
+    identity = findings.identity
+    if identity is None:
+        return
+    if identity.granularity not in set(Granularity):
+        yield f"The granularity is {identity.granularity!r}, which is neither day nor second."
+        return
+    if words := _wrong_date(identity.earliest_datestamp, identity.granularity):
+        yield f"earliestDatestamp {words}."
+    headers = findings.page.headers if findings.page else ()
+    wrong = [header for header in headers if _wrong_date(header.datestamp, identity.granularity)]
+    if wrong:
+        words = _wrong_date(wrong[0].datestamp, identity.granularity)
+        count = f"{len(wrong):,} of {len(headers):,}"
+        yield f"{count} datestamps are odd; that of {wrong[0].identifier!r} {words}."
+    older = [header for header in headers if header.datestamp[:10] < identity.earliest_datestamp[:10]]
+    if older:
+        yield f"{len(older):,} of {len(headers):,} records are older than earliestDatestamp."
+
+
+def _wrong_date(text: str, granularity: str) -> str:
+    try:
+        found = parse_datestamp(text)
+    except ValueError:
+        return f"is {text!r}, which is no datestamp"
+    return "" if found.granularity == granularity else f"is {text!r}, but the granularity is {granularity}"
+
+
+def _response_dates(findings: Findings) -> Iterator[str]:
+    dates = [findings.identity.response_date] if findings.identity else []
+    dates += [page.response_date for page in (findings.sets, findings.page) if page is not None]
+    odd = [date for date in dates if _wrong_date(date, Granularity.SECOND)]
+    if odd:
+        yield f"responseDate is {odd[0]!r}, not UTC written as {Granularity.SECOND}."
+
+
+def _clock(findings: Findings, now: datetime) -> Iterator[str]:
+    date = findings.identity.response_date if findings.identity else ""
+    if _wrong_date(date, Granularity.SECOND):
+        return
+    off = (parse_datestamp(date).moment - now).total_seconds()
+    if abs(off) > _CLOCK_SECONDS:
+        yield f"The server's clock is {abs(off):,.0f} seconds {'ahead of' if off > 0 else 'behind'} ours."
+
+
+def _sets(findings: Findings) -> Iterator[str]:
+    sets = findings.sets.sets if findings.sets else ()
+    odd = [found.set_spec for found in sets if not _SET_SPEC.fullmatch(found.set_spec)]
+    if odd:
+        yield f"{len(odd):,} of {len(sets):,} setSpecs have characters that are not allowed, as {odd[0]!r}."
+
+
+def _formats(findings: Findings) -> Iterator[str]:
+    prefixes = [found.metadata_prefix for found in findings.formats]
+    if prefixes and "oai_dc" not in prefixes:
+        yield "The format oai_dc is missing, which every repository must have."
+
+
+def _records(findings: Findings) -> Iterator[str]:
+    page = findings.page
+    if page is None:
+        return
+    if page.faults:
+        reason = page.faults[0].reason
+        yield f"{len(page.faults):,} parts of the first page cannot be read; the first: {reason}."
+    if not page.records and not page.faults:
+        yield f"There are no records in {findings.metadata_prefix}."
+
+
+def _tokens(findings: Findings) -> Iterator[str]:
+    token = findings.page.token if findings.page else None
+    if token is None or not token.value:
+        return
+    if token.complete_list_size is None:
+        yield "There is no completeListSize: whether all records came cannot be checked by their number."
+    if odd := sorted(set(_NEEDS_ENCODING.findall(token.value))):
+        yield f"The resumption token has characters that must be encoded in addresses: {''.join(odd)!r}."
+    if len(token.value) > _LONG_TOKEN:
+        yield f"The resumption token has {len(token.value):,} characters."
+    if token.expiration_date:
+        yield f"Resumption tokens expire; the first one at {token.expiration_date!r}."
+
+
+def _speed(findings: Findings) -> Iterator[str]:
+    for exchange in findings.exchanges:
+        if exchange.seconds > _SLOW_SECONDS:
+            yield f"{exchange.verb} took {exchange.seconds:,.1f} seconds."
+
+
+def _without_url(error: ClientError) -> str:
+    return re.sub(r"^https?://\S+: ", "", str(error))
+
+
+_LOOKS: tuple[Callable[[Findings], Iterator[str]], ...] = (
+    _failures,
+    _redirects,
+    _statuses,
+    _content,
+    _compression,
+    _identity,
+    _granularity,
+    _response_dates,
+    _formats,
+    _sets,
+    _records,
+    _tokens,
+    _speed,
+)

@@ -1,0 +1,67 @@
+"""Reads the parts of a list: a record, a header, a token (specification, sections 2.5 and 3.5)."""
+
+from lxml import etree
+
+from harvester.client.answers import Header, Record, ResumptionToken
+from harvester.client.envelope import OAI
+
+RECORD = OAI + "record"
+HEADER = OAI + "header"
+TOKEN = OAI + "resumptionToken"
+_IDENTIFIER = OAI + "identifier"
+_DATESTAMP = OAI + "datestamp"
+_SET_SPEC = OAI + "setSpec"
+_METADATA = OAI + "metadata"
+_ABOUT = OAI + "about"
+
+
+def read_record(element: etree._Element) -> Record:
+    """A record. Raises ValueError that says what is wrong with it."""
+    header_element = element.find(HEADER)
+    if header_element is None:
+        raise ValueError("a record without a header")
+    header = read_header(header_element)
+    children = list(element.iterchildren(tag=etree.Element))
+    tags = [child.tag for child in children]
+    if tags[0] != HEADER or tags[1:2] not in ([], [_METADATA]) or set(tags[2:]) - {_ABOUT}:
+        raise ValueError(f"record {header.identifier!r} is not made of header, metadata and about")
+    if not header.deleted and (len(tags) == 1 or not len(children[1])):
+        raise ValueError(f"record {header.identifier!r} has no metadata and is not deleted")
+    return Record(header=header, element=element)
+
+
+def read_header(element: etree._Element) -> Header:
+    """A header. Raises ValueError that says what is wrong with it."""
+    identifier = datestamp = ""
+    set_specs: list[str] = []
+    for child in element:
+        text = (child.text or "").strip()
+        if len(child):
+            raise ValueError(f"a header whose {child.tag!r} holds more than text: {text!r}")
+        if child.tag == _IDENTIFIER:
+            identifier = text
+        elif child.tag == _DATESTAMP:
+            datestamp = text
+        elif child.tag == _SET_SPEC and text:
+            set_specs.append(text)
+    if not identifier:
+        raise ValueError("a header without an identifier")
+    if not datestamp:
+        raise ValueError(f"record {identifier!r} has no datestamp")
+    deleted = (element.get("status") or "").strip().lower() == "deleted"
+    return Header(identifier=identifier, datestamp=datestamp, set_specs=tuple(set_specs), deleted=deleted)
+
+
+def read_token(element: etree._Element) -> ResumptionToken:
+    """A token; attributes that are no numbers are left out, for servers write all sorts of things there."""
+    return ResumptionToken(
+        value=(element.text or "").strip(),
+        cursor=_number(element.get("cursor")),
+        complete_list_size=_number(element.get("completeListSize")),
+        expiration_date=element.get("expirationDate"),
+    )
+
+
+def _number(text: str | None) -> int | None:
+    text = (text or "").strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None  # noqa: PLR2004 bigint

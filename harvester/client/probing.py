@@ -1,0 +1,109 @@
+"""Asks a repository a few questions, and gathers what it answers and how."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from harvester.client.answers import FormatInfo, Identity, Page, SetPage
+from harvester.client.errors import ClientError, HttpStatusError, NoRecordsMatchError, TransportError
+from harvester.client.repository_client import Client
+from harvester.client.selection import Selection
+from harvester.client.transport import Arguments, HttpReply, Transport
+from oai.vocabulary import Verb
+
+_USUAL_FORMAT = "oai_dc"
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """A request of the probe, how long it took in seconds, and the whole answer."""
+
+    verb: str
+    seconds: float
+    reply: HttpReply
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What came. What could not be had is None or empty, with the reason in `failures` by its verb."""
+
+    base_url: str
+    identity: Identity | None = None
+    formats: Sequence[FormatInfo] = ()
+    sets: SetPage | None = None
+    """The first page of them."""
+    metadata_prefix: str = _USUAL_FORMAT
+    """Of the records."""
+    page: Page | None = None
+    """The first page of ListRecords, read loosely."""
+    exchanges: Sequence[Exchange] = ()
+    failures: dict[str, ClientError] = field(default_factory=dict)
+
+
+class Watching:
+    """A transport that notes what goes through it."""
+
+    def __init__(self, transport: Transport, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.exchanges: list[Exchange] = []
+        self._transport = transport
+        self._clock = clock
+
+    async def __call__(self, base_url: str, arguments: Arguments) -> HttpReply:
+        """Send the request on."""
+        begun = self._clock()
+        reply = await self._transport(base_url, arguments)
+        verb = dict(arguments).get("verb", "")
+        self.exchanges.append(Exchange(verb=verb, seconds=self._clock() - begun, reply=reply))
+        return reply
+
+
+async def probe(client: Client, watching: Watching) -> Findings:
+    """Ask for Identify, the formats, and the first pages of sets and of records.
+
+    `watching` is the client's transport. A single question that is answered badly is a finding; where there
+    is no OAI-PMH at all, its error is raised: TransportError, HttpStatusError, ServerBusyError, or what
+    was wrong with the answer to Identify.
+    """
+    failures: dict[str, ClientError] = {}
+    identity = await _tried(client.identify(), Verb.IDENTIFY, failures)
+    if isinstance(failures.get(Verb.IDENTIFY), TransportError | HttpStatusError):
+        raise failures[Verb.IDENTIFY]
+    formats = await _tried(client.list_metadata_formats(), Verb.LIST_METADATA_FORMATS, failures) or ()
+    prefixes = [found.metadata_prefix for found in formats]
+    prefix = _USUAL_FORMAT if _USUAL_FORMAT in prefixes or not prefixes else prefixes[0]
+    sets = await _tried(_first_sets(client), Verb.LIST_SETS, failures)
+    page = await _tried(_first_page(client, prefix), Verb.LIST_RECORDS, failures)
+    if identity is None and not formats and page is None:
+        raise failures[Verb.IDENTIFY]
+    return Findings(
+        base_url=client.base_url,
+        identity=identity,
+        formats=formats,
+        sets=sets,
+        metadata_prefix=prefix,
+        page=page,
+        exchanges=watching.exchanges,
+        failures=failures,
+    )
+
+
+async def _tried(asking: Awaitable[_T], verb: Verb, failures: dict[str, ClientError]) -> _T | None:
+    try:
+        return await asking
+    except ClientError as error:
+        failures[verb] = error
+        return None
+
+
+async def _first_sets(client: Client) -> SetPage:
+    return await anext(client.list_sets().pages())
+
+
+async def _first_page(client: Client, prefix: str) -> Page:
+    selection = Selection(metadata_prefix=prefix)
+    try:
+        return await anext(client.pages(Verb.LIST_RECORDS, selection, loose=True))
+    except NoRecordsMatchError as error:
+        return Page(url=error.url, response_date=error.response_date)

@@ -1,0 +1,54 @@
+"""What stands around the root of an answer and has to go before it can be read: other output, a DOCTYPE."""
+
+import re
+from dataclasses import dataclass
+
+_OPENING = re.compile(rb"<((?:[A-Za-z_][\w.-]*:)?)OAI-PMH(?=[\s>])")
+_DECLARATION = re.compile(rb"<\?xml\s[^>]*\?>")
+_QUOTED = rb"""(?:"[^"]*"|'[^']*')"""
+_DOCTYPE = re.compile(
+    rb"<!DOCTYPE\s+[^\s\[>]+(?:\s+(?:SYSTEM\s+%b|PUBLIC\s+%b\s+%b))?\s*"
+    rb"(?:\[(?P<subset>(?:[^\]\"'<]|%b|<!--.*?-->|<)*)\]\s*)?>" % ((_QUOTED,) * 4),
+    re.DOTALL,
+)
+_CHANGES_CONTENT = re.compile(rb"<!ATTLIST|%")
+"""Attributes' defaults, and parameter entities, which may bring in such from elsewhere."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trimmed:
+    """The answer alone, and what was taken away."""
+
+    body: bytes
+    notes: tuple[str, ...] = ()
+
+
+def trimmed(body: bytes) -> Trimmed:
+    """The answer without what stands before and behind it, and without a harmless DOCTYPE.
+
+    No entity is ever expanded: a record that uses one that the DOCTYPE declares is no longer well-formed. A
+    DOCTYPE that could change the content of records otherwise is left, so that the answer is refused.
+    """
+    opening = _OPENING.search(body)
+    if opening is None:
+        return Trimmed(body=body)
+    notes = []
+    declaration = _DECLARATION.search(body, 0, opening.start())
+    doctype = _DOCTYPE.search(body, 0, opening.start())
+    if doctype is None and b"<!DOCTYPE" in body[: opening.start()]:
+        return Trimmed(body=body)
+    if doctype is not None and _CHANGES_CONTENT.search(doctype["subset"] or b""):
+        return Trimmed(body=body)
+    if doctype is not None:
+        notes.append("the document type declaration was left out")
+    start = declaration.start() if declaration else doctype.start() if doctype else opening.start()
+    if body[:start].removeprefix(b"\xef\xbb\xbf"):
+        notes.append("something stands before the XML")
+    closing = b"</" + opening[1] + b"OAI-PMH>"
+    end = body.rfind(closing) + len(closing)
+    end = end if end > opening.start() else len(body)
+    if body[end:].strip():
+        notes.append("something stands behind the XML")
+    head = declaration[0] if declaration else b""
+    between = b"" if doctype else body[declaration.end() if declaration else start : opening.start()]
+    return Trimmed(body=head + between + body[opening.start() : end], notes=tuple(notes))

@@ -1,0 +1,115 @@
+"""Which failed requests are tried again, how often, and how long to wait before each."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from harvester.client.errors import HttpStatusError, ServerBusyError, TransportError, TransportKind
+from harvester.client.replies import looks_like_oai_pmh
+from harvester.client.transport import HttpReply
+
+_SUCCESS = 200
+_BUSY = frozenset({429, 503})
+# 52x are those of a proxy before the server: it is down, or slow.
+_WORTH_ANOTHER_TRY = frozenset({408, 425, 429, 500, 502, 503, 504, *range(520, 525)})
+_HOPELESS = frozenset({TransportKind.ADDRESS, TransportKind.REDIRECT, TransportKind.TLS})
+_FIRST_DELAY = 0.5
+_LONGEST_DELAY = 60.0
+_LONGEST_ASKED = 366 * 86_400.0
+_ENDING = b"OAI-PMH>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrying:
+    """How patient a client is.
+
+    A request that failed in a way that may pass is tried `retries` more times. Between the tries it waits
+    0.5, 1, 2, … seconds up to a minute, by chance up to a half less, or as long as the server's Retry-After
+    says, unless that is more than `max_wait` seconds. `on_wait` is told how long and why. `clock` gives
+    seconds since 1970, `sleep` waits, `chance` gives a figure from 0 to 1.
+    """
+
+    retries: int = 5
+    max_wait: float = 3600
+    clock: Callable[[], float] = time.time
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    chance: Callable[[], float] = random.random
+    on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None
+
+    async def fetch(self, attempt: Callable[[], Awaitable[HttpReply]], *, loose: bool = False) -> HttpReply:
+        """Make the attempt until it succeeds or further ones are in vain.
+
+        An answer that broke off counts as failed; with `loose`, its last try comes as far as it came.
+        Raises TransportError, HttpStatusError, ServerBusyError, and what else the attempt raises.
+        """
+        for number in range(self.retries + 1):
+            last = number == self.retries
+            try:
+                reply = await attempt()
+                _check_whole(reply, loose=loose and last)
+            except TransportError as error:
+                if last or error.kind in _HOPELESS:
+                    raise
+                await self._wait(self._delay(number), str(error))
+                continue
+            if reply.status == _SUCCESS or _is_answer(reply):
+                return reply
+            await self._wait(self._delay_after(reply, number, last=last), f"HTTP status {reply.status}")
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    async def _wait(self, seconds: float, reason: str) -> None:
+        self.on_wait(seconds, reason)
+        await self.sleep(seconds)
+
+    def _delay(self, number: int) -> float:
+        return float(min(_FIRST_DELAY * 2.0 ** min(number, 10), _LONGEST_DELAY) * (1 - self.chance() / 2))
+
+    def _delay_after(self, reply: HttpReply, number: int, *, last: bool) -> float:
+        """Seconds to wait after a status that is no success, or its error."""
+        if reply.status not in _WORTH_ANOTHER_TRY:
+            raise HttpStatusError(reply.url, reply.status)
+        asked = retry_after(reply.headers.get("Retry-After"), self.clock())
+        too_long = asked is not None and asked > self.max_wait
+        if too_long or (last and reply.status in _BUSY):
+            raise ServerBusyError(reply.url, reply.status, asked)
+        if last:
+            raise HttpStatusError(reply.url, reply.status, f"after {number + 1} tries")
+        # A server that says 0 and stays busy would be asked in vain within a moment.
+        return max(asked or 0.0, self._delay(number))
+
+
+def retry_after(value: str | None, now: float) -> float | None:
+    """Seconds that a Retry-After header asks to wait, written as seconds or as a date (RFC 9110, 10.2.3).
+
+    At most a year; None where there is none, or it says nothing of the kind. `now` is in seconds since 1970.
+    """
+    text = (value or "").strip()
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        return min(float(text), _LONGEST_ASKED)
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return min(max((moment - datetime.fromtimestamp(now, UTC)).total_seconds(), 0.0), _LONGEST_ASKED)
+
+
+def _check_whole(reply: HttpReply, *, loose: bool) -> None:
+    """Raise what broke the answer off, unless it is whole all the same, or a part of it is welcome.
+
+    A server that counts the bytes of its answer wrongly breaks off every one of them, whole or not.
+    """
+    if reply.cut is None or reply.status != _SUCCESS or reply.body.rstrip().endswith(_ENDING):
+        return
+    if not (loose and looks_like_oai_pmh(reply.body)):
+        raise reply.cut
+
+
+def _is_answer(reply: HttpReply) -> bool:
+    """Whether an answer with an error status is OAI-PMH all the same; a busy server's never is."""
+    return reply.status not in _WORTH_ANOTHER_TRY and looks_like_oai_pmh(reply.body)

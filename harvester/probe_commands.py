@@ -1,0 +1,144 @@
+"""What `zatva probe` does: a look at any repository, without a database."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from harvester.client.answers import Page, Record
+from harvester.client.oddities import oddities
+from harvester.client.probing import Exchange, Findings, Watching, probe
+from harvester.client.repository_client import Client
+from harvester.client.transport import open_transport
+from harvester.overrides import overridden
+from harvester.repositories import check_base_url
+from oai.cli import Invocation
+from oai.datestamps import utc_now
+from oai.errors import ExitCode
+
+_SHOWN = 10
+_TITLE_CHARACTERS = 60
+_RETRIES = 1
+_MAX_WAIT = 30.0
+"""Seconds; somebody sits and waits for the probe."""
+
+
+def probe_repository(invocation: Invocation) -> ExitCode:
+    """`zatva probe`."""
+    base_url = check_base_url(invocation.arguments.url)
+    found = asyncio.run(_probe(invocation, base_url))
+    shown = _as_json(found) | {"odd": list(oddities(found, now=utc_now()))}
+    invocation.console.result(shown, "\n".join(_lines(shown)))
+    return ExitCode.DONE
+
+
+async def _probe(invocation: Invocation, base_url: str) -> Findings:
+    settings = overridden(invocation.settings, invocation.arguments).harvester
+
+    def on_wait(seconds: float, reason: str) -> None:
+        invocation.console.note(f"waiting {seconds:,.1f} s: {reason}")
+
+    async with open_transport(settings) as transport:
+        watching = Watching(transport)
+        client = Client(base_url, watching, retries=_RETRIES, max_wait=_MAX_WAIT, on_wait=on_wait)
+        return await probe(client, watching)
+
+
+def _as_json(found: Findings) -> dict[str, Any]:
+    identity = found.identity
+    return {
+        "base_url": found.base_url,
+        "repository_name": identity.repository_name if identity else None,
+        "identify_base_url": identity.base_url if identity else None,
+        "protocol_version": identity.protocol_version if identity else None,
+        "admin_emails": list(identity.admin_emails) if identity else [],
+        "granularity": identity.granularity if identity else None,
+        "deleted_record": identity.deleted_record if identity else None,
+        "earliest_datestamp": identity.earliest_datestamp if identity else None,
+        "formats": [
+            {"metadata_prefix": form.metadata_prefix, "schema": form.schema, "namespace": form.namespace}
+            for form in found.formats
+        ],
+        "sets": [
+            {"set_spec": one.set_spec, "set_name": one.set_name}
+            for one in (found.sets.sets[:_SHOWN] if found.sets else ())
+        ],
+        "more_sets": found.sets is not None
+        and (len(found.sets.sets) > _SHOWN or bool(found.sets.token and found.sets.token.value)),
+        "metadata_prefix": found.metadata_prefix,
+        **_page(found.page),
+        "requests": [_request(exchange) for exchange in found.exchanges],
+    }
+
+
+def _page(page: Page | None) -> dict[str, Any]:
+    token = page.token if page else None
+    return {
+        "records": [_record(record) for record in (page.records[:_SHOWN] if page else ())],
+        "records_per_page": len(page.records) if page else None,
+        "complete_list_size": page.complete_list_size if page else None,
+        "resumption_token": token.value if token else None,
+    }
+
+
+def _record(record: Record) -> dict[str, Any]:
+    return {
+        "identifier": record.header.identifier,
+        "datestamp": record.header.datestamp,
+        "deleted": record.header.deleted,
+        "title": next(iter(record.fields().get("title", ())), None),
+    }
+
+
+def _request(exchange: Exchange) -> dict[str, Any]:
+    reply = exchange.reply
+    return {
+        "verb": exchange.verb,
+        "status": reply.status,
+        "seconds": round(exchange.seconds, 3),
+        "bytes": len(reply.body),
+        "compression": list(reply.compression),
+        "content_type": reply.headers.get("Content-Type"),
+        "redirects": list(reply.hops),
+    }
+
+
+def _lines(shown: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{shown['repository_name'] or 'A repository without a name'}, {shown['base_url']}"
+    for name in ("protocol_version", "granularity", "deleted_record", "earliest_datestamp"):
+        yield f"  {name.replace('_', ' ')}: {shown[name] or 'unknown'}"
+    yield f"  admin e-mail: {', '.join(shown['admin_emails']) or 'none'}"
+    yield f"Formats: {len(shown['formats'])}"
+    yield from (f"  {form['metadata_prefix']}  {form['namespace']}" for form in shown["formats"])
+    more = "; these are the first" if shown["more_sets"] else ""
+    yield f"Sets: {len(shown['sets']) or 'none'}{more}"
+    yield from (f"  {one['set_spec']}  {one['set_name']}" for one in shown["sets"])
+    yield _records_heading(shown)
+    yield from map(_record_line, shown["records"])
+    yield "Requests"
+    yield from map(_request_line, shown["requests"])
+    yield from _odd_lines(shown["odd"])
+
+
+def _records_heading(shown: Mapping[str, Any]) -> str:
+    if shown["records_per_page"] is None:
+        return f"Records in {shown['metadata_prefix']}: none could be had"
+    size = shown["complete_list_size"]
+    of_all = f" of {size:,}" if size is not None else ""
+    page = f"{shown['records_per_page']:,}{of_all} on the first page"
+    return f"Records in {shown['metadata_prefix']}: {page}; the first {len(shown['records'])}"
+
+
+def _record_line(record: Mapping[str, Any]) -> str:
+    title = "(deleted)" if record["deleted"] else " ".join((record["title"] or "").split())
+    return f"  {record['identifier']}  {record['datestamp']}  {title[:_TITLE_CHARACTERS]}".rstrip()
+
+
+def _request_line(request: Mapping[str, Any]) -> str:
+    compression = f", {', '.join(request['compression'])}" if request["compression"] else ""
+    size = f"{request['bytes']:,} bytes{compression}"
+    return f"  {request['verb']}: HTTP {request['status']}, {request['seconds']:.2f} s, {size}"
+
+
+def _odd_lines(odd: Sequence[str]) -> Iterator[str]:
+    yield "What is odd" if odd else "Nothing is odd."
+    yield from (f"  - {words}" for words in odd)

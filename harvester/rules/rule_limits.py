@@ -1,0 +1,214 @@
+"""Keeps the evaluation of rules within limits, so that no rule can hang a harvest on any record (RUL-1).
+
+lxml cannot be interrupted while it evaluates an XPath, nor re2 while it searches. What is bounded to be quick
+is done here; what may take long is done in a process of its own, which is ended at the limit. Why so, with
+figures: docs/decisions/0007-limits-of-rules.md.
+"""
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lxml import etree
+
+from harvester.rules.rule_costs import degree
+from harvester.rules.rule_expressions import Expression, ExpressionError, Found, RecordPath, TooMuchError
+
+_BYTES_PER_NODE: Final = 8
+"""Of a record that is all markup; those of libraries have 12 to 30."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one rule file may use on one record, and when it counts as unusable."""
+
+    seconds: float = 10
+    """For all its expressions together."""
+    characters: int = 50_000_000
+    """In the values that its expressions find, together."""
+    records: int = 20
+    """So many records may meet a limit; at the next one the rule file is at fault."""
+    steps: float = 20_000_000
+    """Up to so many by estimate are taken in this process: a tenth of a second, about one at worst."""
+
+
+class Evaluator:
+    """Evaluates the expressions of one rule file; safe to share between threads.
+
+    `clock` gives seconds that only grow.
+    """
+
+    def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits or Limits()
+        self.clock = clock
+        self.worker = _Worker()
+        self._met = 0
+        self._lock = threading.Lock()
+
+    def on(self, record: etree._Element) -> "Evaluation":
+        """Begin with a record; the time that it may take runs from now."""
+        return Evaluation(self, record)
+
+    def too_often(self) -> bool:
+        """Count a record that met a limit, and tell whether there have been too many."""
+        with self._lock:
+            self._met += 1
+            return self._met > self.limits.records
+
+
+class Evaluation:
+    """The evaluation of a rule file's expressions on one record."""
+
+    def __init__(self, evaluator: Evaluator, record: etree._Element) -> None:
+        self.limits = evaluator.limits
+        self.too_often = evaluator.too_often
+        self._evaluator = evaluator
+        self._record = record
+        self._deadline = evaluator.clock() + evaluator.limits.seconds
+        self._characters = 0
+
+    def find(self, path: RecordPath) -> list[Found]:
+        """Give what the XPath yields.
+
+        Raises TooMuchError where a limit is met, and ExpressionError where it cannot be evaluated.
+        """
+        self._watch(0)
+        power = degree(path.expression)
+        if power > 1:
+            record = etree.tostring(self._record, encoding="unicode", with_tail=False)
+            if (len(record) / _BYTES_PER_NODE) ** power > self.limits.steps:
+                return self._find_elsewhere(path, record)
+        return path.find(self._record, watch=self._watch)
+
+    def matches(self, expression: Expression, value: str) -> bool:
+        """Tell whether the pattern occurs anywhere in the value. Raises TooMuchError where a limit is met."""
+        self._watch(0)
+        if expression.size * len(value) <= self.limits.steps:
+            return expression.matches(value)
+        answer = self._ask(
+            task="matches", pattern=expression.pattern, ignore_case=expression.ignore_case, value=value
+        )
+        return bool(answer["matches"])
+
+    def _find_elsewhere(self, path: RecordPath, record: str) -> list[Found]:
+        answer = self._ask(
+            task="find",
+            expression=path.expression,
+            namespaces=dict(path.namespaces),
+            record=record,
+            characters=self.limits.characters - self._characters,
+        )
+        elements = list(self._record.iter())
+        found = [
+            Found(value=value, bearer=None if number is None else elements[number])
+            for value, number in answer["found"]
+        ]
+        self._watch(sum(len(each.value) for each in found))
+        return found
+
+    def _ask(self, **request: Any) -> dict[str, Any]:  # noqa: ANN401 whatever JSON can say
+        seconds = self._deadline - self._evaluator.clock()
+        answer = self._evaluator.worker.ask({**request, "seconds": max(seconds, 0)}, seconds=max(seconds, 0))
+        if "late" in answer:
+            raise TooMuchError(self._too_long())
+        if "too_much" in answer:
+            raise TooMuchError(answer["too_much"])
+        if "error" in answer:
+            raise ExpressionError(answer["error"])
+        return answer
+
+    def _watch(self, characters: int) -> None:
+        """Note so many characters more, and raise TooMuchError where they or the time are too much."""
+        self._characters += characters
+        if self._characters > self.limits.characters:
+            raise TooMuchError(f"its values have more than {self.limits.characters:,} characters")
+        if self._evaluator.clock() > self._deadline:
+            raise TooMuchError(self._too_long())
+
+    def _too_long(self) -> str:
+        return f"the file's rules take longer than {self.limits.seconds:g} seconds on it"
+
+
+_LOST: Final = "the process that evaluated it ended, perhaps for want of memory"
+
+
+class _Worker:
+    """The process for what may take long; it starts at the first request and ends with this object."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """The process's number, where there is one."""
+        return self._process.pid if self._process else None
+
+    def ask(self, request: dict[str, Any], *, seconds: float) -> dict[str, Any]:
+        """Give the answer, or why there is none: the process is ended when the time is over."""
+        line = json.dumps(request).encode() + b"\n"
+        with self._lock:
+            # Something else may have ended the process; if it is gone once more, it was the record.
+            for _ in range(2):
+                answer = self._try(line, seconds)
+                if answer is not None:
+                    return answer
+        return {"too_much": _LOST}
+
+    def _try(self, request: bytes, seconds: float) -> dict[str, Any] | None:
+        process = self._process = self._process or self._started()
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(seconds, end)
+        timer.start()
+        try:
+            line = _exchange(process, request)
+        finally:
+            timer.cancel()
+            timer.join()
+        if late.is_set() or not line.endswith(b"\n"):
+            _end(process)
+            self._process = None
+            return {"late": True} if late.is_set() else None
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        # Without -P, a folder that happens to be called like one of our packages would be taken for it.
+        command = [sys.executable, "-P", "-m", "harvester.rules.rule_worker"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        weakref.finalize(self, _end, process)
+        return process
+
+
+def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
+    """Send a request and give the answer; what came of it where the process ends meanwhile."""
+    assert process.stdin is not None  # noqa: S101 it was asked for
+    assert process.stdout is not None  # noqa: S101 it was asked for
+    try:
+        process.stdin.write(request)
+        process.stdin.flush()
+        return process.stdout.readline()
+    except OSError:
+        return b""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            # What was not sent cannot be flushed either.
+            with contextlib.suppress(OSError):
+                stream.close()
+    process.wait()

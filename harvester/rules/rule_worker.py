@@ -1,0 +1,80 @@
+"""The process in which costly expressions are evaluated, so that they can be ended: a line in, a line out.
+
+Started by `rule_limits`; it ends with its standard input. Requests and answers are JSON, one a line.
+"""
+
+import json
+import signal
+import sys
+from functools import cache
+from typing import Any, Final
+
+from lxml import etree
+
+from harvester.rules.rule_expressions import Expression, ExpressionError, RecordPath, TooMuchError, Watch
+
+_GRACE_SECONDS: Final = 2
+"""How much later than its parent this process ends itself; for when the parent is no more."""
+
+
+def main() -> None:
+    """Answer requests until standard input ends."""
+    # Who asks the parent to stop often asks its whole group; but the parent may want to finish its page.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        _end_after(request["seconds"] + _GRACE_SECONDS)
+        answer = _answer(request)
+        _end_after(0)
+        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _end_after(seconds: float) -> None:
+    # The signal's default is the end of the process, whatever it is doing. Windows has none.
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        if request["task"] == "matches":
+            expression = Expression(pattern=request["pattern"], ignore_case=request["ignore_case"])
+            return {"matches": expression.matches(request["value"])}
+        return {"found": _found(request)}
+    except TooMuchError as error:
+        return {"too_much": str(error)}
+    except ExpressionError as error:
+        return {"error": str(error)}
+
+
+def _found(request: dict[str, Any]) -> list[tuple[str, int | None]]:
+    """What the expression yields: each value with the number of its bearer in document order."""
+    parser = etree.XMLParser(huge_tree=True, resolve_entities=False, no_network=True)
+    record = etree.fromstring(request["record"], parser)
+    path = _path(request["expression"], tuple(request["namespaces"].items()))
+    found = path.find(record, watch=_at_most(request["characters"]))
+    numbers = {element: number for number, element in enumerate(record.iter())}
+    return [(each.value, None if each.bearer is None else numbers[each.bearer]) for each in found]
+
+
+@cache
+def _path(expression: str, namespaces: tuple[tuple[str, str], ...]) -> RecordPath:
+    return RecordPath(expression=expression, namespaces=dict(namespaces))
+
+
+def _at_most(characters: int) -> Watch:
+    total = 0
+
+    def watch(more: int) -> None:
+        nonlocal total
+        total += more
+        if total > characters:
+            raise TooMuchError(f"its values have more than {characters:,} characters")
+
+    return watch
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""Gathers an XML Schema with all that it imports and includes, from cache or network, and compiles it.
+
+Whatever a schema names is gathered first; the compiler then sees these documents alone and opens nothing.
+
+Source: XML Schema 1.0, part 1, sections 4.2 and 4.3.
+"""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+from lxml import etree
+
+from harvester.client.errors import ClientError
+from harvester.rules.schema_cache import SchemaCache
+from harvester.rules.schema_fetching import MAX_BYTES, Fetch
+from oai.errors import StrictCheckError, TryLaterError
+
+XS: Final = "http://www.w3.org/2001/XMLSchema"
+XML_NAMESPACE: Final = "http://www.w3.org/XML/1998/namespace"
+MAX_FILES: Final = 300
+"""Schema files that one harvest may need."""
+
+_GRAMMARS: Final = Path(__file__).parent / "grammars"
+_BUILT_IN: Final = "zatva:xml.xsd"
+"""The namespace `xml`, which nearly every schema imports, from a server that answers programs slowly."""
+_LINKS: Final = tuple(f"{{{XS}}}{name}" for name in ("import", "include", "redefine"))
+_IMPORT: Final = _LINKS[0]
+_BASE: Final = f"{{{XML_NAMESPACE}}}base"
+_PLACE: Final = "{urn:zatva}place"
+"""Where a schema came from after redirects, written into its file."""
+_JOINED: Final = "urn:zatva:joined"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Wanted:
+    url: str
+    by: str
+    """Who names it, for the errors."""
+
+
+@dataclass(kw_only=True)
+class Schemas:
+    """The schemas of one harvest; what it gathers is kept in the cache for all later ones."""
+
+    cache: SchemaCache
+    fetch: Fetch
+    namespaces: set[str] = field(default_factory=set)
+    """Which the gathered schemas define."""
+    _documents: dict[str, etree._Element] = field(default_factory=dict)
+    """By the address that each came from, after all redirects."""
+    _places: dict[str, str] = field(default_factory=dict)
+    """Where each address that was asked for led to."""
+
+    async def gather(self, namespace: str, url: str, *, by: str) -> None:
+        """Gather the schema of a namespace at an address and all that it names; `by` says who names it.
+
+        Raises StrictCheckError with the address and the reason where one cannot be had.
+        """
+        first = _Wanted(url=_address(url, by), by=by)
+        waiting = [first]
+        while waiting:
+            wanted = waiting.pop()
+            if wanted.url in self._places:
+                continue
+            if len(self._places) >= MAX_FILES:
+                raise _fault(wanted, f"it would be more than {MAX_FILES} schema files; is this a schema?")
+            root = self._cached(wanted)
+            if root is None:
+                root = await self._fetched(wanted)
+            place = self._places[wanted.url] = root.get(_PLACE, wanted.url)
+            self._places[place] = place
+            self._documents.setdefault(place, root)
+            by = f"the schema {wanted.url}"
+            waiting += [_Wanted(url=_address(each, by), by=by) for each in _named(root)]
+        target = self._documents[self._places[first.url]].get("targetNamespace", "")
+        if target != namespace:
+            raise _fault(first, f"it is the schema of the namespace {target!r}, not of {namespace!r}")
+        self.namespaces.update(root.get("targetNamespace", "") for root in self._documents.values())
+
+    def compile(self, locations: Mapping[str, str]) -> etree.XMLSchema:
+        """Compile the gathered schemas of these namespaces as one; the mapping gives each one's address.
+
+        Raises StrictCheckError where they are not what XML Schema asks for.
+        """
+        joined = etree.Element(f"{{{XS}}}schema", targetNamespace=_JOINED, nsmap={"xs": XS})
+        for namespace, url in locations.items():
+            link = etree.SubElement(joined, _IMPORT, namespace=namespace)
+            link.set("schemaLocation", _address(url, "a record"))
+        parser = etree.XMLParser(no_network=True, resolve_entities=False)
+        parser.resolvers.add(_Documents({url: self._text(root) for url, root in self._documents.items()}))
+        try:
+            return etree.XMLSchema(etree.fromstring(self._text(joined), parser, base_url=_JOINED))
+        except etree.XMLSchemaParseError as error:
+            raise StrictCheckError(
+                f"the schema {', '.join(locations.values())} cannot be used: {_first(error)}; {_WAY_OUT}"
+            ) from None
+
+    def _text(self, root: etree._Element) -> bytes:
+        """The schema with each address that it names as where that led to, so that none is read twice."""
+        copy = deepcopy(root)
+        for link in copy.iterchildren(*_LINKS):
+            location = link.get("schemaLocation", "")
+            if location in self._places:
+                link.set("schemaLocation", self._places[location])
+        return _written(copy)
+
+    def _cached(self, wanted: _Wanted) -> etree._Element | None:
+        try:
+            data = self.cache.read(wanted.url)
+        except OSError as error:
+            raise _fault(wanted, f"its file in the cache cannot be read ({error})") from None
+        if data is None:
+            return None
+        try:
+            return _read(data, wanted.url)
+        except ValueError as error:
+            where = self.cache.path(wanted.url)
+            raise _fault(wanted, f"its file in the cache, {where}, is {error}; remove the file") from None
+
+    async def _fetched(self, wanted: _Wanted) -> etree._Element:
+        try:
+            reply = await self.fetch(wanted.url)
+        except ClientError as error:
+            raise _fault(wanted, str(error).removeprefix(f"{wanted.url}: ")) from None
+        except TryLaterError as error:
+            # A schema's server may be busy for ever; the harvest is not to wait for it.
+            raise _fault(wanted, str(error)) from None
+        try:
+            root = _read(reply.body, reply.url)
+        except ValueError as error:
+            raise _fault(wanted, f"it is {error}") from None
+        place = urldefrag(reply.url).url
+        if place != wanted.url:
+            root.set(_PLACE, place)
+        try:
+            self.cache.write(wanted.url, _written(root))
+        except OSError as error:
+            raise _fault(wanted, f"it cannot be kept in {self.cache.folder} ({error})") from None
+        return root
+
+
+_WAY_OUT: Final = "put a good one into the cache of schemas, or use validation 0 (well-formed) or 2 (loose)"
+
+
+class _Documents(etree.Resolver):
+    """Gives the compiler the gathered documents, and nothing else."""
+
+    def __init__(self, documents: Mapping[str, bytes]) -> None:
+        self._documents = documents
+
+    def resolve(self, system_url: str, public_id: str, context: Any = None) -> Any:  # noqa: ARG002, ANN401
+        if system_url == _BUILT_IN:
+            return self.resolve_string((_GRAMMARS / "xml.xsd").read_bytes(), context, base_url=system_url)
+        if system_url in self._documents:
+            return self.resolve_string(self._documents[system_url], context, base_url=system_url)
+        # Without this, the compiler would look for a file of that name.
+        return self.resolve_string("", context, base_url=system_url)
+
+
+def _read(data: bytes, base: str) -> etree._Element:
+    """Parse a schema and write the addresses that it names out. Raises ValueError with what it is instead."""
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"larger than {MAX_BYTES:,} bytes")
+    # Some published schemas have a document type with entities; without huge_tree these stay small.
+    parser = etree.XMLParser(
+        resolve_entities="internal",  # type: ignore[arg-type]  # the stubs are older than the word
+        no_network=True,
+        load_dtd=False,
+    )
+    try:
+        root = etree.fromstring(data, parser)
+    except etree.XMLSyntaxError as error:
+        raise ValueError(f"not XML ({error})") from None
+    if root.tag != f"{{{XS}}}schema":
+        raise ValueError(f"not an XML Schema but {root.tag!r}")
+    # Once the addresses are written out, the base has done its duty.
+    base = urljoin(root.get(_PLACE, base), root.attrib.pop(_BASE, ""))
+    for link in root.iterchildren(*_LINKS):
+        location = link.get("schemaLocation")
+        if link.tag == _IMPORT and link.get("namespace") == XML_NAMESPACE:
+            link.set("schemaLocation", _BUILT_IN)
+        elif location is not None:
+            link.set("schemaLocation", urldefrag(urljoin(base, location.strip())).url)
+    return root
+
+
+def _written(root: etree._Element) -> bytes:
+    return etree.tostring(root, encoding="UTF-8", xml_declaration=True)
+
+
+def _named(root: etree._Element) -> Iterator[str]:
+    """The addresses that a schema names."""
+    for link in root.iterchildren(*_LINKS):
+        location = link.get("schemaLocation")
+        if location is not None and location != _BUILT_IN:
+            yield location
+
+
+def _address(url: str, by: str) -> str:
+    plain = urldefrag(url.strip()).url
+    try:
+        parts = urlsplit(plain)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        raise StrictCheckError(
+            f"{by} names the schema {url!r}, which is no http or https address; {_WAY_OUT}"
+        )
+    return plain
+
+
+def _fault(wanted: _Wanted, reason: str) -> StrictCheckError:
+    return StrictCheckError(
+        f"the schema {wanted.url}, named by {wanted.by}, cannot be had: {reason}; {_WAY_OUT}"
+    )
+
+
+def _first(error: etree.XMLSchemaParseError) -> str:
+    """The compiler's first error; the last one often only says that there were some."""
+    for entry in error.error_log or ():
+        return f"{entry.filename}, line {entry.line}: {entry.message}"
+    return str(error)

@@ -1,0 +1,96 @@
+"""What follows from how a run ended: its evidence, exit code, reason in words, and the next watermark."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from harvester.client.errors import EndlessListError, MalformedAnswerError, ServerBusyError
+from harvester.running.progress import Progress
+from harvester.running.verdict import PROPER, End, Evidence, Verdict, doubts
+from oai.datestamps import parse_datestamp
+from oai.errors import ExitCode, ZatvaError
+
+_CHANGES = ("new", "updated", "deleted")
+_FROM_TOTALS = (
+    "mended", "missing", "unconfirmed", "abrupt", "late_no_match", "revised", "repeated", "empty_pages",
+    "lists", "restarts", "taken_up", "halvings",
+)  # fmt: skip
+_ENDS = {
+    End.BROKEN_OFF: "an answer broke off before the list's end, twice",
+    End.GAVE_UP: "looking for what breaks the answers took more requests than isolation_requests allows",
+    End.INTERRUPTED: "interrupted",
+}
+
+
+def gather(
+    end: End,
+    counts: Mapping[str, int],
+    progress: Progress,
+    *,
+    complete_list_size: int | None,
+    isolation_requests: int,
+    resumed_at: int,
+    lost: str | None,
+) -> Evidence:
+    """The evidence of a run that ends now."""
+    return Evidence(
+        end=end,
+        listed=counts.get("records", 0) + counts.get("invalid", 0),
+        changes=sum(counts.get(name, 0) for name in _CHANGES),
+        refused=counts.get("invalid", 0),
+        complete_list_size=complete_list_size,
+        windows_left=len(progress.windows),
+        isolation_requests=isolation_requests,
+        tombstones=counts.get("tombstones", 0),
+        resumed_at=resumed_at,
+        lost=lost,
+        held=None,
+        **{name: progress.totals[name] for name in _FROM_TOTALS},
+    )
+
+
+def watermark(response_date: str | None) -> str | None:
+    """The responseDate where it is one; without it the next run begins where this one did."""
+    try:
+        parse_datestamp(response_date or "")
+    except ValueError:
+        return None
+    return response_date
+
+
+def wait_until(error: Exception | None, now: datetime) -> datetime | None:
+    """Until when the repository asked to be left alone, where it ended the run by that."""
+    if isinstance(error, ServerBusyError) and error.seconds is not None:
+        return now + timedelta(seconds=error.seconds)
+    return None
+
+
+def failure_reason(evidence: Evidence, error: Exception | None) -> str | None:
+    """Why not everything is here, for people; None where it is, or what is missing was refused one by one."""
+    if error is not None:
+        return str(error) if isinstance(error, ZatvaError) else f"{type(error).__name__}: {error}"
+    if evidence.end in _ENDS:
+        return _ENDS[evidence.end]
+    return "; ".join(doubts(evidence)) or None if evidence.end is not End.SAMPLE else None
+
+
+def resumable(end: End, error: Exception | None) -> bool:
+    """Whether the next run may go on where this one ended; a list in circles would lead there again."""
+    circles = isinstance(error, EndlessListError) or isinstance(
+        getattr(error, "__cause__", None), EndlessListError
+    )
+    return end not in PROPER and end is not End.SAMPLE and not circles
+
+
+def exit_code(evidence: Evidence, verdict: Verdict, error: Exception | None, *, strict: bool) -> ExitCode:
+    """What the shell is told."""
+    if error is not None:
+        if strict and isinstance(error, MalformedAnswerError):
+            return ExitCode.STRICT_CHECK
+        return error.exit_code if isinstance(error, ZatvaError) else ExitCode.FAULT
+    if evidence.end is End.INTERRUPTED:
+        return ExitCode.INTERRUPTED
+    if evidence.end is End.BROKEN_OFF:
+        return ExitCode.REMOTE_FAILED
+    if verdict is Verdict.COMPLETE or (evidence.end is End.SAMPLE and not evidence.refused):
+        return ExitCode.DONE
+    return ExitCode.STRICT_CHECK if strict else ExitCode.RECORDS_REFUSED

@@ -1,0 +1,229 @@
+"""The course of a harvest: one list after the other, and how it goes on when one of them breaks."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from harvester.client.errors import (
+    ClientError,
+    EndlessListError,
+    MalformedAnswerError,
+    NotOaiPmhError,
+    OaiError,
+    TransportError,
+)
+from harvester.client.repository_client import Client
+from harvester.running.fetching import Fetching, check_alive, where
+from harvester.running.isolation import Division, Isolation
+from harvester.running.planning import Plan
+from harvester.running.preparing import Level
+from harvester.running.progress import Progress, StateChange
+from harvester.running.pump import Pump
+from harvester.running.recovery import Breakage, Remedy, begin_again, remedy, take_up
+from harvester.running.refusals import Refusal
+from harvester.running.run import Run
+from harvester.running.validating import open_validator
+from harvester.running.verdict import End
+from harvester.running.windows import Window
+from harvester.store.files import FileStore
+from oai.errors import StrictCheckError
+from oai.vocabulary import Granularity
+
+_TRIES_WHILE_SEARCHING = 1
+
+
+@dataclass(kw_only=True)
+class Course:
+    """The asynchronous part of a run: one list after the other, and what to do when one breaks."""
+
+    run: Run
+    client: Client
+    store: FileStore
+    pump: Pump
+    _skip: frozenset[int] = field(default_factory=frozenset)
+    """Records that came before their list broke, so that they are not fetched one by one."""
+
+    async def all(self) -> End:
+        """Identify the repository, then take its lists in, from the start or from where they were cut off."""
+        await self._identify()
+        if self.run.request.validation is Level.VERY_STRICT:
+            await self._prepare_validation()
+        self.run.begin(self.store)
+        state = self.run.progress
+        while state.window is not None:
+            state.cut_slice(self._plan.calendar)
+            if state.window.put_off and not self.run.allowance.left:
+                return End.GAVE_UP
+            end = await self._one_list(state.window)
+            if end in {End.SAMPLE, End.GAVE_UP, End.BROKEN_OFF}:
+                return end
+        return state.end
+
+    @property
+    def _plan(self) -> Plan:
+        assert self.run.plan is not None  # noqa: S101 run.begin() comes first
+        return self.run.plan
+
+    @property
+    def _loose(self) -> bool:
+        return self.run.request.validation is Level.LOOSE
+
+    async def _identify(self) -> None:
+        try:
+            identity = await self.pump.or_stop(self.client.identify(loose=self._loose))
+        except TransportError:
+            raise
+        except ClientError as error:
+            if isinstance(error, MalformedAnswerError) and not self._loose:
+                raise StrictCheckError(str(error)) from error
+            if not self._loose:
+                raise
+            self.run.warn(f"Identify: {error}")
+        else:
+            for note in identity.notes:
+                self.run.warn(f"Identify: {note}")
+            await self.pump.in_thread(partial(self.run.note_identity, identity))
+
+    async def _prepare_validation(self) -> None:
+        run = self.run
+        opening = open_validator(self.client, run.settings, run.request.metadata_prefix)
+        run.preparer = replace(run.preparer, validator=await self.pump.or_stop(opening))
+
+    async def _one_list(self, window: Window) -> End:
+        try:
+            end = await self.pump.take_list(self._fetching(window), self._plan.selection(window))
+        except ClientError as error:
+            return await self._recover(window, error)
+        if end is End.GAVE_UP:
+            return await self._put_off()
+        if end is End.BROKEN_OFF:
+            if not self._loose or not self.run.allowance.left:
+                return end
+            broken = MalformedAnswerError(self.run.base_url, "an answer broke off before the list's end")
+            return await self._divide(window, broken)
+        if end is not End.SAMPLE:
+            await self._finish(window, end)
+        return end
+
+    def _fetching(self, window: Window) -> Fetching:
+        request = self.run.request
+        most = request.max_records
+        return Fetching(
+            client=self.client,
+            brisk=self.client.with_retries(_TRIES_WHILE_SEARCHING),
+            metadata_prefix=request.metadata_prefix,
+            verb=self._plan.verb,
+            loose=self._loose,
+            allowance=self.run.allowance,
+            one_by_one=window.one_by_one,
+            skip=self._skipped() if window.one_by_one else frozenset(),
+            most=None if most is None else most - self.run.counts["records"],
+        )
+
+    def _skipped(self) -> frozenset[int]:
+        """Hashes of the identifiers that need not be fetched one by one."""
+        return self._skip | {hash(identifier) for identifier in self.run.progress.fetched}
+
+    async def _finish(self, window: Window, end: End) -> None:
+        if window.taken_up and self.run.progress.watch.fell:
+            words = "the list is not in the order of datestamps after all, so it begins again"
+            await self._change(lambda state: state.begin_again(begin_again(window), disorder=True), words)
+            return
+        await self._change(lambda state: state.finish(end))
+
+    async def _recover(self, window: Window, error: ClientError) -> End:
+        """Choose how to go on behind what broke; gives an end that is none where it does go on."""
+        run, state = self.run, self.run.progress
+        state.watch.count_repeated()
+        broken = Breakage(
+            error=error,
+            window=window,
+            watch=state.watch,
+            with_token=bool(run.token),
+            first=not run.counts["pages"] and not state.totals["lists"],
+            restarts=state.totals["restarts"],
+            orderly=state.watch.orderly and not state.totals["disorder"],
+            loose=self._loose,
+        )
+        match remedy(broken):
+            case Remedy.NOTHING_THERE | Remedy.ENDED_EARLY as what:
+                if isinstance(error, OaiError):
+                    run.response_date = run.response_date or error.response_date
+                late = what is Remedy.ENDED_EARLY
+                end = End.NO_RECORDS_MATCH_LATE if late else End.NO_RECORDS_MATCH
+                await self._finish(window, end)
+                return end
+            case Remedy.AGAIN:
+                await self._begin_again(window, error)
+            case Remedy.TAKE_UP:
+                await self._take_up(window, error)
+            case Remedy.WHOLE_DAYS:
+                await self._ask_in_days(error)
+            case Remedy.DIVIDE:
+                return await self._divide(window, error)
+            case Remedy.NONE:
+                await self._give_in(error)
+        return state.end
+
+    async def _give_in(self, error: ClientError) -> None:
+        """Raise what broke; a strict run says that it was strict."""
+        if self._loose or not isinstance(error, (MalformedAnswerError, NotOaiPmhError)):
+            raise error
+        if not isinstance(error, EndlessListError):
+            refusal = Refusal(reason=str(error), url=error.url, raw=error.raw)
+            await self.pump.in_thread(partial(self.run.refuse, refusal))
+        raise StrictCheckError(str(error)) from error
+
+    async def _ask_in_days(self, error: ClientError) -> None:
+        times = replace(self._plan.calendar, granularity=Granularity.DAY)
+        self.run.plan = replace(self._plan, calendar=times)
+        words = f"the bounds are whole days from now on, whatever Identify says: {error}"
+        await self._change(Progress.in_days, words)
+
+    async def _begin_again(self, window: Window, error: ClientError) -> None:
+        words = f"the list began again from the start: {error}"
+        await self._change(lambda state: state.begin_again(begin_again(window)), words, again=True)
+
+    async def _take_up(self, window: Window, error: ClientError) -> None:
+        overlap = self.run.settings.harvester.overlap
+        later = take_up(window, self.run.progress.watch, self._plan.calendar, overlap)
+        if later is None:
+            await self._begin_again(window, error)
+            return
+        words = f"the list went on {later.in_words()}: {error}"
+        await self._change(lambda state: state.take_up(later), words)
+
+    async def _divide(self, window: Window, error: ClientError) -> End:
+        run = self.run
+        if not run.allowance.left and not run.allowance.spent:
+            raise error
+        brisk = self.client.with_retries(_TRIES_WHILE_SEARCHING)
+        await check_alive(brisk, error)
+        isolation = Isolation(client=brisk, plan=self._plan, allowance=run.allowance)
+        division = await isolation.divide(window, run.progress.watch)
+        if division is None:
+            return await self._put_off()
+        if division.hopeless:
+            await self._leave_out(error, division)
+            return run.progress.end
+        self._skip |= run.progress.watch.seen()
+        again = not any(part.one_by_one for part in division.windows)
+        words = f"{error}; {division.remark}"
+        await self._change(lambda state: state.divide(division.windows), words, again=again)
+        return run.progress.end
+
+    async def _leave_out(self, error: ClientError, division: Division) -> None:
+        url, raw = where(error)
+        refusal = Refusal(reason=f"{error}; {division.remark}", url=url, raw=raw)
+        await self.pump.in_thread(partial(self.run.refuse, refusal))
+        await self._change(lambda state: state.leave_out(division.windows))
+
+    async def _put_off(self) -> End:
+        """Leave the window for the end, or for the next run where nothing else is left to do."""
+        state = self.run.progress
+        if all(window.put_off for window in state.windows[1:]):
+            return End.GAVE_UP
+        await self._change(Progress.put_off)
+        return state.end
+
+    async def _change(self, change: StateChange, words: str | None = None, *, again: bool = False) -> None:
+        await self.pump.in_thread(partial(self.run.change_course, change, words, again=again))

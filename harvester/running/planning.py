@@ -1,0 +1,209 @@
+"""What a harvest will ask for, and why; worked out before the first request, without input or output."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from harvester.client.repository_client import Selection
+from harvester.client.transport import request_url
+from harvester.running.parameters import HarvestRequest, Method, in_granularity
+from harvester.running.windows import Calendar, Window, calendar, next_slice, window_from_json
+from oai.datestamps import format_datestamp, parse_datestamp
+from oai.vocabulary import DeletedRecord, Granularity, Verb
+
+_SHOWN_WINDOWS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """The repository, as far as a plan depends on it."""
+
+    base_url: str
+    granularity: str | None = None
+    earliest_datestamp: str | None = None
+    deleted_record: str | None = None
+
+    def calendar(self, now: datetime) -> Calendar:
+        """How it tells time."""
+        return calendar(self.granularity, self.earliest_datestamp, now)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Where the harvest stands, as its row in `oai_harvest` says."""
+
+    watermark: str | None = None
+    token: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """`kind` and `from` of the run that was cut off; empty where none was."""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What will be asked for, and why. Bounds are datestamps in the repository's granularity."""
+
+    base_url: str
+    verb: Verb
+    metadata_prefix: str
+    set_spec: str
+    windows: Sequence[Window]
+    """In the order in which they are asked for; one that is to be sliced stands for its slices."""
+    resumes: bool
+    resumption_token: str
+    """Of the first request, where a run that was cut off is gone on with."""
+    from_: str | None
+    why: str
+    """Why it begins with that `from`, or with none."""
+    remarks: Sequence[str]
+    validation: str
+    filter_file: str | None
+    normalize_file: str | None
+    calendar: Calendar
+
+    def lists(self) -> Sequence[Window]:
+        """Each list that will be asked for, the slices one by one."""
+        found: list[Window] = []
+        for window in self.windows:
+            rest: Window | None = window
+            while rest is not None and rest.slice is not None:
+                first, rest = next_slice(rest, self.calendar)
+                found.append(first)
+            if rest is not None:
+                found.append(rest)
+        return found
+
+    def first_request(self) -> str:
+        """The address of the first list request."""
+        verb = ("verb", self.verb.value)
+        if self.resumption_token:
+            return request_url(self.base_url, [verb, ("resumptionToken", self.resumption_token)])
+        return request_url(self.base_url, [verb, *self.selection(self.lists()[0]).arguments()])
+
+    def selection(self, window: Window) -> Selection:
+        """The window as a list request selects it."""
+        return Selection(
+            metadata_prefix=self.metadata_prefix,
+            set_spec=self.set_spec or None,
+            from_=window.from_,
+            until=window.until,
+        )
+
+    def with_remarks(self, remarks: Sequence[str]) -> "Plan":
+        """The plan with more to say."""
+        return replace(self, remarks=[*self.remarks, *remarks])
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "base_url": self.base_url,
+            "verb": self.verb.value,
+            "metadata_prefix": self.metadata_prefix,
+            "set": self.set_spec or None,
+            "from": self.from_,
+            "why": self.why,
+            "resumes": self.resumes,
+            "resumption_token": self.resumption_token or None,
+            "lists": [{"from": window.from_, "until": window.until} for window in self.lists()],
+            "first_request": self.first_request(),
+            "validation": self.validation,
+            "filter": self.filter_file,
+            "normalise": self.normalize_file,
+            "remarks": list(self.remarks),
+        }
+
+    def in_words(self) -> str:
+        """For people."""
+        lists = self.lists()
+        shown = [f"  {window.in_words()}" for window in lists]
+        if len(shown) > _SHOWN_WINDOWS:
+            half = _SHOWN_WINDOWS // 2
+            shown[half:-half] = [f"  … {len(shown) - 2 * half:,} more …"]
+        lines = [
+            f"{self.verb} of {self.base_url}",
+            f"format: {self.metadata_prefix}",
+            f"set: {self.set_spec or 'the whole repository'}",
+            f"from: {self.from_ or 'the beginning'}, {self.why}",
+            f"lists: {len(lists):,}",
+            *shown,
+            f"validation: {self.validation}",
+            f"filter: {self.filter_file or 'none'}",
+            f"normalise: {self.normalize_file or 'none'}",
+            f"first request: {self.first_request()}",
+        ]
+        return "\n".join([*lines, *(f"note: {remark}" for remark in self.remarks)])
+
+
+def plan(
+    request: HarvestRequest, target: Target, standing: Standing, *, now: datetime, overlap: float
+) -> Plan:
+    """The plan of a harvest; `overlap` is how many seconds it reaches back behind the watermark."""
+    times = target.calendar(now)
+    resumes = standing.parameters.get("kind") == request.kind() and _begun(standing)
+    if resumes:
+        from_ = standing.parameters.get("from")
+        why = "as the run that was cut off, which goes on"
+        windows = [window_from_json(found) for found in standing.state.get("windows", [])]
+        windows = windows or [_whole(request, from_, times)]
+    else:
+        from_, why = _from(request, standing.watermark, granularity=times.granularity, overlap=overlap)
+        windows = [_whole(request, from_, times)]
+    return Plan(
+        base_url=target.base_url,
+        verb=Verb.LIST_RECORDS if request.method is Method.RECORDS else Verb.LIST_IDENTIFIERS,
+        metadata_prefix=request.metadata_prefix,
+        set_spec=request.set_spec,
+        windows=windows,
+        resumes=resumes,
+        resumption_token=standing.token if resumes else "",
+        from_=from_,
+        why=why,
+        remarks=_remarks(request, target, from_),
+        validation=request.validation.name.lower().replace("_", " "),
+        filter_file=str(request.filter_file) if request.filter_file else None,
+        normalize_file=str(request.normalize_file) if request.normalize_file else None,
+        calendar=times,
+    )
+
+
+def _begun(standing: Standing) -> bool:
+    """Whether the run that was cut off got anywhere."""
+    return bool(standing.token or standing.counts.get("pages") or standing.state.get("totals"))
+
+
+def _whole(request: HarvestRequest, from_: str | None, calendar: Calendar) -> Window:
+    until = in_granularity(request.harvest_to, calendar.granularity, last=True)
+    return Window(from_=from_, until=until, slice=request.slice)
+
+
+def _from(
+    request: HarvestRequest, watermark: str | None, *, granularity: str | None, overlap: float
+) -> tuple[str | None, str]:
+    """The `from` to send (HAR-4), and why it is that."""
+    if request.harvest_from is not None:
+        return in_granularity(request.harvest_from, granularity), "as asked"
+    if request.full:
+        return None, "for everything was asked for"
+    if watermark is None:
+        return None, "for no harvest of this format and set was complete so far"
+    moment = parse_datestamp(watermark).moment - timedelta(seconds=overlap)
+    from_ = in_granularity(format_datestamp(moment, Granularity.SECOND), granularity)
+    return from_, f"the last complete harvest began at {watermark}, less {overlap:,.0f} seconds"
+
+
+def _remarks(request: HarvestRequest, target: Target, from_: str | None) -> list[str]:
+    remarks = []
+    if request.method is Method.IDENTIFIERS:
+        remarks.append("each record that is not deleted is fetched by a GetRecord of its own")
+    if request.max_records is not None:
+        remarks.append(f"a sample: it ends after {request.max_records:,} records")
+    if from_ is not None and target.deleted_record != DeletedRecord.PERSISTENT:
+        remarks.append(
+            f"the repository's deletedRecord is {target.deleted_record or 'unknown'!r}: "
+            "only a full harvest can find what disappeared"
+        )
+    if target.granularity not in {*Granularity}:
+        remarks.append("the granularity is unknown, so bounds are whole days")
+    return remarks

@@ -1,0 +1,118 @@
+"""Moves a list's pages from the network to the store: the next are fetched while a thread takes some in."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from harvester.client.repository_client import Selection
+from harvester.running.fetching import Fetched, Fetching
+from harvester.running.run import Run
+from harvester.running.taken import Taken
+from harvester.running.verdict import End
+from oai.errors import InterruptedRunError
+
+_PAGES_AHEAD = 4
+_RECORDS_TOGETHER = 1000
+_LARGE_PAGE = 16 * 1024**2
+"""Bytes; behind so large a page nothing is fetched ahead."""
+_T = TypeVar("_T")
+
+Progress = Callable[[Counter[str], int | None], None]
+"""Is told the run's counts, and completeListSize where the server gives it, after each page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pump:
+    """Takes one list after the other in."""
+
+    run: Run
+    thread: ThreadPoolExecutor
+    stop: asyncio.Event
+    on_progress: Progress
+
+    async def take_list(self, fetching: Fetching, selection: Selection) -> End:
+        """Fetch ahead, and take in together the pages that came meanwhile: one sync, one commit for all."""
+        waiting: asyncio.Queue[Taken | Exception] = asyncio.Queue(_PAGES_AHEAD)
+        ahead = asyncio.create_task(self._fetch(fetching, selection, waiting))
+        try:
+            while True:
+                group = await self.or_stop(_group(waiting))
+                pages = [item for item in group if isinstance(item, Taken)]
+                if pages:
+                    await self.in_thread(partial(self.run.take, pages))
+                    self.on_progress(self.run.counts, self.run.complete_list_size)
+                for item in group:
+                    waiting.task_done()
+                    if isinstance(item, Exception):
+                        raise item
+                end = _end(pages[-1].fetched)
+                if end is not None:
+                    return end
+        finally:
+            ahead.cancel()
+            await asyncio.gather(ahead, return_exceptions=True)
+
+    async def _fetch(
+        self, fetching: Fetching, selection: Selection, waiting: "asyncio.Queue[Taken | Exception]"
+    ) -> None:
+        """Put the list's pages, or at last the error that ends it, on the queue."""
+        try:
+            async for fetched in fetching.pages(selection, resumption_token=self.run.token):
+                await self.run.preparer.learn(fetched.entries)
+                batch = await asyncio.to_thread(
+                    self.run.preparer.prepare, fetched.entries, url=fetched.page.url
+                )
+                await waiting.put(Taken(fetched=fetched, batch=batch))
+                if fetched.page.size > _LARGE_PAGE:
+                    await waiting.join()
+        except Exception as error:  # noqa: BLE001 it is raised where the pages are taken in, in its turn
+            await waiting.put(error)
+
+    async def in_thread(self, work: Callable[[], None]) -> None:
+        """Do work that touches database and files, after what is under way."""
+        await asyncio.get_running_loop().run_in_executor(self.thread, work)
+
+    async def or_stop(self, awaitable: Awaitable[_T]) -> _T:
+        """The result, or InterruptedRunError as soon as the run is asked to stop."""
+        task = asyncio.ensure_future(awaitable)
+        stopping = asyncio.ensure_future(self.stop.wait())
+        try:
+            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if self.stop.is_set():
+                raise InterruptedRunError("interrupted; run the same command again to go on from there")
+            return task.result()
+        finally:
+            task.cancel()
+            stopping.cancel()
+            await asyncio.gather(task, stopping, return_exceptions=True)
+
+
+async def _group(waiting: "asyncio.Queue[Taken | Exception]") -> list[Taken | Exception]:
+    """The next page, and those behind it that are here already."""
+    group = [await waiting.get()]
+    records = 0
+    while not waiting.empty():
+        last = group[-1]
+        records += len(last.batch.records) if isinstance(last, Taken) else _RECORDS_TOGETHER
+        if records >= _RECORDS_TOGETHER:
+            break
+        group.append(waiting.get_nowait())
+    return group
+
+
+def _end(fetched: Fetched) -> End | None:
+    """How the list ended with this page, or None where it goes on."""
+    page = fetched.page
+    if fetched.gave_up:
+        return End.GAVE_UP
+    if fetched.sample_full:
+        return End.SAMPLE
+    if page.cut_off:
+        return End.BROKEN_OFF
+    if page.token is None:
+        return End.NO_TOKEN
+    return None if page.next_token else End.EMPTY_TOKEN

@@ -1,0 +1,180 @@
+"""Where a run's answers come from: the network, kept or not, or the WARC files of an earlier run."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy.orm import Session
+
+from harvester.client.repository_client import Client
+from harvester.client.transport import HttpTransport, open_transport, request_headers
+from harvester.models import History
+from harvester.running.checkpoints import Checkpoint
+from harvester.running.parameters import HarvestRequest, Method
+from harvester.running.planning import Plan, Standing
+from harvester.running.preparing import Batch
+from harvester.running.windows import Slice
+from harvester.store.records import known_records
+from oai.datestamps import utc_now
+from oai.errors import UsageError
+from oai.settings import Settings
+
+if TYPE_CHECKING:
+    from harvester.running.raw_capture import RawCapture
+    from harvester.running.replaying import Replay
+
+
+@dataclass(kw_only=True)
+class Source:
+    """Gives a run its client, and knows what is kept of it."""
+
+    settings: Settings
+    capture: "RawCapture | None" = None
+    replay: "Replay | None" = None
+
+    @property
+    def now(self) -> datetime:
+        """The moment to plan with: the present, or that of the run that is replayed."""
+        return datetime.fromisoformat(self.replay.facts["planned"]) if self.replay else utc_now()
+
+    @property
+    def raw_path(self) -> str | None:
+        """The file that was written, as its path below the data folder; None where there is none."""
+        if self.capture is None or not self.capture.begun:
+            return None
+        return self.capture.path.relative_to(self.settings.data).as_posix()
+
+    @contextlib.asynccontextmanager
+    async def client(self, base_url: str, *, on_wait: Callable[[float, str], None]) -> AsyncIterator[Client]:
+        """The run's client; at the end of the block what is kept is on the disk."""
+        chosen = self.settings.harvester
+        if self.replay is not None:
+            transport = HttpTransport(
+                send=self.replay, max_bytes=chosen.max_answer_bytes, headers=request_headers(chosen)
+            )
+            url = self.replay.facts["base_url"]
+            yield Client(url, transport, retries=chosen.retries, max_wait=chosen.max_wait, sleep=_at_once)
+            return
+        around = self.capture.around if self.capture else lambda send: send
+        try:
+            async with open_transport(chosen, around=around) as transport:
+                yield Client(
+                    base_url, transport, retries=chosen.retries, max_wait=chosen.max_wait, on_wait=on_wait
+                )
+        finally:
+            if self.capture is not None:
+                self.capture.close()
+
+    def note_run(self, request: HarvestRequest, plan: Plan, point: Checkpoint) -> None:
+        """Write beside the answers which run they belong to, and what was asked for."""
+        if self.capture is not None:
+            self.capture.note_run(
+                {
+                    "harvest_id": point.harvest_id,
+                    "run_started": point.run_started.isoformat(),
+                    "base_url": plan.base_url,
+                    "method": int(request.method),
+                    "from": plan.from_,
+                    "until": request.harvest_to,
+                    "slice": request.slice.value if request.slice else None,
+                    "max": request.max_records,
+                    "planned": plan.calendar.latest.isoformat(),
+                }
+            )
+
+
+def open_source(
+    session: Session, settings: Settings, request: HarvestRequest, *, started: datetime
+) -> Source:
+    """The source of a run that starts now. Raises UsageError where what is to be replayed is not there."""
+    # warcio is imported by those runs alone that need it, for a harvest is a process of its own.
+    if request.replay is not None:
+        from harvester.running.replaying import open_replay  # noqa: PLC0415
+
+        kept = _kept(settings, _replayed(session, request.replay))
+        return Source(settings=settings, replay=open_replay(kept))
+    if settings.harvester.keep_raw:
+        from harvester.running.raw_capture import RawCapture, raw_file  # noqa: PLC0415
+
+        path = raw_file(settings, request.repository_id, started)
+        return Source(settings=settings, capture=RawCapture(path))
+    return Source(settings=settings)
+
+
+def replay_request(
+    session: Session, settings: Settings, request: HarvestRequest, history_id: int
+) -> HarvestRequest:
+    """The request that asks for what the earlier run asked for, with the rules of `request`.
+
+    Raises UsageError where there is no such run, or nothing was kept of it.
+    """
+    from harvester.running.replaying import open_replay  # noqa: PLC0415 as above
+
+    history = _replayed(session, history_id)
+    facts = open_replay(_kept(settings, history)).facts
+    return replace(
+        request,
+        repository_id=history.repository_id,
+        metadata_prefix=history.metadata_prefix or request.metadata_prefix,
+        set_spec=history.set_spec or "",
+        harvest_from=facts["from"],
+        harvest_to=facts["until"],
+        full=True,
+        method=Method(facts["method"]),
+        slice=Slice(facts["slice"]) if facts["slice"] else None,
+        max_records=facts["max"],
+        ignore_wait=True,
+        replay=history_id,
+    )
+
+
+def check_standing(request: HarvestRequest, standing: Standing) -> None:
+    """Raise UsageError where a replay would take the place of a harvest that was cut off."""
+    interrupted = standing.parameters.get("kind")
+    if request.replay is not None and interrupted and interrupted != request.kind():
+        raise UsageError(
+            "a harvest of this format and set was cut off and can be gone on with; run it to its end,"
+            " then replay"
+        )
+
+
+def without_superseded(
+    session: Session, batch: Batch, *, repository_id: int, metadata_prefix: str
+) -> tuple[Batch, int]:
+    """The batch without the records of which the store has a later datestamp, and how many those were."""
+    keys = [record.key for record in batch.records]
+    known = known_records(session, repository_id=repository_id, metadata_prefix=metadata_prefix, keys=keys)
+    current = [
+        record
+        for record in batch.records
+        if record.key not in known or not _later(known[record.key].datestamp, record.header.datestamp)
+    ]
+    return replace(batch, records=current), len(batch.records) - len(current)
+
+
+def _later(one: str, other: str) -> bool:
+    """Whether the first datestamp is later, as far as the coarser of the two tells."""
+    length = min(len(one), len(other))
+    return one[:length] > other[:length]
+
+
+def _replayed(session: Session, history_id: int) -> History:
+    history = session.get(History, history_id)
+    if history is None:
+        raise UsageError(f"there is no run {history_id}")
+    if history.raw_path is None:
+        raise UsageError(
+            f"nothing was kept of run {history_id}; harvest with --keep-raw, or set harvester.keep_raw"
+        )
+    return history
+
+
+def _kept(settings: Settings, history: History) -> Path:
+    return settings.data / (history.raw_path or "")
+
+
+async def _at_once(_seconds: float) -> None:
+    """What the earlier run waited for is here already."""

@@ -1,0 +1,176 @@
+"""How far a run is, in memory and in its `oai_harvest` row; what is saved is committed here, in a thread."""
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from harvester.client.repository_client import Traffic
+from harvester.running import checkpoints
+from harvester.running.brake import Brake
+from harvester.running.checkpoints import Checkpoint
+from harvester.running.concluding import gather
+from harvester.running.fetching import Allowance
+from harvester.running.intake import Intake, Layout
+from harvester.running.notes import Notes
+from harvester.running.parameters import HarvestRequest
+from harvester.running.planning import Plan
+from harvester.running.preparing import Preparer
+from harvester.running.progress import Progress, StateChange, progress_from_json
+from harvester.running.quarantine import Ward
+from harvester.running.refusals import Refusal
+from harvester.running.sourcing import Source
+from harvester.running.taken import Taken
+from harvester.running.verdict import End, Evidence
+from oai.database import Database
+from oai.datestamps import format_datestamp, utc_now
+from oai.settings import Settings
+
+
+@dataclass(kw_only=True)
+class RunState:
+    """A harvest under way, as far as its steps share it."""
+
+    database: Database
+    settings: Settings
+    request: HarvestRequest
+    base_url: str = ""
+    folder: Path = field(default_factory=Path)
+    plan: Plan | None = None
+    token: str = ""
+    """Of the page after the last one taken in."""
+    progress: Progress = field(default_factory=Progress)
+    response_date: str | None = None
+    complete_list_size: int | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+    notes: Notes = field(default_factory=Notes)
+    preparer: Preparer = field(default_factory=Preparer)
+    traffic: Traffic = field(default_factory=Traffic)
+    source: Source = field(init=False)
+    allowance: Allowance = field(default_factory=lambda: Allowance(left=0))
+    _started: datetime = field(default_factory=utc_now)
+    _begun: float = field(default_factory=time.monotonic)
+    _checkpoint: Checkpoint | None = None
+    _layout: Layout | None = None
+    _intake: Intake | None = None
+    _ward: Ward | None = None
+    _brake: Brake | None = None
+    _before: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.source = Source(settings=self.settings)
+
+    def change_course(self, change: StateChange, warning: str | None = None, *, again: bool = False) -> None:
+        """Go on with another list than the one at hand: the token is done with, and that is saved.
+
+        `again` says that what was counted of the list at hand will be counted again.
+        """
+        if warning is not None:
+            self.warn(warning)
+        if again:
+            self.counts = self.progress.uncounted(self.counts)
+        change(self.progress)
+        self.token = ""
+        with self.database.session() as session:
+            self.counts = self._with_traffic(self.counts)
+            self._save(session)
+            session.commit()
+
+    def note_wait(self, seconds: float, reason: str) -> None:
+        """Note in the run's row until when it waits, and why."""
+        if self._checkpoint is not None:
+            until = format_datestamp(utc_now() + timedelta(seconds=seconds))
+            with self.database.session() as session:
+                checkpoints.note(session, self._harvest_id, f"waiting until {until}: {reason}")
+                session.commit()
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Give up on a part of the repository that no request can read, and keep what came of it."""
+        self.warn(refusal.in_words())
+        self.counts["invalid"] += 1
+        with self.database.session() as session:
+            assert self._ward is not None  # noqa: S101 begin() comes first
+            self._ward.admit(session, [refusal], now=datetime.now(UTC))
+            session.commit()
+
+    def warn(self, warning: str) -> None:
+        """Add a warning for the history; it is saved with the next checkpoint."""
+        self.notes.warn(warning)
+
+    def _stand(self, point: Checkpoint, planned: Plan) -> None:
+        """Take up the state that the checkpoint has, or that a new run begins with."""
+        self._checkpoint = point
+        self.progress = progress_from_json(dict(point.state))
+        self.progress.windows = [replace(window, put_off=False) for window in planned.windows]
+        self.token, self.response_date = planned.resumption_token, point.response_date
+        self.complete_list_size = point.complete_list_size
+        self.counts, self._before = Counter(point.counts), Counter(point.counts)
+        before = self.notes.kept
+        self.notes = Notes(kept=list(point.warnings))
+        for warning in before:
+            self.warn(warning)
+        if point.lost:
+            self.warn(f"the run before this one: {point.lost}")
+
+    def _note_page(self, taken: Taken) -> None:
+        fetched = taken.fetched
+        page = fetched.page
+        for refusal in taken.refused:
+            self.warn(refusal.in_words())
+        for note in page.notes:
+            self.notes.warn_once(note, where=page.url)
+        self.response_date = self.response_date or page.response_date
+        self.complete_list_size = page.complete_list_size or self.complete_list_size
+        if fetched.gave_up:
+            self.progress.note_fetched(
+                [header.identifier for header, _ in fetched.entries]
+                + [refusal.identifier for refusal in fetched.refused if refusal.identifier is not None]
+            )
+        if fetched.gave_up or page.cut_off:
+            # Of such a page the rest is still to come.
+            return
+        self.progress.see(fetched)
+        self.token = page.next_token
+
+    def _save(self, session: Session) -> None:
+        unsaved = self.notes.take_unsaved()
+        seconds = time.monotonic() - self._begun
+        rate = (self.counts["records"] - self._before["records"]) / seconds if seconds > 0 else None
+        checkpoints.save(
+            session,
+            self._harvest_id,
+            warnings=unsaved,
+            resumption_token=self.token or None,
+            counts=dict(self.counts),
+            run_state=self.progress.as_json(),
+            run_response_date=self.response_date,
+            complete_list_size=self.complete_list_size,
+            records_per_second=rate,
+            estimated_end=self.progress.estimated_end(utc_now(), rate),
+            last_error=unsaved[-1] if unsaved else None,
+        )
+
+    @property
+    def _harvest_id(self) -> int:
+        assert self._checkpoint is not None  # noqa: S101 begin() comes first
+        return self._checkpoint.harvest_id
+
+    def _with_traffic(self, counts: Counter[str]) -> Counter[str]:
+        total = Counter(counts)
+        total["requests"] = self._before["requests"] + self.traffic.requests
+        total["bytes"] = self._before["bytes"] + self.traffic.bytes
+        return total
+
+    def _evidence(self, end: End) -> Evidence:
+        return gather(
+            end,
+            self.counts,
+            self.progress,
+            complete_list_size=self.complete_list_size,
+            isolation_requests=self.allowance.spent,
+            resumed_at=self._before["records"],
+            lost=self._checkpoint.lost if self._checkpoint else None,
+        )

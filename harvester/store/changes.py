@@ -1,0 +1,121 @@
+"""The change feed, `oai_change`: read in an order that misses nothing, and pruned (STO-7)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from harvester.store.records import RunKey
+from oai.database import Database
+from oai.errors import UsageError
+
+_PRUNING_LOCK = 0x7A_72_70  # "zrp": one process prunes at a time
+_ROWS_AT_ONCE = 1000
+_PRUNED_AT_ONCE = 10_000
+_MOST_PIECES = 50
+"""What is left is pruned by the next run: nobody waits long for the end of one."""
+
+_PLACE = text("SELECT transaction_id FROM oai_change WHERE change_id = :change_id")
+# Rows of transactions above the oldest one under way may still get rows before them.
+_READ = text(
+    """
+    SELECT change_id, changed, repository_id, identifier, metadata_prefix, change, filename, datestamp
+    FROM oai_change
+    WHERE (transaction_id, change_id) > (:transaction_id, :change_id)
+      AND transaction_id < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)
+      AND (CAST(:repository_id AS integer) IS NULL OR repository_id = :repository_id)
+      AND (CAST(:harvest_id AS integer) IS NULL
+           OR (harvest_id = :harvest_id AND run_started = CAST(:run_started AS timestamptz)))
+    ORDER BY transaction_id, change_id
+    """
+)
+# Transaction numbers of a cluster that this database was copied from may be higher than ours will be for
+# long; their rows are older than all others.
+_ADOPT = text(
+    """
+    UPDATE oai_change SET transaction_id = 0
+    WHERE transaction_id > CAST(CAST(pg_current_xact_id() AS text) AS bigint)
+    """
+)
+_ALONE = text("SELECT pg_try_advisory_xact_lock(:key)")
+_PRUNE = text(
+    """
+    DELETE FROM oai_change WHERE (transaction_id, change_id) IN (
+        SELECT transaction_id, change_id FROM (
+            SELECT transaction_id, change_id, changed FROM oai_change ORDER BY transaction_id, change_id
+            LIMIT :most
+        ) AS oldest WHERE changed < :before
+    )
+    """
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangeLine:
+    """A line of the feed."""
+
+    change_id: int
+    changed: datetime
+    repository_id: int
+    identifier: str
+    metadata_prefix: str
+    change: str
+    filename: str | None
+    datestamp: str
+
+
+def read_changes(
+    session: Session, *, since: int = 0, repository_id: int | None = None, run: RunKey | None = None
+) -> Iterator[ChangeLine]:
+    """The changes after the line `since` (0: from the beginning), in the order in which to follow them.
+
+    Lines of transactions that began after the oldest one under way are left for the next time, so that a
+    reader who goes on from the last line it got never misses one. Raises UsageError where the line `since` is
+    not kept any more: what came after it may be gone, too.
+    """
+    transaction_id = _transaction(session, since)
+    rows = session.execute(
+        _READ,
+        {
+            "transaction_id": transaction_id,
+            "change_id": since,
+            "repository_id": repository_id,
+            "harvest_id": run.harvest_id if run else None,
+            "run_started": run.run_started if run else None,
+        },
+        execution_options={"yield_per": _ROWS_AT_ONCE},
+    )
+    return (ChangeLine(**row) for row in rows.mappings())
+
+
+def prune_changes(database: Database, *, keep_days: float, now: datetime | None = None) -> int:
+    """Forget changes older than so many days; gives how many. Commits by itself, in small pieces."""
+    before = (now or datetime.now(UTC)) - timedelta(days=keep_days)
+    pruned = 0
+    with database.session() as session:
+        session.execute(_ADOPT)
+        session.commit()
+        for _ in range(_MOST_PIECES):
+            if not session.execute(_ALONE, {"key": _PRUNING_LOCK}).scalar_one():
+                break
+            result: Any = session.execute(_PRUNE, {"before": before, "most": _PRUNED_AT_ONCE})
+            session.commit()
+            pruned += result.rowcount
+            if result.rowcount < _PRUNED_AT_ONCE:
+                break
+    return pruned
+
+
+def _transaction(session: Session, since: int) -> int:
+    if since <= 0:
+        return 0
+    found = session.execute(_PLACE, {"change_id": since}).scalar()
+    if found is None:
+        raise UsageError(
+            f"change {since} is not kept any more, so changes after it may be missing; "
+            "take everything anew with `zatva store export`, and follow on from the newest change"
+        )
+    return int(found)

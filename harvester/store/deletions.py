@@ -1,0 +1,187 @@
+"""Deletions that wait for their run's end (`oai_held_deletion`): staged, taken back, applied."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import RowMapping, text
+from sqlalchemy.orm import Session
+
+from harvester.models import Change, DeletionPolicy, DeletionReason, RecordStatus
+from harvester.store.departures import Departing, Left, part_with
+from harvester.store.files import FileStore
+from harvester.store.records import RecordRow, RunKey, write_records
+from oai.database import Database
+
+_TOGETHER = 1000
+
+_STAGE = text(
+    """
+    INSERT INTO oai_held_deletion (harvest_id, run_started, record_id, datestamp, set_specs, reason, digest)
+    SELECT :harvest_id, :run_started, record_id, row.datestamp, CAST(row.set_specs AS jsonb), :reason,
+           record.digest
+    FROM unnest(CAST(:ids AS bigint[]), CAST(:datestamps AS text[]), CAST(:set_specs AS text[]))
+        AS row(record_id, datestamp, set_specs)
+    JOIN oai_record AS record USING (record_id)
+    ON CONFLICT (harvest_id, run_started, record_id) DO UPDATE
+    SET datestamp = excluded.datestamp, set_specs = excluded.set_specs, digest = excluded.digest
+    RETURNING xmax = 0
+    """
+)
+_UNSTAGE = text(
+    """
+    DELETE FROM oai_held_deletion
+    WHERE harvest_id = :harvest_id AND record_id = ANY(CAST(:ids AS bigint[]))
+    """
+)
+_STALE = text(
+    """
+    DELETE FROM oai_held_deletion AS old
+    WHERE harvest_id = :harvest_id AND run_started <> :run_started
+      AND NOT EXISTS (SELECT FROM oai_hold AS hold
+                      WHERE hold.harvest_id = old.harvest_id AND hold.run_started = old.run_started
+                        AND hold.state = 'held')
+    """
+)
+_FORGET = text("DELETE FROM oai_held_deletion WHERE harvest_id = :harvest_id AND run_started = :run_started")
+_LIVING = """
+    FROM oai_held_deletion AS gone JOIN oai_record AS record USING (record_id)
+    WHERE gone.harvest_id = :harvest_id AND gone.run_started = :run_started
+      AND record.status = 'active' AND record.digest IS NOT DISTINCT FROM gone.digest
+    """
+_ANY = text("SELECT EXISTS (SELECT FROM oai_held_deletion WHERE harvest_id = :harvest_id)")
+_COUNT = text(f"SELECT count(*) {_LIVING}")
+_SAMPLE = text(f"SELECT record.identifier {_LIVING} ORDER BY record_id LIMIT :most")
+_NEXT = text(
+    f"""
+    SELECT record_id, gone.datestamp, gone.set_specs, gone.reason, record.identifier_key, record.identifier,
+           record.filename, record.digest
+    {_LIVING} ORDER BY record_id LIMIT :most
+    """
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tombstone:
+    """A deletion of a record that is here: `set_specs` are the tombstone's."""
+
+    record_id: int
+    datestamp: str
+    set_specs: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estate:
+    """Where the files and rows of deleted records are, and what becomes of them."""
+
+    repository_id: int
+    metadata_prefix: str
+    folder: Path
+    policy: DeletionPolicy
+    tell: bool
+    """Whether the change feed is told."""
+
+
+def stage(session: Session, run: RunKey, tombstones: Sequence[Tombstone]) -> int:
+    """Note deletions that the run has found; gives how many it had not before. The caller commits."""
+    if not tombstones:
+        return 0
+    latest = {tombstone.record_id: tombstone for tombstone in tombstones}
+    fresh = session.execute(
+        _STAGE,
+        {
+            **_key(run),
+            "ids": list(latest),
+            "datestamps": [tombstone.datestamp for tombstone in latest.values()],
+            "set_specs": [json.dumps(list(tombstone.set_specs)) for tombstone in latest.values()],
+            "reason": DeletionReason.TOMBSTONE.value,
+        },
+    )
+    return sum(fresh.scalars())
+
+
+def unstage(session: Session, run: RunKey, record_ids: Sequence[int]) -> None:
+    """Take deletions back, earlier runs' too, for the records came again alive. The caller commits."""
+    session.execute(_UNSTAGE, {"harvest_id": run.harvest_id, "ids": list(record_ids)})
+
+
+def any_staged(session: Session, run: RunKey) -> bool:
+    """Whether deletions wait, of this run of the harvest or of an earlier one."""
+    return bool(session.execute(_ANY, {"harvest_id": run.harvest_id}).scalar_one())
+
+
+def staged_count(session: Session, run: RunKey) -> int:
+    """How many deletions of the run wait."""
+    return int(session.execute(_COUNT, _key(run)).scalar_one())
+
+
+def staged_sample(session: Session, run: RunKey, *, most: int) -> list[str]:
+    """Some identifiers of records that wait to be deleted."""
+    return list(session.execute(_SAMPLE, {**_key(run), "most": most}).scalars())
+
+
+def forget_stale(session: Session, run: RunKey) -> None:
+    """Forget what earlier runs of the harvest left, unless a person is asked about it. The caller commits."""
+    session.execute(_STALE, _key(run))
+
+
+def forget(session: Session, run: RunKey) -> None:
+    """Forget the run's deletions. The caller commits."""
+    session.execute(_FORGET, _key(run))
+
+
+def apply_staged(database: Database, run: RunKey, estate: Estate) -> int:
+    """Delete the records that the run has staged; gives how many. Commits by itself, in pieces.
+
+    Records that have changed since they were staged stay. No harvest of the repository may run elsewhere.
+    """
+    applied = 0
+    with database.session() as session, FileStore(estate.folder) as store:
+        while rows := session.execute(_NEXT, {**_key(run), "most": _TOGETHER}).mappings().all():
+            _delete(session, store, rows, run, estate)
+            unstage(session, run, [row["record_id"] for row in rows])
+            session.commit()
+            applied += len(rows)
+        forget(session, run)
+        session.commit()
+    return applied
+
+
+def _delete(
+    session: Session, store: FileStore, rows: Sequence[RowMapping], run: RunKey, estate: Estate
+) -> None:
+    files = [
+        Departing(filename=row["filename"], digest=row["digest"], datestamp=row["datestamp"]) for row in rows
+    ]
+    left = part_with(session, store, files, policy=estate.policy, repository_id=estate.repository_id)
+    known = {row["identifier_key"] for row in rows}
+    write_records(
+        session,
+        [_row(row, what) for row, what in zip(rows, left, strict=True)],
+        repository_id=estate.repository_id,
+        metadata_prefix=estate.metadata_prefix,
+        now=datetime.now(UTC),
+        known=known,
+        told_by=run if estate.tell else None,
+    )
+
+
+def _row(row: RowMapping, left: Left) -> RecordRow:
+    filename, digest = left
+    return RecordRow(
+        key=row["identifier_key"],
+        identifier=row["identifier"],
+        filename=filename,
+        datestamp=row["datestamp"],
+        status=RecordStatus.DELETED,
+        change=Change.DELETED,
+        digest=digest,
+        set_specs=None if row["set_specs"] is None else tuple(row["set_specs"]),
+        reason=DeletionReason(row["reason"]),
+    )
+
+
+def _key(run: RunKey) -> dict[str, object]:
+    return {"harvest_id": run.harvest_id, "run_started": run.run_started}

@@ -1,0 +1,238 @@
+"""A repository's records, or those that one run changed, as one file for others: tar, zip or JSON lines."""
+
+import hashlib
+import io
+import json
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from types import TracebackType
+from typing import Any, BinaryIO, Protocol, Self
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from harvester.store.records import RunKey
+
+_ROWS_AT_ONCE = 1000
+_IN_MEMORY = 1024**2
+LISTING = "++records.jsonl"
+"""Ends an archive: a line for each of its records, deleted ones included; no record's path begins so."""
+
+_COLUMNS = """
+    record.identifier, record.metadata_prefix, record.datestamp, record.status, record.filename,
+    record.digest, record.harvest_time, record.deletion_reason,
+    ARRAY(SELECT set_spec FROM oai_set_mapping AS mapping
+          WHERE mapping.record_id = record.record_id ORDER BY set_spec) AS sets
+    """
+_ALL = text(
+    f"""
+    SELECT {_COLUMNS}, NULL AS change FROM oai_record AS record
+    WHERE repository_id = :repository_id ORDER BY record_id
+    """  # noqa: S608 made of our own words
+)
+_OF_RUN = text(
+    f"""
+    SELECT {_COLUMNS}, last.change
+    FROM (SELECT DISTINCT ON (metadata_prefix, identifier) metadata_prefix, identifier, change, change_id
+          FROM oai_change WHERE harvest_id = :harvest_id AND run_started = :run_started
+          ORDER BY metadata_prefix, identifier, change_id DESC) AS last
+    JOIN oai_record AS record
+      ON record.repository_id = :repository_id AND record.metadata_prefix = last.metadata_prefix
+     AND record.identifier_key = CAST(substring(encode(sha256(convert_to(last.identifier, 'UTF8')), 'hex')
+                                                FOR 32) AS uuid)
+    ORDER BY last.change_id
+    """  # noqa: S608 made of our own words
+)
+
+
+class Form(StrEnum):
+    """What an export is written as."""
+
+    TAR = "tar"
+    ZIP = "zip"
+    JSONL = "jsonl"
+
+
+@dataclass(kw_only=True)
+class Exported:
+    """What has been written; `missing` files are not there or not as they were written."""
+
+    records: int = 0
+    files: int = 0
+    missing: int = 0
+
+
+class _Archive(Protocol):
+    """Where records go to."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def add(self, facts: dict[str, Any], data: bytes | None) -> None:
+        """Add a record; `data` are its file's bytes, None where there is no file."""
+
+
+def export(
+    session: Session,
+    out: BinaryIO,
+    form: Form,
+    *,
+    repository_id: int,
+    folder: Path,
+    run: RunKey | None = None,
+    on_missing: Callable[[str], None] = lambda _name: None,
+) -> Exported:
+    """Write the records, or with `run` those that it changed, as they are now; one at a time.
+
+    tar and zip have the files at their paths, and a listing (`++records.jsonl`) at the end; of JSON lines
+    each has the record's XML. `on_missing` is told the path of each file that is not there, or has other
+    bytes than were written: it is left out. `out` need not be seekable.
+    """
+    exported = Exported()
+    with _ARCHIVES[form](out) as archive:
+        for row in _rows(session, repository_id, run):
+            data = None
+            if row["filename"]:
+                data = _intact(folder / row["filename"], row["digest"])
+                if data is None:
+                    exported.missing += 1
+                    on_missing(row["filename"])
+            archive.add(_facts(row), data)
+            exported.records += 1
+            exported.files += data is not None
+    return exported
+
+
+def _rows(session: Session, repository_id: int, run: RunKey | None) -> Iterator[Any]:
+    values: dict[str, Any] = {"repository_id": repository_id}
+    if run is not None:
+        values |= {"harvest_id": run.harvest_id, "run_started": run.run_started}
+    statement = _ALL if run is None else _OF_RUN
+    rows = session.execute(statement, values, execution_options={"yield_per": _ROWS_AT_ONCE})
+    return iter(rows.mappings())
+
+
+def _intact(path: Path, digest: bytes | None) -> bytes | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    return data if hashlib.sha256(data).digest() == digest else None
+
+
+def _facts(row: Any) -> dict[str, Any]:  # noqa: ANN401 a row of the database
+    facts = {
+        "identifier": row["identifier"],
+        "metadata_prefix": row["metadata_prefix"],
+        "datestamp": row["datestamp"],
+        "sets": list(row["sets"]),
+        "status": row["status"],
+        "file": row["filename"],
+        "sha256": row["digest"].hex() if row["digest"] else None,
+        "harvested": row["harvest_time"].isoformat(),
+    }
+    if row["change"]:
+        facts["change"] = row["change"]
+    if row["deletion_reason"]:
+        facts["deletion_reason"] = row["deletion_reason"]
+    return facts
+
+
+class _Lines:
+    """A JSON object a line, with the record's XML as text."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is left to write."""
+
+    def add(self, facts: dict[str, Any], data: bytes | None) -> None:
+        xml = data.decode() if data is not None else None
+        self._out.write(_line({**facts, "xml": xml}))
+
+
+class _Listed:
+    """An archive with a file for each record, and a listing of all of them at its end."""
+
+    def __init__(self) -> None:
+        self._listing = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 closed at the archive's end
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._listing:
+            if error is None:
+                size = self._listing.tell()
+                self._listing.seek(0)
+                self._put(LISTING, self._listing, size)
+            self._close()
+
+    def add(self, facts: dict[str, Any], data: bytes | None) -> None:
+        if data is not None:
+            self._put(facts["file"], io.BytesIO(data), len(data))
+        self._listing.write(_line(facts))
+
+    def _put(self, name: str, data: Any, size: int) -> None:  # noqa: ANN401 either kind of binary file
+        raise NotImplementedError
+
+    def _close(self) -> None:
+        raise NotImplementedError
+
+
+class _Tar(_Listed):
+    def __init__(self, out: BinaryIO) -> None:
+        super().__init__()
+        self._tar = tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT)  # noqa: SIM115 as above
+
+    def _put(self, name: str, data: Any, size: int) -> None:  # noqa: ANN401 as above
+        member = tarfile.TarInfo(name)
+        member.size, member.mode = size, 0o644
+        self._tar.addfile(member, data)
+
+    def _close(self) -> None:
+        self._tar.close()
+
+
+class _Zip(_Listed):
+    def __init__(self, out: BinaryIO) -> None:
+        super().__init__()
+        self._zip = zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED)
+
+    def _put(self, name: str, data: Any, size: int) -> None:  # noqa: ANN401 as above
+        member = zipfile.ZipInfo(name)
+        member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+        member.file_size = size
+        with self._zip.open(member, "w") as file:
+            while piece := data.read(_IN_MEMORY):
+                file.write(piece)
+
+    def _close(self) -> None:
+        self._zip.close()
+
+
+_ARCHIVES: dict[Form, Callable[[BinaryIO], _Archive]] = {
+    Form.TAR: _Tar,
+    Form.ZIP: _Zip,
+    Form.JSONL: _Lines,
+}
+
+
+def _line(facts: dict[str, Any]) -> bytes:
+    return json.dumps(facts, ensure_ascii=False).encode() + b"\n"

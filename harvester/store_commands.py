@@ -1,0 +1,269 @@
+"""What `zatva store` and `zatva repository policy` do."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from harvester import repositories
+from harvester.models import DeletionPolicy, History, RecordChange, Repository
+from harvester.running.locks import is_held, only_harvest
+from harvester.store.auditing import Audit, Auditor, Finding
+from harvester.store.exporting import Exported, Form, export
+from harvester.store.files import UNFINISHED
+from harvester.store.rebuilding import Rebuilder, Rebuilt
+from harvester.store.records import RunKey
+from oai.cli import Invocation
+from oai.console import Console
+from oai.database import Database, open_database
+from oai.errors import ExitCode, UsageError
+
+_AS_SET = "default"
+
+
+def verify(invocation: Invocation) -> ExitCode:
+    """Compare files with rows, of one repository or of all; what is wrong is printed as it is found."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database:
+        with database.session() as session:
+            chosen = (
+                repositories.list_repositories(session)
+                if arguments.repository is None
+                else [repositories.get_repository(session, arguments.repository)]
+            )
+            folders = {
+                one.repository_id: repositories.base_folder(one, invocation.settings) for one in chosen
+            }
+            others = _others(session, invocation)
+        audits = []
+        for repository_id, folder in folders.items():
+            with _alone(database, repository_id, wanted=arguments.repair):
+                audits.append(_audited(invocation, database, repository_id, folder, others - {str(folder)}))
+    return ExitCode.DONE if all(audit.clean for audit in audits) else ExitCode.RECORDS_REFUSED
+
+
+def rebuild(invocation: Invocation) -> ExitCode:
+    """Make the rows of a repository say what its files say."""
+    with open_database(invocation.settings) as database:
+        with database.session() as session:
+            repository = _named(session, invocation)
+            session.commit()
+            repository_id = repository.repository_id
+            folder = repositories.base_folder(repository, invocation.settings)
+            prefix = repository.plain_prefix or invocation.arguments.format
+            others = _others(session, invocation) - {str(folder)}
+        with only_harvest(database, repository_id), invocation.console.progress("rebuild") as advance:
+            rebuilt = Rebuilder(
+                database=database,
+                repository_id=repository_id,
+                folder=folder,
+                plain_prefix=prefix,
+                skip=others,
+                on_refused=lambda path, reason: invocation.console.note(f"left out {path}: {reason}"),
+                on_progress=advance,
+            ).run()
+    invocation.console.result({"repository_id": repository_id, **asdict(rebuilt)}, _rebuilt_words(rebuilt))
+    return ExitCode.RECORDS_REFUSED if rebuilt.refused or rebuilt.dropped else ExitCode.DONE
+
+
+def export_records(invocation: Invocation) -> ExitCode:
+    """Write the records of a repository, or those that a run changed, into one file or to standard output."""
+    arguments = invocation.arguments
+    if (arguments.repository is None) == (arguments.run is None):
+        raise UsageError(
+            "give the number of a repository, or --run with that of a run in `zatva job history`"
+        )
+    with open_database(invocation.settings) as database, database.session() as session:
+        run = None
+        repository_id = arguments.repository
+        if arguments.run is not None:
+            repository_id, run = run_of(session, arguments.run)
+        repository = repositories.get_repository(session, repository_id)
+        write = partial(
+            export,
+            session,
+            form=Form(arguments.form),
+            repository_id=repository_id,
+            folder=repositories.base_folder(repository, invocation.settings),
+            run=run,
+            on_missing=lambda name: invocation.console.note(f"left out {name}: missing or altered"),
+        )
+        with _output(arguments.out) as out:
+            exported = write(out)
+    _tell_export(invocation, exported)
+    return ExitCode.RECORDS_REFUSED if exported.missing else ExitCode.DONE
+
+
+def repository_policy(invocation: Invocation) -> ExitCode:
+    """Set what becomes of deleted records, and how much one run may do without a yes."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        repository = repositories.get_repository(session, arguments.id)
+        if arguments.deletions is not None:
+            repository.deletion_policy = DeletionPolicy(arguments.deletions).value
+        for name in ("brake_deletions", "brake_updates"):
+            given: str | None = getattr(arguments, name)
+            if given is not None:
+                setattr(repository, name, _per_cent(given))
+        session.commit()
+        facts = {
+            "repository_id": repository.repository_id,
+            "deletion_policy": repository.deletion_policy,
+            "brake_deletions": repository.brake_deletions,
+            "brake_updates": repository.brake_updates,
+        }
+    shown = (f"{name}: {'as set' if value is None else value}" for name, value in facts.items())
+    invocation.console.result(facts, "\n".join(shown))
+    return ExitCode.DONE
+
+
+def run_of(session: Session, history_id: int) -> tuple[int, RunKey]:
+    """The repository and the run of a row in `oai_history`.
+
+    Raises UsageError where there is none, or its changes are not kept any more.
+    """
+    row = session.get(History, history_id)
+    if row is None:
+        raise UsageError(f"there is no run {history_id}; see `zatva job history`")
+    made = row.new_count + row.updated_count + row.deleted_count
+    if row.harvest_id is None or row.run_started is None:
+        if made:
+            raise UsageError(
+                f"of run {history_id} it is not known what it changed: it is from an older version"
+            )
+        return row.repository_id, RunKey(harvest_id=0, run_started=row.harvest_start_time)
+    run = RunKey(harvest_id=row.harvest_id, run_started=row.run_started)
+    kept = select(RecordChange.change_id).filter_by(harvest_id=run.harvest_id, run_started=run.run_started)
+    if made and session.scalars(kept.limit(1)).first() is None:
+        raise UsageError(
+            f"the changes of run {history_id} are kept no more; setting harvester.keep_changes says how long"
+            " they are, `zatva store export REPOSITORY` has everything"
+        )
+    return row.repository_id, run
+
+
+def _others(session: Session, invocation: Invocation) -> set[str]:
+    """The folders of all repositories: one may lie below another's."""
+    return {
+        os.fspath(repositories.base_folder(one, invocation.settings))
+        for one in repositories.list_repositories(session)
+    }
+
+
+@contextmanager
+def _alone(database: Database, repository_id: int, *, wanted: bool) -> Iterator[None]:
+    if not wanted:
+        yield
+        return
+    with only_harvest(database, repository_id):
+        yield
+
+
+def _audited(
+    invocation: Invocation, database: Database, repository_id: int, folder: Path, others: set[str]
+) -> Audit:
+    console = invocation.console
+    with console.progress(f"verify {repository_id}") as advance:
+        auditor = Auditor(
+            database=database,
+            repository_id=repository_id,
+            folder=folder,
+            skip=others,
+            repair=invocation.arguments.repair,
+            busy=lambda: not invocation.arguments.repair and is_held(database, repository_id),
+            on_finding=partial(_tell_finding, console, repository_id),
+            on_progress=advance,
+        )
+        audit = auditor.run()
+    found = f"{audit.missing:,} missing, {audit.altered:,} altered, {audit.stray:,} stray"
+    repaired = f" ({audit.repaired:,} of them removed)" if audit.repaired else ""
+    words = f"repository {repository_id}: {audit.files:,} files; {found}{repaired}"
+    console.result({**asdict(audit), "clean": audit.clean}, words)
+    return audit
+
+
+def _tell_finding(console: Console, repository_id: int, finding: Finding) -> None:
+    facts = {"repository_id": repository_id, **asdict(finding), "kind": finding.kind.value}
+    what = "unfinished" if finding.unfinished else finding.kind.value
+    console.result(facts, f"{what}: {finding.path}{', removed' if finding.removed else ''}")
+
+
+def _named(session: Session, invocation: Invocation) -> Repository:
+    """The repository of the given number, or with the given folder; made where only its files are left."""
+    arguments = invocation.arguments
+    if (arguments.repository is None) == (arguments.dir is None):
+        raise UsageError("give the number of a repository, or --dir with its folder")
+    if arguments.repository is not None:
+        return repositories.get_repository(session, arguments.repository)
+    folder = os.path.abspath(arguments.dir)  # noqa: PTH100 Path.absolute keeps `..`
+    known: Sequence[Repository] = [
+        one
+        for one in repositories.list_repositories(session)
+        if os.fspath(repositories.base_folder(one, invocation.settings)) == folder
+    ]
+    if known:
+        return known[0]
+    if arguments.url is None:
+        raise UsageError(f"no repository has the folder {folder}; give --url, its base URL, to make one")
+    repository = repositories.add_repository(session, base_url=arguments.url, base_dir=folder)
+    repository.plain_prefix = arguments.format
+    return repository
+
+
+def _rebuilt_words(rebuilt: Rebuilt) -> str:
+    words = (
+        f"{rebuilt.files:,} record files; rows: {rebuilt.kept:,} kept, {rebuilt.added:,} added,"
+        f" {rebuilt.changed:,} changed, {rebuilt.dropped:,} dropped; {rebuilt.refused:,} files left out"
+    )
+    if rebuilt.begins_anew:
+        words += "\nThe next harvest asks for everything."
+    return words
+
+
+@contextmanager
+def _output(name: Path | None) -> Iterator[BinaryIO]:
+    """Standard output, or the file, which gets its name when it is whole."""
+    if name is None:
+        if sys.stdout.isatty():
+            raise UsageError("a terminal is no place for an export; give --out FILE, or a pipe")
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    unfinished = name.with_name(name.name + UNFINISHED)
+    try:
+        with unfinished.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(name)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _tell_export(invocation: Invocation, exported: Exported) -> None:
+    words = f"{exported.records:,} records, {exported.files:,} files; {exported.missing:,} missing or altered"
+    if invocation.arguments.out is None:
+        invocation.console.note(words)
+    else:
+        facts: dict[str, Any] = {**asdict(exported), "out": str(invocation.arguments.out)}
+        invocation.console.result(facts, words)
+
+
+def _per_cent(given: str) -> float | None:
+    """A share in per cent; None for `default`."""
+    if given == _AS_SET:
+        return None
+    try:
+        share = float(given)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < float("inf"):
+        raise UsageError(f"{given!r} is no share in per cent; give a number such as 20, or `{_AS_SET}`")
+    return share

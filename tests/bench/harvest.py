@@ -1,0 +1,94 @@
+"""How fast a repository is harvested into files and rows, against a plain loop and other people's clients."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from oai.database import open_database
+from oai.settings import load_settings
+from tests.bench.measuring import Measured, mb, run, say, zatva
+
+_READY = "repository at "
+_OTHERS = {
+    "sickle": (
+        "import pathlib, sys, sickle\n"
+        "folder = pathlib.Path(sys.argv[2]); folder.mkdir()\n"
+        "listed = sickle.Sickle(sys.argv[1]).ListRecords(metadataPrefix='oai_dc')\n"
+        "for number, record in enumerate(listed):\n"
+        "    (folder / f'{number}.xml').write_text(record.raw, encoding='utf-8')\n"
+    ),
+    "oai-harvest": (
+        "import logging, os, sys\n"
+        "logging.disable(logging.DEBUG)\n"
+        "from oaiharvest.harvest import main\n"
+        "os.mkdir(sys.argv[2]); sys.exit(main(['-p', 'oai_dc', '-d', sys.argv[2], sys.argv[1]]) or 0)\n"
+    ),
+}
+"""Programs that write each record into a file with another client, by the client's name."""
+
+
+def measure(*, records: int, others: Path | None) -> None:
+    """Print a Markdown table; `others` is the Python of an environment that has sickle and oaiharvest."""
+    with tempfile.TemporaryDirectory(prefix="zatva-bench-") as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        environment = {**os.environ, "ZATVA_DATA": str(root / "data")}
+        environment.pop("ZATVA_DATABASE_URL", None)
+        with open_database(load_settings(data=root / "data", database_url=None)), _repository(records) as url:
+            what = f"{records:,} records of 1 kB in pages of 500, {os.cpu_count()} cores"
+            say(what, "records/s", "times the floor's speed", "peak")
+            say("---", "---:", "---:", "---:")
+            floor = _plain(environment, url, root / "plain")
+            _tell("plain loop: download, lxml, a file each", records, floor, floor)
+            _measure_ours(environment, url, root, records, floor)
+            if others is not None:
+                _measure_others(others, url, root, records, floor)
+
+
+def _plain(environment: Mapping[str, str], url: str, folder: Path) -> Measured:
+    return run(environment, sys.executable, "-m", "tests.bench.plain_loop", url, str(folder))
+
+
+def _measure_ours(
+    environment: Mapping[str, str], url: str, root: Path, records: int, floor: Measured
+) -> None:
+    out = str(root / "out")
+    first = run(environment, *zatva("harvest", url, "--out", out, "--quiet"))
+    _tell("`zatva harvest`: synced files and rows", records, first, floor)
+    again = run(environment, *zatva("harvest", url, "--out", out, "--full", "--quiet"))
+    _tell("again, nothing changed", records, again, floor)
+    say("the second against the first (at least 2)", "", f"{first.seconds / again.seconds:.2f}", "")
+    say("files stored", f"{_files(root / 'out'):,}", "", "")
+
+
+def _measure_others(python: Path, url: str, root: Path, records: int, floor: Measured) -> None:
+    for name, program in _OTHERS.items():
+        folder = root / name
+        taken = run(os.environ, str(python), "-c", program, url, str(folder))
+        written = _files(folder)
+        if written != records:
+            raise SystemExit(f"{name} wrote {written:,} files of {records:,}; see what it printed")
+        _tell(f"{name}, a file each", records, taken, floor)
+
+
+def _files(folder: Path) -> int:
+    return sum(len(names) for _, _, names in os.walk(folder))
+
+
+def _tell(name: str, records: int, taken: Measured, floor: Measured) -> None:
+    say(name, f"{records / taken.seconds:,.0f}", f"{floor.seconds / taken.seconds:.2f}", mb(taken.peak))
+
+
+@contextlib.contextmanager
+def _repository(records: int) -> Iterator[str]:
+    command = [sys.executable, "-m", "tests.bench.memory_repository", str(records)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            yield process.stderr.readline().removeprefix(_READY).strip()
+        finally:
+            process.terminate()

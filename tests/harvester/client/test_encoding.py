@@ -1,0 +1,54 @@
+import pytest
+
+from harvester.client.encoding import Readable, declared_encoding, readable
+
+_TEXT = "<a>Žluťoučký kůň</a>"
+
+
+def _said(encoding: str, declared: str | None) -> bytes:
+    declaration = f'<?xml version="1.0" encoding="{declared}"?>' if declared else ""
+    return (declaration + _TEXT).encode(encoding)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (_said("utf-8", None), "text/xml; charset=windows-1250"),
+        (_said("utf-8", "UTF-8"), "text/xml; charset=windows-1250"),
+        (_said("cp1250", "windows-1250"), "text/xml; charset=utf-8"),
+        (_said("cp1250", None), "text/xml"),
+        (_said("cp1250", None), "text/xml; charset=utf-7"),
+        (_said("utf-8", "windows-1250"), "text/xml; charset=windows-1250"),
+    ],
+)
+def test_the_bytes_are_left_alone(body: bytes, content_type: str) -> None:
+    assert readable(body, content_type) == Readable(body=body)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "noted"),
+    [
+        (_said("utf-16", "UTF-16"), "", False),
+        (_said("utf-16-le", None), "", False),
+        (_said("cp1250", None), "text/xml; charset=windows-1250", False),
+        (_said("cp1250", "UTF-8"), "text/xml; charset=windows-1250", True),
+        (_said("utf-8", "ISO-8859-1"), "text/xml", True),
+        (_said("utf-8", "x-unknown"), "", True),
+        (_said("cp1250", "x-unknown"), "text/xml; charset=windows-1250", True),
+    ],
+)
+def test_it_becomes_utf_8_where_the_evidence_is_plain(body: bytes, content_type: str, noted: bool) -> None:  # noqa: FBT001
+    found = readable(body, content_type)
+    assert found.body.decode() == _TEXT
+    assert bool(found.note) is noted
+
+
+@pytest.mark.parametrize("encoding", ["unicode_escape", "utf-7", "rot13", "punycode", "base64"])
+def test_no_decoder_that_does_more_than_decode_is_asked(encoding: str) -> None:
+    body = b"<a>\xff\\u0041+AGE-</a>"
+    assert readable(body, f"text/xml; charset={encoding}").body == body
+
+
+def test_the_declaration_is_found_in_either_quotes() -> None:
+    assert declared_encoding(b"<?xml version='1.0' encoding='ISO-8859-2'?><a/>") == "iso-8859-2"
+    assert declared_encoding(b"<a>encoding='x'</a>") == ""

@@ -1,0 +1,76 @@
+"""The examples of the page on the client library do what the page says."""
+
+import asyncio
+import re
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.harvester.documentation import Example, examples
+from tests.harvester.fake_repository import FakeRepository, Item, serve
+
+_PAGE = "how-to/use-the-client-library.md"
+
+
+def _items(count: int) -> list[Item]:
+    return [
+        Item(
+            identifier=f"oai:repository.example:{number}",
+            title=f"Title {number}",
+            sets=("maps",) if number in {7, 8} else ("books",),
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.fixture
+async def addresses() -> AsyncIterator[dict[str, str]]:
+    """The page's base URLs, and where they really are."""
+    whole = FakeRepository(items=_items(250), page_size=100, sets=("books", "maps"))
+    broken = FakeRepository(items=_items(10), fault=lambda _, good: good.replace(b"Title 2", b"A & B"))
+    async with serve(whole), serve(broken):
+        yield {"https://repository.example/oai": whole.url, "https://broken.example/oai": broken.url}
+
+
+async def _run(addresses: dict[str, str], folder: Path, *command: str) -> tuple[str, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *(_there(part, addresses) for part in command), cwd=folder, stdout=PIPE, stderr=PIPE
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    printed = out.decode()
+    for name, real in addresses.items():
+        printed = printed.replace(real, name)
+    return printed, err.decode()
+
+
+def _there(text: str, addresses: dict[str, str]) -> str:
+    for name, real in addresses.items():
+        text = text.replace(name, real)
+    return text
+
+
+@pytest.mark.parametrize("example", examples(_PAGE, "python"), ids=lambda example: example.code[:60].strip())
+async def test_each_example_prints_what_the_page_says(
+    example: Example, addresses: dict[str, str], tmp_path: Path
+) -> None:
+    printed, complaints = await _run(addresses, tmp_path, "-c", example.code)
+    assert complaints == ""
+    assert printed == example.output
+
+
+async def test_the_probe_on_the_page_finds_what_the_page_says(
+    addresses: dict[str, str], tmp_path: Path
+) -> None:
+    (example,) = examples(_PAGE, "console")
+    command = example.code.removeprefix("$ ").split()
+    printed, complaints = await _run(addresses, tmp_path, "-m", *command)
+    assert complaints == ""
+    assert _timeless(printed) == _timeless(example.output or "")
+
+
+def _timeless(printed: str) -> str:
+    """Without the figures that differ from one machine to the next."""
+    return re.sub(r"[0-9.]+ s, [0-9,]+ bytes", "N s, N bytes", printed)

@@ -1,0 +1,135 @@
+"""What a probe finds, and what it calls odd."""
+
+import gzip
+from datetime import UTC, datetime
+
+import pytest
+
+from harvester.client.errors import HttpStatusError, NotOaiPmhError, TransportError
+from harvester.client.oddities import oddities
+from harvester.client.probing import Findings, Watching, probe
+from harvester.client.repository_client import Client
+from harvester.client.transport import open_transport
+from oai.sections import HarvesterSettings
+from tests.harvester.fake_repository import Answer, FakeRepository, Fault, Item, many, serve
+
+_NOW = "2024-06-01T12:00:00Z"
+_MOMENT = datetime(2024, 6, 1, 12, 0, tzinfo=UTC)
+
+
+async def _probe(repository: FakeRepository) -> Findings:
+    async with serve(repository), open_transport(HarvesterSettings()) as transport:
+        watching = Watching(transport, clock=iter(range(1000)).__next__)
+        return await probe(Client(repository.url, watching, retries=0), watching)
+
+
+async def _odd(repository: FakeRepository) -> list[str]:
+    return list(oddities(await _probe(repository), now=_MOMENT))
+
+
+def _sound(**more: object) -> FakeRepository:
+    """A repository of which nothing is odd."""
+
+    def zipped(_asked: dict[str, str], good: bytes) -> Answer:
+        return 200, {"Content-Type": "text/xml", "Content-Encoding": "gzip"}, gzip.compress(good)
+
+    return FakeRepository(**{"items": many(5), "now": _NOW, "fault": zipped, **more})  # type: ignore[arg-type]
+
+
+def _replacing(old: str, new: str) -> Fault:
+    def fault(_asked: dict[str, str], good: bytes) -> Answer:
+        headers = {"Content-Type": "text/xml", "Content-Encoding": "gzip"}
+        return 200, headers, gzip.compress(good.replace(old.encode(), new.encode()))
+
+    return fault
+
+
+async def test_four_questions_are_asked_and_their_answers_kept() -> None:
+    repository = _sound(items=many(25), sets=("a", "b"))
+    found = await _probe(repository)
+    assert [asked["verb"] for asked in repository.asked] == [
+        "Identify",
+        "ListMetadataFormats",
+        "ListSets",
+        "ListRecords",
+    ]
+    assert found.identity is not None
+    assert found.identity.repository_name == "Fake"
+    assert found.page is not None
+    assert len(found.page.records) == 10
+    assert [exchange.seconds for exchange in found.exchanges] == [1, 1, 1, 1]
+    assert found.failures == {}
+
+
+async def test_of_a_sound_repository_nothing_is_odd() -> None:
+    assert await _odd(_sound()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("<granularity>YYYY-MM-DDThh:mm:ssZ", "<granularity>YYYY-MM-DD", "5 of 5 datestamps are odd"),
+        ("<granularity>YYYY-MM-DDThh:mm:ssZ", "<granularity>seconds", "neither day nor second"),
+        ("<responseDate>2024-06-01T12:00:00Z", "<responseDate>2024-06-01T14:00+02:00", "not UTC written as"),
+        ("<responseDate>2024-06-01T12:00:00Z", "<responseDate>2024-06-01T14:00:00Z", "7,200 seconds ahead"),
+        ("<deletedRecord>persistent", "<deletedRecord>no", "only a full harvest finds"),
+        ("<deletedRecord>persistent", "<deletedRecord>maybe", "none of no, transient, persistent"),
+        ("<protocolVersion>2.0", "<protocolVersion>1.1", "The protocol version is '1.1'"),
+        ("<adminEmail>admin@fake.example", "<adminEmail>", "no adminEmail"),
+        ("<baseURL>http:", "<baseURL>https:", "Identify gives another base URL"),
+        ("<earliestDatestamp>2000", "<earliestDatestamp>2024-05", "earliestDatestamp is '2024-05-01-01"),
+        ("<earliestDatestamp>2000-01", "<earliestDatestamp>2024-05", "5 of 5 records are older"),
+        ("<metadataPrefix>oai_dc", "<metadataPrefix>marc21", "oai_dc is missing"),
+        ("<dc:title>Title 1 ", "<dc:title>&nbsp;", "1 parts of the first page cannot be read"),
+    ],
+)  # fmt: skip
+async def test_what_identify_and_the_first_page_get_wrong_is_told(old: str, new: str, words: str) -> None:
+    odd = await _odd(_sound(fault=_replacing(old, new)))
+    assert [line for line in odd if words in line], odd
+
+
+async def test_what_is_odd_about_tokens_is_told() -> None:
+    odd = await _odd(_sound(items=many(25), sizes=False))
+    assert any("no completeListSize" in line for line in odd)
+    assert any("must be encoded in addresses: '|'" in line for line in odd)
+
+
+async def test_compression_content_type_and_status_are_told() -> None:
+    odd = await _odd(_sound(fault=lambda _, good: (200, {"Content-Type": "text/html"}, good)))
+    assert "Answers are not compressed, though gzip was asked for." in odd
+    assert "The Content-Type is 'text/html', not 'text/xml'." in odd
+    headers = {"Content-Type": "text/xml"}
+    odd = await _odd(_sound(fault=lambda _, good: (422, headers, gzip.compress(good))))
+    assert "Identify was answered with HTTP status 422, not 200." in odd
+    assert "The answer is compressed (gzip), but no Content-Encoding says so." in odd
+
+
+async def test_setspecs_and_missing_metadata_are_told() -> None:
+    items = [Item(identifier="oai:f:1", metadata=" "), Item(identifier="oai:f:2", deleted=True)]
+    odd = await _odd(_sound(sets=("a:b", "not so"), items=items))
+    assert "1 of 2 setSpecs have characters that are not allowed, as 'not so'." in odd
+    assert any(line.startswith("1 parts of the first page cannot be read") for line in odd)
+
+
+async def test_one_question_that_fails_is_a_finding() -> None:
+    def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
+        return (404, {}, b"") if asked["verb"] == "ListMetadataFormats" else good
+
+    repository = _sound(fault=fault)
+    found = await _probe(repository)
+    assert found.page is not None
+    assert any(
+        line.startswith("ListMetadataFormats was not answered as it should be: HTTP status 404")
+        for line in oddities(found, now=_MOMENT)
+    )
+
+
+async def test_where_there_is_no_repository_the_reason_is_raised() -> None:
+    with pytest.raises(NotOaiPmhError):
+        await _probe(_sound(fault=lambda _asked, _good: b"<html>Welcome"))
+    with pytest.raises(HttpStatusError):
+        await _probe(_sound(fault=lambda _asked, _good: (404, {}, b"")))
+    async with open_transport(HarvesterSettings()) as transport:
+        watching = Watching(transport)
+        with pytest.raises(TransportError):
+            await probe(Client("http://127.0.0.1:1/oai", watching, retries=0), watching)

@@ -1,0 +1,160 @@
+"""What is tried again, and how long is waited before."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harvester.client.errors import HttpStatusError, ServerBusyError, TransportError, TransportKind
+from harvester.client.retrying import Retrying, retry_after
+from harvester.client.transport import HttpReply
+
+_NOW = 1_700_000_000.0
+_WHOLE = b"<OAI-PMH></OAI-PMH>"
+
+
+def _reply(status: int, headers: Mapping[str, str] | None = None, body: bytes = b"") -> HttpReply:
+    return HttpReply(url="http://x.example/", status=status, headers=headers or {}, body=body)
+
+
+class Bench:
+    """Plays answers to a patient fetch and remembers its waits."""
+
+    def __init__(self, *answers: HttpReply | Exception, retries: int = 5, chance: float = 0.0) -> None:
+        self.answers = list(answers)
+        self.slept: list[float] = []
+        self.told: list[tuple[float, str]] = []
+        self.retrying = Retrying(
+            retries=retries,
+            clock=lambda: _NOW,
+            sleep=self._sleep,
+            chance=lambda: chance,
+            on_wait=lambda seconds, reason: self.told.append((seconds, reason)),
+        )
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    async def _attempt(self) -> HttpReply:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def fetch(self, *, loose: bool = False) -> HttpReply:
+        return await self.retrying.fetch(self._attempt, loose=loose)
+
+
+def _http_date(seconds: float) -> str:
+    return format_datetime(datetime.fromtimestamp(_NOW + seconds, UTC), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("120", 120),
+        (" 7 ", 7),
+        ("1.5", 1.5),
+        (_http_date(90), 90),
+        (_http_date(90).replace("GMT", "+0000"), 90),
+        (_http_date(90).replace("GMT", ""), 90),
+        (_http_date(-500), 0),
+        ("9" * 400, 366 * 86_400),
+        ("soon", None),
+        ("-5", None),
+        ("", None),
+        (None, None),
+        ("Fri, 99 Foo 99999 99:99:99 GMT", None),
+    ],
+)
+def test_retry_after_is_read_as_seconds_and_as_a_date(value: str | None, seconds: float | None) -> None:
+    assert retry_after(value, _NOW) == seconds
+
+
+@given(st.text(max_size=40))
+def test_no_retry_after_breaks_it(value: str) -> None:
+    asked = retry_after(value, _NOW)
+    assert asked is None or 0 <= asked <= 366 * 86_400
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 522])
+async def test_what_may_pass_is_tried_again(status: int) -> None:
+    bench = Bench(_reply(status), _reply(200))
+    assert (await bench.fetch()).status == 200
+    assert bench.told == [(0.5, f"HTTP status {status}")]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 304])
+async def test_what_will_not_pass_is_not(status: int) -> None:
+    bench = Bench(_reply(status))
+    with pytest.raises(HttpStatusError) as caught:
+        await bench.fetch()
+    assert caught.value.status == status
+    assert bench.slept == []
+
+
+async def test_waits_double_up_to_a_minute_and_by_chance_are_up_to_a_half_shorter() -> None:
+    bench = Bench(*[_reply(500)] * 10, _reply(200), retries=10)
+    await bench.fetch()
+    assert bench.slept == [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+    lucky = Bench(*[_reply(500)] * 2, _reply(200), chance=1.0)
+    await lucky.fetch()
+    assert lucky.slept == [0.25, 0.5]
+
+
+async def test_a_date_in_retry_after_is_waited_for() -> None:
+    bench = Bench(_reply(503, {"Retry-After": _http_date(90)}), _reply(200))
+    await bench.fetch()
+    assert bench.slept == [90]
+
+
+async def test_a_busy_server_that_says_zero_is_not_asked_at_once() -> None:
+    bench = Bench(_reply(503, {"Retry-After": "0"}), _reply(503, {"Retry-After": "0"}), _reply(200))
+    await bench.fetch()
+    assert bench.slept == [0.5, 1]
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+async def test_who_asks_for_more_patience_than_there_is_is_left_for_later(status: int) -> None:
+    bench = Bench(_reply(status, {"Retry-After": "7200"}))
+    with pytest.raises(ServerBusyError) as caught:
+        await bench.fetch()
+    assert caught.value.seconds == 7200
+    assert caught.value.exit_code == 75
+    assert bench.slept == []
+
+
+async def test_a_server_that_stays_busy_is_left_for_later_and_one_that_stays_broken_has_failed() -> None:
+    with pytest.raises(ServerBusyError):
+        await Bench(_reply(503), _reply(503), retries=1).fetch()
+    with pytest.raises(HttpStatusError, match="HTTP status 500 after 2 tries"):
+        await Bench(_reply(500), _reply(500), retries=1).fetch()
+
+
+@pytest.mark.parametrize("kind", [TransportKind.ADDRESS, TransportKind.REDIRECT, TransportKind.TLS])
+async def test_what_no_patience_mends_is_not_tried_again(kind: TransportKind) -> None:
+    bench = Bench(TransportError("http://x.example/", kind, "no"))
+    with pytest.raises(TransportError):
+        await bench.fetch()
+    assert bench.slept == []
+
+
+async def test_an_answer_that_broke_off_is_tried_again_and_a_part_of_it_is_for_the_loose() -> None:
+    broken = TransportError("http://x.example/", TransportKind.DISCONNECTED, "the connection broke")
+    part = HttpReply(url="http://x.example/", status=200, headers={}, body=b"<OAI-PMH><a>", cut=broken)
+    assert (await Bench(part, _reply(200, body=_WHOLE)).fetch()).body == _WHOLE
+    assert (await Bench(part, part, retries=1).fetch(loose=True)).body == part.body
+    with pytest.raises(TransportError, match="the connection broke"):
+        await Bench(part, part, retries=1).fetch()
+    no_xml = HttpReply(url="http://x.example/", status=200, headers={}, body=b"<html>", cut=broken)
+    with pytest.raises(TransportError):
+        await Bench(no_xml, retries=0).fetch(loose=True)
+
+
+async def test_an_oai_answer_with_an_odd_status_is_one_unless_the_server_may_recover() -> None:
+    assert (await Bench(_reply(422, body=_WHOLE)).fetch()).status == 422
+    bench = Bench(_reply(500, body=_WHOLE), _reply(200))
+    assert (await bench.fetch()).status == 200

@@ -1,0 +1,264 @@
+"""Requests over real sockets to servers that get HTTP wrong."""
+
+import gzip
+import zlib
+from urllib.parse import parse_qs
+
+import aiohttp
+import pytest
+
+from harvester.client.errors import (
+    AnswerTooLargeError,
+    HttpStatusError,
+    NotOaiPmhError,
+    TransportError,
+    TransportKind,
+)
+from harvester.client.repository_client import Client, open_client
+from harvester.client.transport import MAX_REDIRECTS, HttpReply, open_transport, request_url
+from oai.sections import HarvesterSettings
+from tests.harvester.client.raw_server import RawServer, reply, serve_raw
+from tests.harvester.fake_repository import FakeRepository, many, serve
+
+_QUICK = HarvesterSettings(retries=0, timeout=10)
+_IDENTIFY = FakeRepository().answer({"verb": "Identify"}).encode()
+
+
+async def _ask(url: str, settings: HarvesterSettings = _QUICK) -> HttpReply:
+    async with open_transport(settings) as transport:
+        return await transport(url, [("verb", "Identify")])
+
+
+async def _name(server: RawServer, settings: HarvesterSettings = _QUICK) -> str:
+    async with serve_raw(server), open_client(server.url, settings) as client:
+        return (await client.identify()).repository_name
+
+
+@pytest.mark.parametrize(
+    ("body", "header"),
+    [
+        (gzip.compress(_IDENTIFY), "Content-Encoding: gzip"),
+        (gzip.compress(_IDENTIFY), "X-Nothing: said"),
+        (gzip.compress(_IDENTIFY), "Content-Encoding: deflate"),
+        (zlib.compress(_IDENTIFY), "Content-Encoding: deflate"),
+        (zlib.compress(_IDENTIFY)[2:-4], "Content-Encoding: deflate"),
+        (_IDENTIFY, "Content-Encoding: gzip"),
+        (_IDENTIFY, "Content-Encoding: br"),
+        (gzip.compress(gzip.compress(_IDENTIFY)), "Content-Encoding: gzip"),
+    ],
+    ids=["gzip", "not told", "told as deflate", "zlib", "raw", "told in vain", "told as br", "twice"],
+)
+async def test_a_body_is_read_however_its_compression_is_told(body: bytes, header: str) -> None:
+    assert await _name(RawServer(answer=lambda _: reply(body, header))) == "Fake"
+
+
+async def test_a_compression_that_was_not_asked_for_is_no_oai_pmh() -> None:
+    with pytest.raises(NotOaiPmhError):
+        await _name(RawServer(answer=lambda _: reply(b"\x8b\x02\x80xyz", "Content-Encoding: br")))
+
+
+async def test_compressed_data_that_break_off_are_a_broken_connection() -> None:
+    body = gzip.compress(_IDENTIFY)[:-20]
+    with pytest.raises(TransportError, match="break off") as caught:
+        await _name(RawServer(answer=lambda _: reply(body)))
+    assert caught.value.kind is TransportKind.DISCONNECTED
+
+
+async def test_a_decompression_bomb_is_refused() -> None:
+    body = gzip.compress(_IDENTIFY + b" " * 30_000_000)
+    settings = _QUICK.model_copy(update={"max_answer_bytes": 1_000_000})
+    with pytest.raises(AnswerTooLargeError, match="1,000,000"):
+        await _name(RawServer(answer=lambda _: reply(body)), settings)
+
+
+async def test_a_whole_answer_counts_though_its_length_is_told_too_long() -> None:
+    server = RawServer(answer=lambda _: reply(_IDENTIFY, length=len(_IDENTIFY) + 1000))
+    assert await _name(server) == "Fake"
+    assert len(server.asked) == 1
+
+
+async def test_a_whole_answer_counts_though_more_is_promised_and_the_connection_stays_open() -> None:
+    settings = _QUICK.model_copy(update={"slow_seconds": 0.2})
+    server = RawServer(answer=lambda _: reply(_IDENTIFY, length=len(_IDENTIFY) + 1000), hold=True)
+    assert await _name(server, settings) == "Fake"
+
+
+async def test_an_answer_that_breaks_off_is_a_broken_connection() -> None:
+    server = RawServer(answer=lambda _: reply(_IDENTIFY[:300], length=len(_IDENTIFY)))
+    with pytest.raises(TransportError) as caught:
+        await _name(server)
+    assert caught.value.kind is TransportKind.DISCONNECTED
+
+
+async def test_what_came_of_a_page_that_breaks_off_is_kept_when_loose() -> None:
+    body = FakeRepository(items=many(5)).answer({"verb": "ListRecords"}).encode()
+    cut = body[: body.index(b"Title 3")]
+    server = RawServer(answer=lambda _: reply(cut, length=len(body)))
+    async with serve_raw(server), open_client(server.url, _QUICK) as client:
+        page = await anext(client.records(loose=True).pages())
+        assert len(page.records) == 3
+        assert page.cut_off
+        with pytest.raises(TransportError):
+            await anext(client.records())
+
+
+async def test_a_slow_drip_is_given_up_long_before_the_time_limit() -> None:
+    server = RawServer(answer=lambda _: reply(_IDENTIFY), drip=0.02)
+    settings = HarvesterSettings(retries=0, timeout=3600, slow_seconds=0.3, slow_rate=1000)
+    with pytest.raises(TransportError, match="slow_rate") as caught:
+        await _name(server, settings)
+    assert caught.value.kind is TransportKind.TIMEOUT
+
+
+async def test_a_steady_answer_may_take_longer_than_a_slow_one() -> None:
+    server = RawServer(answer=lambda _: reply(_IDENTIFY), drip=0.001)
+    assert await _name(server, HarvesterSettings(retries=0, slow_seconds=0.3, slow_rate=10)) == "Fake"
+
+
+async def test_redirects_are_followed_and_told() -> None:
+    async with serve(FakeRepository()) as repository:
+
+        def answer(line: str) -> bytes:
+            if "/oai" not in line:
+                return reply(b"", f"Location: {repository.url}?verb=Identify", status="301 Moved")
+            return reply(b"", "Location: /new?verb=Identify#part", status="302 Found")
+
+        async with serve_raw(RawServer(answer=answer)) as server:
+            found = await _ask(server.url)
+            base = server.url.removesuffix("/oai")
+    assert found.status == 200
+    assert found.hops == [f"{base}/new?verb=Identify", f"{repository.url}?verb=Identify"]
+    assert found.url == f"{server.url}?verb=Identify"
+
+
+async def test_a_redirect_that_forgets_the_arguments_is_given_them() -> None:
+    async with serve(FakeRepository()) as repository:
+        server = RawServer(answer=lambda _: reply(b"", f"Location: {repository.url}", status="301 Moved"))
+        assert await _name(server) == "Fake"
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "file:///etc/passwd",
+        "ftp://127.0.0.1/x",
+        "javascript:alert(1)",
+        "gopher://x/",
+        "http:///nowhere",
+        "http://[x",
+    ],
+)
+async def test_redirects_lead_to_http_alone(location: str) -> None:
+    server = RawServer(answer=lambda _: reply(b"", f"Location: {location}", status="302 Found"))
+    async with serve_raw(server):
+        with pytest.raises(TransportError) as caught:
+            await _ask(server.url)
+    assert caught.value.kind is TransportKind.REDIRECT
+    assert location in str(caught.value)
+
+
+async def test_redirects_have_a_limit() -> None:
+    server = RawServer(answer=lambda _: reply(b"", "Location: /oai?verb=Identify", status="307 Again"))
+    async with serve_raw(server):
+        with pytest.raises(TransportError, match=f"more than {MAX_REDIRECTS} redirects"):
+            await _ask(server.url)
+    assert len(server.asked) == MAX_REDIRECTS + 1
+
+
+async def test_a_redirect_keeps_what_is_encoded_and_encodes_what_is_not() -> None:
+    def answer(line: str) -> bytes:
+        if "/oai" in line:
+            return reply(b"", "Location: /ně co?a=%2Fb%20c", status="302 Found")
+        return reply(_IDENTIFY)
+
+    server = RawServer(answer=answer)
+    assert await _name(server) == "Fake"
+    assert server.asked[1].startswith("GET /n%C4%9B%20co?a=%2Fb%20c HTTP/1.1")
+
+
+async def test_a_status_of_redirection_without_a_place_is_a_status() -> None:
+    with pytest.raises(HttpStatusError, match="304"):
+        await _name(RawServer(answer=lambda _: reply(b"", status="304 Not Modified")))
+
+
+async def test_post_sends_a_form() -> None:
+    server = RawServer(answer=lambda _: reply(_IDENTIFY))
+    async with serve_raw(server), open_client(f"{server.url}?site=1", _QUICK, method="POST") as client:
+        await client.identify()
+    assert server.asked[0].startswith("POST /oai?site=1 HTTP/1.1")
+    assert "Content-Type: application/x-www-form-urlencoded\r\n" in server.asked[0]
+    assert parse_qs(server.bodies[0].decode()) == {"verb": ["Identify"]}
+
+
+async def test_a_server_that_finds_addresses_too_long_is_asked_by_post_from_then_on() -> None:
+    def answer(line: str) -> bytes:
+        return reply(_IDENTIFY) if line.startswith("POST") else reply(b"", status="414 URI Too Long")
+
+    server = RawServer(answer=answer)
+    async with serve_raw(server), open_client(server.url, _QUICK) as client:
+        await client.identify()
+        await client.identify()
+    assert [head.split()[0] for head in server.asked] == ["GET", "POST", "POST"]
+
+
+@pytest.mark.parametrize(("status", "methods"), [(307, ["POST", "POST"]), (303, ["POST", "GET"])])
+async def test_a_redirected_form_stays_one_unless_the_server_says_see_other(
+    status: int, methods: list[str]
+) -> None:
+    def answer(line: str) -> bytes:
+        if "/oai" in line:
+            return reply(b"", "Location: /new", status=f"{status} Elsewhere")
+        return reply(_IDENTIFY)
+
+    server = RawServer(answer=answer)
+    async with serve_raw(server), open_client(server.url, _QUICK, method="POST") as client:
+        await client.identify()
+    assert [head.split()[0] for head in server.asked] == methods
+    assert server.bodies[1] == (b"verb=Identify" if status == 307 else b"")
+
+
+async def test_the_session_may_be_the_callers_and_stays_open() -> None:
+    body = gzip.compress(_IDENTIFY)
+    server = RawServer(answer=lambda _: reply(body, "Content-Encoding: gzip"))
+    async with serve_raw(server), aiohttp.ClientSession(headers={"X-Mine": "yes"}) as session:
+        async with open_client(server.url, _QUICK, session=session) as client:
+            await client.identify()
+        assert not session.closed
+    assert "X-Mine: yes" in server.asked[0]
+    assert "User-Agent: Zatva" in server.asked[0]
+
+
+async def test_who_we_are_is_sent_along() -> None:
+    server = RawServer(answer=lambda _: reply(_IDENTIFY))
+    await _name(server, HarvesterSettings(user_agent="Mine/1", contact="me@example.org"))
+    assert "User-Agent: Mine/1\r\n" in server.asked[0]
+    assert "From: me@example.org\r\n" in server.asked[0]
+    assert "Accept-Encoding: gzip, deflate\r\n" in server.asked[0]
+
+
+async def test_any_function_may_be_the_transport() -> None:
+    async def transport(base_url: str, arguments: object) -> HttpReply:
+        return HttpReply(url=f"{base_url}?{arguments}", status=200, headers={}, body=_IDENTIFY)
+
+    assert (await Client("http://x.example/", transport).identify()).repository_name == "Fake"
+
+
+def test_a_base_url_may_have_arguments_of_its_own_or_a_fragment() -> None:
+    wanted = [("verb", "Identify")]
+    assert request_url("http://x/o?a=b", wanted) == "http://x/o?a=b&verb=Identify"
+    assert request_url("http://x/o?", wanted) == "http://x/o?verb=Identify"
+    assert request_url("http://x/o#top", wanted) == "http://x/o?verb=Identify"
+
+
+async def test_a_page_that_keeps_breaking_off_is_asked_for_so_many_times_and_no_more() -> None:
+    body = FakeRepository(items=many(5)).answer({"verb": "ListRecords"}).encode()
+    server = RawServer(answer=lambda _: reply(body[:-300], length=len(body)))
+    settings = HarvesterSettings(retries=2)
+
+    async def at_once(_: float) -> None:
+        """Wait for nothing."""
+
+    async with serve_raw(server), open_client(server.url, settings, sleep=at_once) as client:
+        page = await anext(client.records(loose=True).pages())
+    assert page.cut_off
+    assert len(server.asked) == 3

@@ -1,0 +1,130 @@
+"""What a scenario is: a hostile repository, and how a loose and a strict harvest of it must end."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harvester.models import RunStatus
+from harvester.running.verdict import Verdict
+from oai.errors import ExitCode
+from tests.harvester.fake_repository import Item
+from tests.harvester.hostile.server import Fault, Hostile
+
+COUNT = 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth:
+    """How a harvest must end. Which records are left out is told by the scenario's `lost`."""
+
+    records: int
+    """Files, and rows of active records."""
+    verdict: Verdict
+    exit_code: ExitCode
+    status: RunStatus
+    deleted: int = 0
+    """Rows of deleted records."""
+
+
+WHOLE = Truth(records=COUNT, verdict=Verdict.COMPLETE, exit_code=ExitCode.DONE, status=RunStatus.COMPLETED)
+
+
+def all_of(records: int, *, deleted: int = 0) -> Truth:
+    """Everything is here, and nothing was wrong with it that costs a record."""
+    return replace(WHOLE, records=records, deleted=deleted)
+
+
+def left_out(count: int, *, of: int = COUNT) -> Truth:
+    """So many could not be had, all others are here."""
+    return Truth(
+        records=of - count,
+        verdict=Verdict.PARTIAL,
+        exit_code=ExitCode.RECORDS_REFUSED,
+        status=RunStatus.COMPLETED_WITH_ERRORS,
+    )
+
+
+def stopped(records: int) -> Truth:
+    """Strict checking stopped the harvest after so many records."""
+    return Truth(
+        records=records, verdict=Verdict.FAILED, exit_code=ExitCode.STRICT_CHECK, status=RunStatus.FAILED
+    )
+
+
+def stopped_at_end(missing: int) -> Truth:
+    """A strict harvest came to the end of the list, and not everything was in it."""
+    return replace(left_out(missing), exit_code=ExitCode.STRICT_CHECK)
+
+
+def remote_failed(records: int) -> Truth:
+    """The server did not go on after so many records."""
+    return replace(stopped(records), exit_code=ExitCode.REMOTE_FAILED)
+
+
+def try_later(records: int) -> Truth:
+    """The server asked to come back later than we wait, after so many records."""
+    return replace(stopped(records), exit_code=ExitCode.TRY_LATER)
+
+
+def known(count: int = COUNT, *, titles: str = "Žluťoučký kůň “a” ňadra & «více» {}") -> list[Item]:
+    """Items of known content, each changed on a day of its own."""
+    return [
+        Item(
+            identifier=f"oai:hostile.example:{number}",
+            datestamp=f"2024-{1 + number // 28:02}-{1 + number % 28:02}T10:00:00Z",
+            title=titles.format(number),
+        )
+        for number in range(count)
+    ]
+
+
+ITEMS = tuple(known())
+POISON = ITEMS[12]
+"""The record that the faults of single records befall; it is on the second of three pages."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """One way to be hostile. `make` gives a fresh server each time, for faults remember what was asked."""
+
+    name: str
+    about: str
+    make: Callable[[], Hostile]
+    loose: Truth
+    strict: Truth
+    lost: frozenset[str] = frozenset()
+    """Identifiers of those that a loose harvest cannot have."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Of the request."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of the harvester."""
+    notable: bool = False
+    """Whether a loose harvest, though it is complete, has to warn."""
+    most_requests: int = 400
+
+
+def scenario(
+    name: str,
+    about: str,
+    fault: Callable[[], Fault],
+    loose: Truth,
+    strict: Truth | None = None,
+    *,
+    items: Sequence[Item] = ITEMS,
+    server: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Scenario:
+    """A scenario over the known items; where nothing else is said, strict ends as loose does."""
+
+    def make() -> Hostile:
+        return Hostile(items=list(items), fault=fault(), **(server or {}))
+
+    return Scenario(name=name, about=about, make=make, loose=loose, strict=strict or loose, **more)
+
+
+def one_lost(
+    name: str, about: str, fault: Callable[[], Fault], strict: Truth | None = None, **more: Any
+) -> Scenario:
+    """A scenario that costs a loose harvest the poisoned record alone."""
+    more.setdefault("lost", frozenset({POISON.identifier}))
+    return scenario(name, about, fault, left_out(1), strict or stopped(10), **more)

@@ -1,0 +1,122 @@
+"""Lists: empty pages, early ends, wrong sizes, records that come twice."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from harvester.models import RunStatus
+from tests.harvester.fake_repository import FakeRepository
+from tests.harvester.hostile.faults import at_page, in_lists, to_verb
+from tests.harvester.hostile.scenario import (
+    ITEMS,
+    POISON,
+    WHOLE,
+    Scenario,
+    all_of,
+    left_out,
+    one_lost,
+    scenario,
+    stopped,
+    stopped_at_end,
+)
+from tests.harvester.hostile.server import Ask, Fault
+
+_SIZE = re.compile(rb' completeListSize="\d+"')
+_NO_RECORDS = FakeRepository(items=[]).answer({"verb": "ListRecords"}).encode()
+
+
+def _size(choose: Callable[[Ask], bytes]) -> Fault:
+    return to_verb("ListRecords", lambda ask: _SIZE.sub(choose(ask), ask.good))
+
+
+def _empty_between(count: int, *, error: bool = False) -> Fault:
+    """Between the first page and the second there are so many without a record."""
+
+    def page(token: bytes) -> bytes:
+        if error:
+            return _NO_RECORDS.replace(
+                b"</OAI-PMH>", b"<resumptionToken>" + token + b"</resumptionToken></OAI-PMH>"
+            )
+        entries = b"<ListRecords><resumptionToken>" + token + b"</resumptionToken></ListRecords>"
+        return re.sub(rb"<error.*</error>", entries, _NO_RECORDS)
+
+    def fault(ask: Ask) -> bytes | None:
+        token = ask.arguments.get("resumptionToken", "")
+        if token.startswith("empty"):
+            number = int(token.removeprefix("empty"))
+            return page(b"10|||" if number == count else b"empty%d" % (number + 1))
+        if ask.verb == "ListRecords" and ask.offset == 0:
+            return ask.good.replace(b">10|||<", b">empty1<")
+        return None
+
+    return fault
+
+
+def _extra_token(answer: bytes | None) -> Fault:
+    """The last page has a token, too; behind it there is nothing."""
+
+    def fault(ask: Ask) -> bytes | None:
+        if ask.arguments.get("resumptionToken") == "beyond":
+            return answer
+        return ask.good.replace(b"></resumptionToken>", b">beyond</resumptionToken>")
+
+    return fault
+
+
+def _overlap(good: bytes) -> bytes:
+    """The second page begins with the last two records of the first."""
+    again = "".join(item.record() for item in ITEMS[8:10]).encode()
+    return good.replace(b"<ListRecords>", b"<ListRecords>" + again)
+
+
+def _twice(good: bytes) -> bytes:
+    record = POISON.record().encode()
+    return good.replace(record, record + record)
+
+
+def _instead_of_poison(ask: Ask) -> bytes | None:
+    """A record of the first page comes again in the place of another, and the count is right."""
+    if ask.verb == "GetRecord" and POISON.identifier == ask.arguments.get("identifier"):
+        return ask.good.replace(POISON.record().encode(), b"")
+    poison = POISON.header() if ask.verb == "ListIdentifiers" else POISON.record()
+    other = ITEMS[5].header() if ask.verb == "ListIdentifiers" else ITEMS[5].record()
+    return ask.good.replace(poison.encode(), other.encode())
+
+
+_EMPTY_LIST = re.sub(rb"<error.*</error>", b"<ListRecords></ListRecords>", _NO_RECORDS)
+
+SCENARIOS: tuple[Scenario, ...] = (
+    scenario("empty-page", "a page without records, but with a token", lambda: _empty_between(1), WHOLE),
+    scenario("empty-pages", "thirty pages without records, each with a token",
+        lambda: _empty_between(30), WHOLE),
+    scenario("no-records-with-token", "noRecordsMatch in the middle, with a token to go on by",
+        lambda: _empty_between(2, error=True), WHOLE, stopped(10), notable=True),
+    scenario("no-records-for-page", "noRecordsMatch in place of the second page, however it is asked for",
+        lambda: at_page(10, lambda _ask: _NO_RECORDS), WHOLE, stopped_at_end(15), notable=True),
+    scenario("no-records-at-end", "the last page has a token, which is answered by noRecordsMatch",
+        lambda: _extra_token(_NO_RECORDS), WHOLE),
+    scenario("empty-list-at-end", "the last page has a token, which is answered by an empty list",
+        lambda: _extra_token(_EMPTY_LIST), WHOLE),
+    scenario("nothing-at-all", "noRecordsMatch for the whole repository",
+        lambda: lambda _ask: None, replace(all_of(0), status=RunStatus.NO_CHANGES), items=()),
+    scenario("size-missing", "no completeListSize", lambda: _size(lambda _ask: b""), WHOLE),
+    scenario("size-too-large", "completeListSize says 30 of 25",
+        lambda: _size(lambda _ask: b' completeListSize="30"'), left_out(0), stopped_at_end(0)),
+    scenario("size-too-small", "completeListSize says 5 of 25",
+        lambda: _size(lambda _ask: b' completeListSize="5"'), WHOLE),
+    scenario("size-zero", "completeListSize is 0",
+        lambda: _size(lambda _ask: b' completeListSize="0"'), WHOLE),
+    scenario("size-negative", "completeListSize is -1",
+        lambda: _size(lambda _ask: b' completeListSize="-1"'), WHOLE),
+    scenario("size-of-page", "completeListSize counts the page's own records",
+        lambda: _size(lambda ask: b' completeListSize="%d"' % ask.good.count(b"<record>")), WHOLE),
+    scenario("size-growing", "completeListSize grows to the right number on the way",
+        lambda: _size(lambda ask: b' completeListSize="%d"' % (5 + ask.offset)), WHOLE),
+    scenario("size-shrinking", "completeListSize shrinks to the right number on the way",
+        lambda: _size(lambda ask: b' completeListSize="%d"' % (45 - ask.offset)), WHOLE),
+    scenario("overlapping-pages", "the second page begins with two records of the first",
+        lambda: at_page(10, lambda ask: _overlap(ask.good)), WHOLE),
+    scenario("record-twice", "one record comes twice in a page", lambda: in_lists(_twice), WHOLE),
+    one_lost("repeated-in-place", "one record comes again in the place of another; the count is right",
+        lambda: _instead_of_poison, stopped_at_end(1)),
+)  # fmt: skip

@@ -1,0 +1,161 @@
+"""An OAI-PMH server on a raw socket of 127.0.0.1, so that HTTP itself can be broken, too."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from urllib.parse import parse_qsl, urlsplit
+
+from tests.harvester.fake_repository import FakeRepository, Item
+
+XML_TYPE = ("Content-Type", "text/xml; charset=utf-8")
+Headers = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """A request, with the answer that a good server would give."""
+
+    arguments: Mapping[str, str]
+    path: str
+    base: str
+    good: bytes
+    times: int
+    """How often the very same was asked before."""
+
+    @property
+    def verb(self) -> str:
+        return self.arguments.get("verb", "")
+
+    @property
+    def offset(self) -> int:
+        """The place in the list of the page that is asked for; -1 where no list is."""
+        if self.verb not in {"ListRecords", "ListIdentifiers"}:
+            return -1
+        number = self.arguments.get("resumptionToken", "0").partition("|")[0]
+        return int(number) if number.isdigit() else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What is sent. `length` is announced where it differs from the body's, -1 announces none.
+
+    With status 0 nothing is sent, and the connection is reset.
+    """
+
+    body: bytes = b""
+    status: int = 200
+    headers: Headers = (XML_TYPE,)
+    length: int | None = None
+    reset: bool = False
+    """Whether the connection is torn down after the body."""
+    drip: float = 0
+    """Seconds between the body's single bytes."""
+
+
+Fault = Callable[[Ask], Reply | bytes | None]
+"""Gives what is sent in place of the good answer; None leaves that be."""
+
+
+def no_fault(_ask: Ask) -> None:
+    """Leave every answer be."""
+
+
+@dataclass(kw_only=True)
+class Hostile:
+    """A repository of known content, and what is wrong with its server."""
+
+    items: list[Item]
+    fault: Fault = no_fault
+    page_size: int = 10
+    granularity: str = "YYYY-MM-DDThh:mm:ssZ"
+    sizes: bool = True
+    seconds_each: float = 0
+    """How long each answer takes."""
+    asked: list[Ask] = field(default_factory=list)
+    url: str = ""
+
+    def __post_init__(self) -> None:
+        self._good = FakeRepository(
+            items=self.items,
+            page_size=self.page_size,
+            granularity=self.granularity,
+            sizes=self.sizes,
+            now="2024-06-01T12:00:00Z",
+        )
+
+    def reply(self, target: str) -> Reply:
+        """The answer to one request."""
+        parts = urlsplit(target)
+        arguments = dict(parse_qsl(parts.query, keep_blank_values=True))
+        self._good.url = self.url
+        ask = Ask(
+            arguments=arguments,
+            path=parts.path,
+            base=self.url,
+            good=self._good.answer(arguments).encode(),
+            times=sum(before.arguments == arguments and before.path == parts.path for before in self.asked),
+        )
+        self.asked.append(replace(ask, good=b""))
+        chosen = self.fault(ask)
+        if chosen is None:
+            chosen = ask.good
+        return chosen if isinstance(chosen, Reply) else Reply(body=chosen)
+
+
+@contextlib.asynccontextmanager
+async def served(hostile: Hostile) -> AsyncIterator[Hostile]:
+    """Serve for the block; `url` is set."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                request = await reader.readuntil(b"\r\n\r\n")
+                await asyncio.sleep(hostile.seconds_each)
+                await _send(writer, hostile.reply(request.split(b" ")[1].decode("ascii")))
+        except asyncio.CancelledError:
+            writer.transport.abort()
+        with contextlib.suppress(OSError):
+            writer.close()
+            await writer.wait_closed()
+
+    running: set[asyncio.Task[None]] = set()
+
+    async def tracked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(handle(reader, writer))
+        running.add(task)
+        task.add_done_callback(running.discard)
+
+    server = await asyncio.start_server(tracked, "127.0.0.1", 0, limit=2**20)
+    hostile.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/oai"
+    try:
+        yield hostile
+    finally:
+        server.close()
+        unfinished = list(running)
+        for task in unfinished:
+            task.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)
+        await server.wait_closed()
+
+
+async def _send(writer: asyncio.StreamWriter, reply: Reply) -> None:
+    if not reply.status:
+        writer.transport.abort()
+        return
+    length = len(reply.body) if reply.length is None else reply.length
+    lines = [f"HTTP/1.1 {reply.status} So"]
+    lines += [f"{name}: {value}" for name, value in reply.headers]
+    if length >= 0:
+        lines.append(f"Content-Length: {length}")
+    writer.write("\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1"))
+    if reply.drip:
+        for byte in reply.body:
+            writer.write(bytes([byte]))
+            await writer.drain()
+            await asyncio.sleep(reply.drip)
+    else:
+        writer.write(reply.body)
+        await writer.drain()
+    if reply.reset:
+        writer.transport.abort()

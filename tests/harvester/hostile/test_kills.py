@@ -1,0 +1,77 @@
+"""Harvest processes killed at random moments, and started again until one comes to its end."""
+
+import asyncio
+import json
+import random
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from harvester.models import Record, Repository
+from oai.database import Database
+from tests.harvester.hostile.scenario import known
+from tests.harvester.hostile.server import Hostile, served
+
+_RECORDS = 400
+_SECONDS_EACH = 0.03
+_START_UP = 0.6
+"""Seconds that a process needs before it asks for anything, about."""
+
+
+async def _harvest(
+    url: str, folder: Path, environment: Mapping[str, str], *, kill_after: float | None
+) -> str:
+    """Run `zatva harvest`; gives what it printed, or nothing where it was killed."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "zatva", "harvest", url, "--out", str(folder), "--json",
+        env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(kill_after):
+            printed, _ = await process.communicate()
+            return printed.decode()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return ""
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def _rows(database: Database, folder: Path) -> list[tuple[str, str | None, str, bytes | None]]:
+    with database.session() as session:
+        found = session.execute(
+            select(Record.identifier, Record.filename, Record.datestamp, Record.digest)
+            .join(Repository, Repository.repository_id == Record.repository_id)
+            .where(Repository.base_dir == str(folder))
+            .order_by(Record.identifier)
+        )
+        return [(row.identifier, row.filename, row.datestamp, row.digest) for row in found]
+
+
+async def test_killed_at_any_moment_it_ends_with_the_same_files_and_rows(
+    database: Database, environment: dict[str, str], tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    kills_left = 100 if pytestconfig.getoption("--long") else 5
+    chance = random.Random(2024)
+    killed, calm = tmp_path / "killed", tmp_path / "calm"
+    async with served(Hostile(items=known(_RECORDS), page_size=10, seconds_each=_SECONDS_EACH)) as hostile:
+        printed = ""
+        while not printed:
+            moment = _START_UP + chance.random() if kills_left else None
+            printed = await _harvest(hostile.url, killed, environment, kill_after=moment)
+            kills_left -= not printed
+        assert json.loads(printed)["verdict"] == "complete"
+        assert (
+            json.loads(await _harvest(hostile.url, calm, environment, kill_after=None))["records"] == _RECORDS
+        )
+    assert _files(killed) == _files(calm)
+    assert len(_files(calm)) == _RECORDS
+    assert _rows(database, killed) == _rows(database, calm)

@@ -1,0 +1,114 @@
+"""Random sequences of faults: what a harvest says of itself is true."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from harvester.running.preparing import Level
+from harvester.running.verdict import Verdict
+from oai.database import Database
+from oai.settings import Settings
+from tests.harvester.hostile.faults import (
+    Edit,
+    at_page,
+    each_of,
+    edited,
+    first_times,
+    from_page,
+    holding,
+    in_record,
+    instead,
+    once,
+    status,
+    whole,
+)
+from tests.harvester.hostile.running import run, truth_of
+from tests.harvester.hostile.scenario import ITEMS
+from tests.harvester.hostile.server import Ask, Fault, Hostile, Reply
+
+_Placed = Callable[[Fault], Fault]
+
+
+def _cut_at(share: float) -> Fault:
+    return lambda ask: ask.good[: int(len(ask.good) * share)]
+
+
+def _reset(ask: Ask) -> Reply:
+    return Reply(body=ask.good[:1000], length=len(ask.good), reset=True)
+
+
+def _no_token(good: bytes) -> bytes:
+    begin = good.find(b"<resumptionToken")
+    return good if begin < 0 else good[:begin] + good[good.index(b"</resumptionToken>") + 18 :]
+
+
+def _in_title(text: bytes) -> Edit:
+    return instead("<dc:title>", b"<dc:title>" + text)
+
+
+_ANSWERS = st.sampled_from(
+    [
+        whole(b""),
+        whole(b"<!DOCTYPE html><html>no</html>"),
+        whole(b'<?xml version="1.0"?><rss/>'),
+        edited(lambda good: good.replace(b"</request>", b"?a&b</request>")),
+        edited(lambda good: good.replace(b"</metadata></record><record>", b"</metadata><record>", 1)),
+        edited(_no_token),
+        edited(lambda good: good.replace(b"<OAI-PMH", b"\n<!-- -- --><OAI-PMH")),
+        status(500),
+        status(503, [("Retry-After", "0")]),
+        status(404),
+        _reset,
+    ]
+) | st.floats(0.05, 0.98).map(_cut_at)
+_EDITS = st.sampled_from(
+    [_in_title(text) for text in (b"\x0b", b" & ", b"&nbsp;", b"<br>", b"\xff", b"<!--", b"</record>")]
+    + [instead("<identifier>", "<id>"), instead("<metadata>", "<meta>"), instead("</record>", "")]
+)
+_PLACES: st.SearchStrategy[_Placed] = st.sampled_from(
+    [lambda fault, page=page: at_page(page, fault) for page in (0, 10, 20)]
+    + [lambda fault, page=page: at_page(page, first_times(1, fault)) for page in (0, 10, 20)]
+    + [lambda fault, item=item: holding(item, fault) for item in (ITEMS[0], ITEMS[12], ITEMS[24])]
+    + [lambda fault: from_page(10, fault), lambda fault: from_page(20, fault), once]
+)
+_FAULTS = st.builds(lambda place, fault: place(fault), _PLACES, _ANSWERS) | st.builds(
+    in_record, st.sampled_from(ITEMS), _EDITS
+)
+
+
+@pytest.fixture(scope="session")
+def examples(pytestconfig: pytest.Config) -> int:
+    return 1000 if pytestconfig.getoption("--long") else 25
+
+
+def test_a_loose_harvest_that_says_complete_has_everything_and_all_of_it_right(
+    hostile_database: Database, hostile_settings: Settings, tmp_path: Path, examples: int
+) -> None:
+    truth = {item.identifier: truth_of(item) for item in ITEMS}
+    verdicts: list[Verdict] = []
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(faults=st.lists(_FAULTS, max_size=4))
+    def check(faults: list[Fault]) -> None:
+        hostile = Hostile(items=list(ITEMS), fault=each_of(*faults))
+        folder = tmp_path / f"{len(verdicts)}"
+        left = asyncio.run(run(hostile, hostile_database, hostile_settings, folder, level=Level.LOOSE))
+        verdicts.append(left.outcome.verdict)
+        assert left.metadata == {name: truth[name] for name in left.metadata}
+        assert set(left.metadata) == left.active
+        if left.outcome.verdict is Verdict.COMPLETE:
+            assert left.active == set(truth)
+
+    check()
+    assert {Verdict.COMPLETE, Verdict.PARTIAL} <= set(verdicts)

@@ -1,0 +1,70 @@
+"""Each scenario through the real harvest, loose and strict, against its ground truth."""
+
+from pathlib import Path
+
+import pytest
+
+from harvester.running.preparing import Level
+from harvester.running.verdict import Verdict
+from oai.database import Database
+from oai.datestamps import parse_datestamp
+from oai.settings import Settings
+from tests.harvester.hostile.running import Left, run, truth_of
+from tests.harvester.hostile.scenario import Scenario, Truth
+from tests.harvester.hostile.scenarios import SCENARIOS
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+async def test_a_loose_harvest_brings_all_that_can_be_had(
+    scenario: Scenario, hostile_database: Database, hostile_settings: Settings, tmp_path: Path
+) -> None:
+    hostile = scenario.make()
+    left = await run(
+        hostile, hostile_database, hostile_settings, tmp_path / "out", level=Level.LOOSE, scenario=scenario
+    )
+    _agrees(left, scenario.loose)
+    _has_the_truth(left, scenario)
+    wanted = {item.identifier for item in hostile.items if not item.deleted} - scenario.lost
+    if scenario.loose.verdict is not Verdict.FAILED:
+        assert left.active == wanted
+    if scenario.notable:
+        assert left.outcome.warnings
+    assert left.requests <= scenario.most_requests
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+async def test_a_strict_harvest_stops_where_it_must(
+    scenario: Scenario, hostile_database: Database, hostile_settings: Settings, tmp_path: Path
+) -> None:
+    hostile = scenario.make()
+    left = await run(
+        hostile, hostile_database, hostile_settings, tmp_path / "out", level=Level.STRICT, scenario=scenario
+    )
+    _agrees(left, scenario.strict)
+    _has_the_truth(left, scenario)
+    assert left.requests <= scenario.most_requests
+
+
+def test_there_is_no_scenario_twice_and_there_are_many() -> None:
+    names = [scenario.name for scenario in SCENARIOS]
+    assert len(set(names)) == len(names) >= 60
+
+
+def _agrees(left: Left, truth: Truth) -> None:
+    outcome = left.outcome
+    found = (len(left.active), len(left.deleted), outcome.verdict, outcome.status, outcome.exit_code)
+    expected = (truth.records, truth.deleted, truth.verdict, truth.status, truth.exit_code)
+    assert found == expected, (outcome.failure_reason, outcome.warnings)
+    assert len(left.files) == truth.records
+    if outcome.verdict is not Verdict.COMPLETE:
+        assert left.watermark is None
+    elif left.watermark is not None:
+        parse_datestamp(left.watermark)
+
+
+def _has_the_truth(left: Left, scenario: Scenario) -> None:
+    """What is stored is, byte for byte in canonical XML, what the repository has."""
+    truth = {item.identifier: item for item in scenario.make().items}
+    assert set(left.metadata) == left.active
+    for identifier, metadata in left.metadata.items():
+        assert metadata == truth_of(truth[identifier])

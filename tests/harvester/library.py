@@ -1,0 +1,114 @@
+"""A fake repository and what is harvested of it: real server, database and files."""
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select, update
+
+from harvester.models import Hold, Record, Repository
+from harvester.repositories import add_repository
+from harvester.running.harvest import harvest
+from harvester.running.outcome import Outcome
+from harvester.running.parameters import HarvestRequest
+from harvester.store.auditing import Audit, Auditor, Finding
+from oai.database import Database
+from oai.settings import Settings
+from tests.harvester.fake_repository import FakeRepository, Item
+
+
+class Library:
+    """Harvests one fake repository into a folder."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        environment: dict[str, str],
+        fake: FakeRepository,
+        folder: Path,
+    ) -> None:
+        self.database = database
+        self.settings = settings
+        self.environment = environment
+        self.fake = fake
+        self.folder = folder
+        with database.session() as session:
+            added = add_repository(session, base_url=fake.url, base_dir=str(folder))
+            session.commit()
+            self.repository_id = added.repository_id
+
+    def change_settings(self, **values: Any) -> None:
+        ours = self.settings.harvester.model_copy(update=values)
+        self.settings = self.settings.model_copy(update={"harvester": ours})
+
+    def change_repository(self, **values: Any) -> None:
+        with self.database.session() as session:
+            session.execute(update(Repository).values(**values))
+            session.commit()
+
+    async def run(self, *, stop: asyncio.Event | None = None, **parameters: Any) -> Outcome:
+        request = HarvestRequest(repository_id=self.repository_id, **parameters)
+        return await harvest(self.database, self.settings, request, stop=stop or asyncio.Event())
+
+    async def command(self, *arguments: str) -> tuple[int | None, str, str]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "zatva.cli", *arguments, env=self.environment, stdout=PIPE, stderr=PIPE
+        )
+        out, err = await asyncio.wait_for(process.communicate(), 60)
+        return process.returncode, out.decode(), err.decode()
+
+    def audit(self, **options: Any) -> tuple[Audit, list[Finding]]:
+        found: list[Finding] = []
+        audit = Auditor(
+            database=self.database,
+            repository_id=self.repository_id,
+            folder=self.folder,
+            on_finding=found.append,
+            **options,
+        ).run()
+        return audit, found
+
+    def files(self) -> dict[str, bytes]:
+        return {
+            path.relative_to(self.folder).as_posix(): path.read_bytes()
+            for path in self.folder.rglob("*")
+            if path.is_file()
+        }
+
+    def read(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def records(self) -> dict[str, Record]:
+        with self.database.session() as session:
+            return {record.identifier: record for record in session.scalars(select(Record))}
+
+    def living(self) -> set[str]:
+        return {name for name, record in self.records().items() if record.status == "active"}
+
+    def holds(self) -> list[Hold]:
+        with self.database.session() as session:
+            return list(session.scalars(select(Hold).order_by(Hold.history_id)))
+
+    def delete(self, *numbers: int, datestamp: str = "2024-06-02T00:00:00Z") -> None:
+        """Let the repository tell of deletions."""
+        for number in numbers:
+            old = self.fake.items[number]
+            self.fake.items[number] = Item(
+                identifier=old.identifier, datestamp=datestamp, deleted=True, sets=old.sets
+            )
+
+    def forgets(self) -> None:
+        """Let the repository say that it keeps no deletions."""
+        self.fake.fault = lambda _, good: good.replace(b">persistent<", b">no<")
+
+
+def touch(path: Path, data: bytes) -> None:
+    """Write a file that no harvest has written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)

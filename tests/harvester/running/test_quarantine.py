@@ -1,0 +1,38 @@
+"""What is kept of what could not be read."""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import select
+
+from harvester.models import Quarantined
+from harvester.repositories import add_repository
+from harvester.running.parameters import HarvestRequest
+from harvester.running.quarantine import open_ward, quarantined
+from harvester.running.refusals import Refusal
+from oai.database import Database
+
+NOW = datetime(2024, 6, 1, tzinfo=UTC)
+
+
+def test_large_bytes_are_cut_and_their_size_is_told(database: Database) -> None:
+    with database.session() as session:
+        repository = add_repository(session, base_url="http://x/oai", base_dir="x")
+        request = HarvestRequest(repository_id=repository.repository_id)
+        ward = open_ward(session, request, run_started=NOW)
+        assert not ward.occupied
+        ward.admit(session, [Refusal(reason="large", url="http://x/", raw=b"x" * 3_000_000)], now=NOW)
+        kept = session.scalars(select(Quarantined)).one()
+        assert (len(kept.raw), kept.raw_size) == (1_000_000, 3_000_000)
+        assert open_ward(session, request, run_started=NOW).occupied
+
+
+def test_the_same_fault_is_kept_once_and_what_no_database_takes_is_written_out(database: Database) -> None:
+    with database.session() as session:
+        repository = add_repository(session, base_url="http://x/oai", base_dir="x")
+        ward = open_ward(session, HarvestRequest(repository_id=repository.repository_id), run_started=NOW)
+        bad = Refusal(reason="nul \0 and \udcff", url="http://x/", identifier="oai:x:\0", raw=b"\0")
+        ward.admit(session, [bad, bad], now=NOW)
+        ward.admit(session, [bad], now=NOW)
+        (kept,) = quarantined(session, repository_id=repository.repository_id)
+        assert (kept.identifier, kept.raw) == ("oai:x:␀", b"\0")
+        assert quarantined(session, history_id=12345) == []

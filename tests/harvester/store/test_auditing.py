@@ -1,0 +1,99 @@
+"""Fixity: what is missing, altered or stray is found, and nothing else."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from sqlalchemy import select, update
+
+from harvester.models import Record, StoreAudit
+from harvester.running.locks import is_held, only_harvest
+from tests.harvester.fake_repository import Item
+from tests.harvester.library import Library, touch
+
+
+async def test_a_store_as_it_was_harvested_is_clean(library: Library) -> None:
+    library.fake.items += [
+        Item(identifier="oai:fake.example:DEL", deleted=True),
+        Item(identifier="http://x/é"),
+    ]
+    await library.run(files_per_directory=4)
+    audit, found = library.audit()
+    assert (audit.clean, audit.files, found) == (True, 26, [])
+
+
+async def test_missing_altered_stray_and_unfinished_files_are_found(library: Library) -> None:
+    await library.run()
+    there = library.folder / "fake.example"
+    (there / "3.xml").unlink()
+    (there / "7.xml").write_bytes((there / "7.xml").read_bytes().replace(b"Title", b"Totle"))
+    touch(there / "99.xml", b"<r/>")
+    touch(library.folder / "~x" / "note.txt", b"mine")
+    touch(there / "5.xml~part", b"<rec")
+    audit, found = library.audit()
+    assert {(one.kind.value, one.path, one.identifier, one.unfinished) for one in found} == {
+        ("missing", "fake.example/3.xml", "oai:fake.example:3", False),
+        ("altered", "fake.example/7.xml", "oai:fake.example:7", False),
+        ("stray", "fake.example/99.xml", None, False),
+        ("stray", "~x/note.txt", None, False),
+        ("stray", "fake.example/5.xml~part", None, True),
+    }
+    assert (audit.clean, audit.files, audit.missing, audit.altered, audit.stray) == (False, 25, 1, 1, 3)
+    with library.database.session() as session:
+        row = session.scalars(select(StoreAudit)).one()
+    assert (row.files, row.missing, row.altered, row.stray) == (25, 1, 1, 3)
+    assert row.ended is not None
+
+
+async def test_repair_removes_unfinished_files_and_nothing_else(library: Library) -> None:
+    await library.run()
+    touch(library.folder / "fake.example/5.xml~part", b"<rec")
+    touch(library.folder / "fake.example/stray.xml", b"<r/>")
+    audit, _ = library.audit(repair=True)
+    assert (audit.repaired, audit.clean) == (1, False)
+    assert len(library.files()) == 26
+    (library.folder / "fake.example/stray.xml").unlink()
+    assert library.audit()[0].clean
+
+
+async def test_names_that_are_no_utf_8_are_stray_like_others(library: Library) -> None:
+    await library.run()
+    touch(Path(f"{library.folder}/a\udcff.xml"), b"x")
+    _, found = library.audit()
+    assert [one.path for one in found] == ["a\\xff.xml"]
+
+
+async def test_what_a_harvest_under_way_writes_is_looked_at_again(library: Library) -> None:
+    await library.run()
+    touch(library.folder / "new.xml", b"<r/>")
+
+    def commit(_seconds: float) -> None:
+        with library.database.session() as session:
+            session.execute(
+                update(Record)
+                .where(Record.identifier == "oai:fake.example:3")
+                .values(filename="new.xml", digest=hashlib.sha256(b"<r/>").digest())
+            )
+            session.commit()
+        (library.folder / "fake.example/3.xml").unlink()
+
+    audit, found = library.audit(busy=lambda: True, sleep=commit)
+    assert (audit.clean, found) == (True, [])
+
+
+def test_a_repository_is_held_while_it_is_harvested(library: Library) -> None:
+    assert not is_held(library.database, library.repository_id)
+    with only_harvest(library.database, library.repository_id):
+        assert is_held(library.database, library.repository_id)
+        assert not is_held(library.database, library.repository_id + 1)
+
+
+async def test_the_command_ends_with_3_and_a_line_for_each_finding(library: Library) -> None:
+    await library.run()
+    code, out, _ = await library.command("store", "verify", "--json")
+    assert (code, json.loads(out)["clean"]) == (0, True)
+    (library.folder / "fake.example/3.xml").unlink()
+    code, out, _ = await library.command("store", "verify", str(library.repository_id), "--json")
+    finding, audit = map(json.loads, out.splitlines())
+    assert (code, finding["kind"], finding["path"]) == (3, "missing", "fake.example/3.xml")
+    assert (audit["missing"], audit["clean"]) == (1, False)

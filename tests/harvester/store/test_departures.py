@@ -1,0 +1,81 @@
+"""What becomes of files of deleted records, also where it is done twice."""
+
+from pathlib import Path
+
+import pytest
+
+from harvester.models import DeletionPolicy
+from harvester.repositories import add_repository
+from harvester.store.departures import Departing, Left, part_with
+from harvester.store.files import FileStore
+from harvester.store.headers import marked_deleted, read_header
+from oai.database import Database
+from oai.errors import MalformedXmlError
+
+RECORD = (
+    b"<record xmlns='http://www.openarchives.org/OAI/2.0/'><header><identifier> oai:a:1 </identifier>"
+    b"<datestamp>2024-01-01</datestamp><setSpec>x</setSpec></header>"
+    b"<metadata><m xmlns=''>\xc4\x8d</m></metadata>"
+    b"</record>"
+)
+
+
+def test_a_header_is_read_as_it_came() -> None:
+    header = read_header(RECORD, source="a/1.xml")
+    assert (header.identifier, header.datestamp, header.set_specs, header.deleted) == (
+        "oai:a:1", "2024-01-01", ("x",), False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"<r/>", "a/1.xml: the root is 'r', not a record with a header"),
+        (RECORD.replace(b"<datestamp>2024-01-01</datestamp>", b""), "a/1.xml: a header without datestamp"),
+        (RECORD.replace(b" oai:a:1 ", b" "), "a/1.xml: a header without identifier"),
+        (b"<!DOCTYPE r><r/>", "a/1.xml, line 1, column 0: a document type declaration"),
+        (b"half", "a/1.xml, line 1, column 1: "),
+    ],
+)
+def test_what_is_no_record_is_refused_with_a_reason(data: bytes, reason: str) -> None:
+    with pytest.raises((MalformedXmlError, ValueError), match=reason.replace("(", r"\(").partition(",")[0]):
+        read_header(data, source="a/1.xml")
+
+
+def test_marking_twice_gives_the_same_bytes_and_leaves_the_metadata() -> None:
+    once = marked_deleted(RECORD, datestamp="2024-02-02", source="a/1.xml")
+    assert marked_deleted(once, datestamp="2024-02-02", source="a/1.xml") == once
+    header = read_header(once, source="a/1.xml")
+    assert (header.deleted, header.datestamp, header.set_specs) == (True, "2024-02-02", ("x",))
+    assert '<m xmlns="">č</m>'.encode() in once
+
+
+@pytest.mark.parametrize("policy", list(DeletionPolicy))
+def test_parting_again_after_rows_were_lost_comes_to_the_same(
+    database: Database, tmp_path: Path, policy: DeletionPolicy
+) -> None:
+    files = [
+        Departing(filename="a/1.xml", digest=b"", datestamp="2024-02-02"),
+        Departing(filename="a/broken.xml", digest=b"", datestamp="2024-02-02"),
+        Departing(filename="a/gone.xml", digest=b"", datestamp="2024-02-02"),
+        Departing(filename=None, digest=None, datestamp="2024-02-02"),
+    ]
+    results: list[list[Left]] = []
+    contents: list[dict[str, bytes]] = []
+    with database.session() as session, FileStore(tmp_path) as store:
+        added = add_repository(session, base_url="http://a.example/oai", base_dir="a")
+        store.write_all([("a/1.xml", RECORD), ("a/broken.xml", b"not a record")])
+        for _ in range(2):
+            left = part_with(session, store, files, policy=policy, repository_id=added.repository_id)
+            results.append(left)
+            found = (path for path in tmp_path.rglob("*") if path.is_file())
+            contents.append({path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in found})
+    assert results[0] == results[1]
+    assert contents[0] == contents[1]
+    expected = {
+        DeletionPolicy.REMOVE: set(),
+        DeletionPolicy.MARK: {"a/1.xml", "a/broken.xml"},
+        DeletionPolicy.MOVE: {"++deleted/a/1.xml", "++deleted/a/broken.xml"},
+    }[policy]
+    assert set(contents[0]) == expected
+    assert {name for name, _ in results[0]} == expected | {None}

@@ -1,0 +1,105 @@
+"""Where files are placed: no two share a place, on any file system."""
+
+import unicodedata
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from sqlalchemy.orm import Session
+
+from harvester.models import Change, RecordStatus
+from harvester.repositories import add_repository
+from harvester.store.directories import note_folders, place_files
+from harvester.store.paths import identifier_key, identifier_of, record_path
+from harvester.store.records import RecordRow, write_records
+from oai.database import Database
+
+_LETTERS = st.sampled_from(
+    [*"aAbBé:/.%~@+-İßKk", "e\u0301", "\u017f", "\u212b", "Å", "ﬁ", "oai:", ".xml", "~2", "\U0001f600"]
+)
+_IDENTIFIERS = st.lists(
+    st.one_of(
+        st.lists(_LETTERS, max_size=5).map("".join),
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+    ),
+    min_size=1, max_size=20, unique=True,
+)  # fmt: skip
+
+
+@pytest.fixture
+def repository_id(database: Database) -> int:
+    with database.session() as session:
+        added = add_repository(session, base_url="http://a.example/oai", base_dir="a")
+        session.commit()
+        return added.repository_id
+
+
+@given(identifiers=_IDENTIFIERS, size=st.integers(1, 5), parse_id=st.booleans(), cut=st.integers(0, 20))
+@hypothesis_settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_two_identifiers_share_a_place_whatever_case_or_form_of_unicode_a_file_system_takes_for_the_same(
+    database: Database,
+    repository_id: int,
+    identifiers: list[str],
+    size: int,
+    parse_id: bool,  # noqa: FBT001 given so
+    cut: int,
+) -> None:
+    with database.session() as session:
+        places = dict[str, str]()
+        for batch in (identifiers[:cut], identifiers[cut:]):
+            if batch:
+                places |= _placed(session, repository_id, batch, size, parse_id=parse_id)
+        session.rollback()
+    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+        folded = {unicodedata.normalize(form, place).casefold() for place in places.values()}
+        assert len(folded) == len(identifiers)
+        steps = {place.rpartition("/")[0] for place in folded}
+        assert not {f"{step}/".startswith(f"{place}/") for place in folded for step in steps} & {True}
+    for identifier, place in places.items():
+        assert identifier_of(place, parse_id=parse_id) in {identifier, None}
+
+
+def _placed(
+    session: Session, repository_id: int, identifiers: list[str], size: int, *, parse_id: bool
+) -> dict[str, str]:
+    paths = [record_path(identifier, parse_id=parse_id) for identifier in identifiers]
+    places = place_files(session, paths, repository_id=repository_id, files_per_directory=size)
+    found = dict(zip(identifiers, places, strict=True))
+    rows = [
+        RecordRow(
+            key=identifier_key(identifier),
+            # A NUL, which no XML has, is none that the database takes.
+            identifier=identifier.replace("\0", "?"),
+            filename=place,
+            datestamp="2024-01-01",
+            status=RecordStatus.ACTIVE,
+            change=Change.NEW,
+            digest=b"",
+            set_specs=(),
+        )
+        for identifier, place in found.items()
+    ]
+    write_records(
+        session,
+        rows,
+        repository_id=repository_id,
+        metadata_prefix="oai_dc",
+        now=datetime.now(UTC),
+        known=(),
+        told_by=None,
+    )
+    return found
+
+
+def test_folders_that_were_found_full_get_no_more_files(database: Database, repository_id: int) -> None:
+    with database.session() as session:
+        note_folders(session, {"a": 3, "a/starting_at_5": 2, "b": 5}, repository_id=repository_id)
+        note_folders(session, {"b": 1}, repository_id=repository_id)
+        places = place_files(
+            session, ["a/x.xml", "b/x.xml"], repository_id=repository_id, files_per_directory=5
+        )
+    assert places == ["a/starting_at_5/x.xml", "b/starting_at_5/x.xml"]

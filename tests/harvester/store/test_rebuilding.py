@@ -1,0 +1,157 @@
+"""Rows from files: what the database lost comes back."""
+
+import json
+import shutil
+
+import pytest
+from sqlalchemy import delete, select, text, update
+
+from harvester.models import Directory, Harvest, Record, Repository, SetMapping
+from harvester.store.rebuilding import Rebuilder, Rebuilt
+from oai.database import Database
+from oai.errors import UsageError
+from tests.harvester.fake_repository import Item
+from tests.harvester.library import Library, touch
+
+
+def rebuild(library: Library) -> Rebuilt:
+    return Rebuilder(
+        database=library.database,
+        repository_id=library.repository_id,
+        folder=library.folder,
+        plain_prefix="oai_dc",
+    ).run()
+
+
+def table(database: Database, query: str) -> list[tuple[object, ...]]:
+    with database.session() as session:
+        return [tuple(row) for row in session.execute(text(query))]
+
+
+RECORDS = """
+    SELECT repository_id, metadata_prefix, identifier_key, identifier, filename, datestamp, status, digest
+    FROM oai_record ORDER BY metadata_prefix, identifier
+    """
+SETS = """
+    SELECT identifier, metadata_prefix, set_spec FROM oai_set_mapping JOIN oai_record USING (record_id)
+    ORDER BY 1, 2, 3
+    """
+FOLDERS = "SELECT repository_id, path_key, files FROM oai_directory ORDER BY path_key"
+HOSTILE = [
+    Item(identifier="oai:a:x", sets=("x", "y:z")),
+    Item(identifier="oai:a:X"),
+    Item(identifier="oai:" + "l" * 1500),
+    Item(identifier="http://é.example/../x?y=1&z"),
+    Item(identifier="oai:fake.example:marked"),
+]
+
+
+async def test_rows_that_are_lost_come_back_as_they_were_and_a_repeated_harvest_changes_nothing(
+    library: Library,
+) -> None:
+    library.fake.items += HOSTILE
+    library.change_repository(deletion_policy="move")
+    await library.run(files_per_directory=4)
+    await library.run(metadata_prefix="other", files_per_directory=4)
+    library.delete(29)
+    await library.run(files_per_directory=4)
+    before = [table(library.database, query) for query in (RECORDS, SETS, FOLDERS)]
+    with library.database.session() as session:
+        session.execute(delete(Record))
+        session.execute(delete(Directory))
+        session.commit()
+    rebuilt = rebuild(library)
+    assert (rebuilt.files, rebuilt.added, rebuilt.changed, rebuilt.refused) == (60, 60, 0, 0)
+    assert [table(library.database, query) for query in (RECORDS, SETS, FOLDERS)] == before
+    assert library.audit()[0].clean
+    files = library.files()
+    outcome = await library.run(full=True, files_per_directory=4)
+    assert (outcome.status, outcome.counts["unchanged"]) == ("no changes", 30)
+    assert library.files() == files
+
+
+async def test_what_is_right_is_kept(library: Library) -> None:
+    await library.run()
+    ids = {name: record.record_id for name, record in library.records().items()}
+    rebuilt = rebuild(library)
+    assert (rebuilt.kept, rebuilt.added, rebuilt.changed, rebuilt.dropped) == (25, 0, 0, 0)
+    assert {name: record.record_id for name, record in library.records().items()} == ids
+    assert not rebuilt.begins_anew
+
+
+async def test_rows_that_say_something_else_than_their_files_are_set_right(library: Library) -> None:
+    library.fake.items[3] = Item(identifier="oai:fake.example:3", sets=("a", "b"))
+    await library.run()
+    with library.database.session() as session:
+        named = Record.identifier == "oai:fake.example:7"
+        session.execute(update(Record).where(named).values(digest=b"x", datestamp="1999-01-01"))
+        session.execute(delete(SetMapping).where(SetMapping.set_spec == "a"))
+        session.commit()
+    (library.folder / "fake.example/9.xml").rename(library.folder / "fake.example/09.xml")
+    rebuilt = rebuild(library)
+    assert (rebuilt.kept, rebuilt.changed, rebuilt.dropped) == (22, 3, 0)
+    assert library.audit()[0].clean
+    assert library.records()["oai:fake.example:9"].filename == "fake.example/09.xml"
+    with library.database.session() as session:
+        assert set(session.scalars(select(SetMapping.set_spec))) == {"a", "b"}
+
+
+async def test_a_record_without_its_file_is_harvested_again_by_the_next_run(library: Library) -> None:
+    await library.run()
+    (library.folder / "fake.example/3.xml").unlink()
+    rebuilt = rebuild(library)
+    assert (rebuilt.dropped, rebuilt.begins_anew) == (1, True)
+    with library.database.session() as session:
+        assert session.scalars(select(Harvest.watermark)).one() is None
+    outcome = await library.run()
+    assert (outcome.counts["new"], outcome.counts["unchanged"]) == (1, 24)
+
+
+async def test_files_that_are_no_records_and_copies_are_left_out_with_a_reason(library: Library) -> None:
+    await library.run()
+    with library.database.session() as session:
+        session.execute(delete(Record))
+        session.commit()
+    shutil.copy(library.folder / "fake.example/3.xml", library.folder / "fake.example/copy.xml")
+    touch(library.folder / "notes.txt", b"mine")
+    touch(library.folder / "fake.example/4.xml~part", b"<rec")
+    touch(library.folder / "bomb.xml", b"<!DOCTYPE r [<!ENTITY a 'a'>]><r>&a;</r>")
+    refused: dict[str, str] = {}
+    rebuilt = Rebuilder(
+        database=library.database,
+        repository_id=library.repository_id,
+        folder=library.folder,
+        plain_prefix="oai_dc",
+        on_refused=lambda path, reason: refused.update({path: reason}),
+    ).run()
+    assert (rebuilt.added, rebuilt.refused) == (25, 3)
+    assert set(refused) == {"fake.example/copy.xml", "notes.txt", "bomb.xml"}
+    assert (
+        "a second file of 'oai:fake.example:3', beside fake.example/3.xml" in refused["fake.example/copy.xml"]
+    )
+
+
+async def test_an_empty_folder_drops_no_rows(library: Library) -> None:
+    await library.run()
+    shutil.rmtree(library.folder)
+    with pytest.raises(UsageError, match="no files there"):
+        rebuild(library)
+    assert len(library.records()) == 25
+
+
+async def test_the_command_makes_a_repository_anew_where_only_its_files_are_left(library: Library) -> None:
+    await library.run()
+    with library.database.session() as session:
+        session.execute(delete(Repository))
+        session.commit()
+    code, _, err = await library.command("store", "rebuild", "--dir", str(library.folder))
+    assert code == 2
+    assert "--url" in err
+    code, out, _ = await library.command(
+        "store", "rebuild", "--dir", str(library.folder), "--url", library.fake.url, "--json"
+    )
+    found = json.loads(out)
+    assert (code, found["added"]) == (0, 25)
+    library.repository_id = found["repository_id"]
+    outcome = await library.run()
+    assert (outcome.status, outcome.counts["unchanged"]) == ("no changes", 25)

@@ -1,0 +1,176 @@
+"""Commands that plan harvests, show what broke in them, and run beside each other, as they are really run."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from harvester.models import Harvest, History, Repository
+from oai.database import Database
+from tests.harvester.fake_repository import FakeRepository, many, serve
+
+
+async def run(environment: dict[str, str], *arguments: str) -> tuple[int | None, bytes, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", *arguments, env=environment, stdout=PIPE, stderr=PIPE
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    return process.returncode, out, err.decode()
+
+
+def objects(out: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeRepository]:
+    async with serve(FakeRepository(items=many(50))) as served:
+        yield served
+
+
+async def test_a_dry_run_asks_a_new_repository_who_it_is_and_nothing_else(
+    fake: FakeRepository, environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    out = ("--out", str(tmp_path / "out"))
+    code, said, err = await run(environment, "zatva", "harvest", fake.url, *out, "--dry-run")
+    assert (code, err) == (0, "")
+    assert b"the beginning, for no harvest of this format and set was complete so far" in said
+    assert [asked["verb"] for asked in fake.asked] == ["Identify"]
+    with database.session() as session:
+        assert session.scalar(select(func.count()).select_from(Repository)) == 0
+    assert not (tmp_path / "out").exists()
+
+
+async def test_a_dry_run_of_a_known_repository_asks_nothing(
+    fake: FakeRepository, environment: dict[str, str], tmp_path: Path
+) -> None:
+    out = ("--out", str(tmp_path / "out"))
+    await run(environment, "zatva", "harvest", fake.url, *out)
+    fake.asked.clear()
+    code, said, _ = await run(
+        environment, "zatva", "harvest", fake.url, *out, "--dry-run", "--slice", "month", "--json"
+    )
+    assert (code, fake.asked) == (0, [])
+    (planned,) = objects(said)
+    assert planned["from"]
+    assert "less 60 seconds" in planned["why"]
+
+
+async def test_errors_are_listed_with_their_bytes(
+    fake: FakeRepository, environment: dict[str, str], tmp_path: Path
+) -> None:
+    fake.fault = lambda _, good: good.replace(b"Title 12 ", b"<oops ")
+    code, said, _ = await run(
+        environment, "zatva", "harvest", fake.url, "--out", str(tmp_path / "out"), "--json"
+    )
+    assert code == 3
+    assert objects(said)[-1]["invalid"] == 1
+    _, listed, _ = await run(environment, "zatva", "job", "errors", "--json")
+    (error,) = objects(listed)
+    assert error["identifier"] == "oai:fake.example:12"
+    number = str(error["quarantine_id"])
+    _, raw, _ = await run(environment, "zatva", "job", "errors", "--raw", number)
+    assert b"<oops " in raw
+    assert len(raw) == error["raw_size"]
+    _, words, _ = await run(environment, "zatva", "job", "errors", str(error["history_id"]))
+    assert b"oai:fake.example:12" in words
+    _, none, _ = await run(environment, "zatva", "job", "errors", "--repository", "999")
+    assert b"no record is waiting" in none
+    code, _, err = await run(environment, "zatva", "job", "errors", "--raw", "999")
+    assert (code, "no quarantined record 999" in err) == (2, True)
+
+
+async def test_a_long_wait_is_remembered_until_it_is_ignored(
+    fake: FakeRepository, environment: dict[str, str], tmp_path: Path
+) -> None:
+    harvest = ("zatva", "harvest", fake.url, "--out", str(tmp_path / "out"))
+    fake.fault = lambda asked, good: (
+        (503, {"Retry-After": "3600"}, b"") if "metadataPrefix" in asked else good
+    )
+    code, _, _ = await run(environment, *harvest, "--max-wait", "1")
+    assert code == 75
+    fake.fault = None
+    fake.asked.clear()
+    code, _, err = await run(environment, *harvest)
+    assert (code, fake.asked) == (75, [])
+    assert "left alone until" in err
+    code, _, _ = await run(environment, *harvest, "--ignore-wait")
+    assert code == 0
+    assert (await run(environment, *harvest))[0] == 0
+
+
+async def test_the_process_takes_slices(
+    fake: FakeRepository, environment: dict[str, str], tmp_path: Path
+) -> None:
+    await run(environment, "zatva", "repository", "add", fake.url, str(tmp_path / "out"))
+    code, said, _ = await run(
+        environment, "harvester", "--repository-id", "1", "--slice", "month", "--json",
+        "--harvest-from", "2023-11-01", "--harvest-to", "2024-01-31",
+    )  # fmt: skip
+    assert (code, objects(said)[-1]["new"]) == (0, 50)
+    assert len([asked for asked in fake.lists() if "resumptionToken" not in asked]) == 3
+
+
+async def test_warnings_survive_a_kill_and_the_next_run_tells_of_it(
+    fake: FakeRepository, environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    reached = asyncio.Event()
+
+    async def stick(asked: dict[str, str]) -> None:
+        if asked.get("resumptionToken", "").startswith("30"):
+            reached.set()
+            await asyncio.sleep(3600)
+
+    fake.before = stick
+    fake.fault = lambda _, good: good.replace(b"Title 12 ", b"<oops ")
+    harvest = ("zatva", "harvest", fake.url, "--out", str(tmp_path / "out"))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", *harvest, env=environment, stdout=PIPE, stderr=PIPE
+    )
+    await asyncio.wait_for(reached.wait(), 30)
+    while True:
+        with database.session() as session:
+            row = session.scalars(select(Harvest)).one_or_none()
+            if row is not None and (row.resumption_token or "").startswith("30"):
+                break
+        await asyncio.sleep(0.05)
+    assert (row.counts["records"], row.counts["invalid"]) == (29, 1)
+    assert row.records_per_second
+    assert row.estimated_end is not None
+    os.kill(process.pid, signal.SIGKILL)
+    await process.communicate()
+    fake.before = None
+    assert (await run(environment, *harvest))[0] == 3
+    with database.session() as session:
+        (history,) = session.scalars(select(History)).all()
+    assert "oai:fake.example:12" in history.warnings[0]
+    assert "ended without a word after 29 records in 3 pages" in history.evidence["lost"]
+    assert history.evidence["resumed_at"] == 29
+
+
+async def test_three_harvests_at_once_share_one_embedded_database(tmp_path: Path) -> None:
+    data = {name: value for name, value in os.environ.items() if not name.startswith("ZATVA_")}
+    data["ZATVA_DATA"] = str(tmp_path / "data")
+    async with (
+        serve(FakeRepository(items=many(40))) as first,
+        serve(FakeRepository(items=many(40))) as second,
+        serve(FakeRepository(items=many(40))) as third,
+    ):
+        ended = await asyncio.gather(
+            *(
+                run(data, "zatva", "harvest", one.url, "--out", str(tmp_path / str(number)), "--json")
+                for number, one in enumerate((first, second, third))
+            )
+        )
+    assert [code for code, _, _ in ended] == [0, 0, 0], [err for _, _, err in ended]
+    assert {objects(out)[-1]["new"] for _, out, _ in ended} == {40}
+    for number in range(3):
+        assert len(list((tmp_path / str(number)).rglob("*.xml"))) == 40

@@ -1,0 +1,55 @@
+"""Options win over settings, for one run."""
+
+from argparse import Namespace
+
+import pytest
+
+from harvester.overrides import overridden
+from oai.errors import UsageError
+from oai.settings import Settings
+
+_OPTIONS = ("timeout", "retries", "delay", "max_wait", "user_agent", "keep_raw")
+
+
+def _given(**options: object) -> Namespace:
+    return Namespace(**dict.fromkeys(_OPTIONS) | options)
+
+
+def test_options_that_were_given_win_and_the_others_stay() -> None:
+    settings = Settings()
+    changed = overridden(
+        settings, _given(timeout=7.5, retries=0, delay=2.0, user_agent="Mine", keep_raw=True)
+    )
+    ours = changed.harvester
+    assert (ours.timeout, ours.retries, ours.delay, ours.user_agent, ours.keep_raw) == (
+        7.5,
+        0,
+        2,
+        "Mine",
+        True,
+    )
+    assert ours.max_wait == settings.harvester.max_wait
+    assert changed.provider == settings.provider
+    assert settings.harvester.retries == 5
+
+
+def test_without_options_the_settings_are_the_same() -> None:
+    settings = Settings()
+    assert overridden(settings, _given()) is settings
+    assert overridden(settings, Namespace()) is settings
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("timeout", 0),
+        ("retries", -1),
+        ("delay", -1),
+        ("max_wait", -1),
+        ("user_agent", ""),
+        ("timeout", float("nan")),
+    ],
+)
+def test_a_value_out_of_range_is_told_by_its_option(option: str, value: object) -> None:
+    with pytest.raises(UsageError, match=f"^--{option.replace('_', '-')} "):
+        overridden(Settings(), _given(**{option: value}))
