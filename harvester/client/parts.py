@@ -13,21 +13,26 @@ _DATESTAMP = OAI + "datestamp"
 _SET_SPEC = OAI + "setSpec"
 _METADATA = OAI + "metadata"
 _ABOUT = OAI + "about"
+_WHOLE = [HEADER, _METADATA]
 
 
 def read_record(element: etree._Element) -> Record:
     """A record. Raises ValueError that says what is wrong with it."""
-    header_element = element.find(HEADER)
-    if header_element is None:
-        raise ValueError("a record without a header")
-    header = read_header(header_element)
-    children = list(element.iterchildren(tag=etree.Element))
+    # Comments and instructions have a function for a tag.
+    children = [child for child in element if not callable(child.tag)]
     tags = [child.tag for child in children]
-    if tags[0] != HEADER or tags[1:2] not in ([], [_METADATA]) or set(tags[2:]) - {_ABOUT}:
+    if HEADER not in tags:
+        raise ValueError("a record without a header")
+    header = read_header(children[tags.index(HEADER)])
+    if tags != _WHOLE and not _is_made_of_known_parts(tags):
         raise ValueError(f"record {header.identifier!r} is not made of header, metadata and about")
     if not header.deleted and (len(tags) == 1 or not len(children[1])):
         raise ValueError(f"record {header.identifier!r} has no metadata and is not deleted")
     return Record(header=header, element=element)
+
+
+def _is_made_of_known_parts(tags: list[str]) -> bool:
+    return tags[0] == HEADER and tags[1:2] in ([], [_METADATA]) and not set(tags[2:]) - {_ABOUT}
 
 
 def read_header(element: etree._Element) -> Header:

@@ -64,11 +64,13 @@ class Intake:
         with self.store.writing(*_files(batch, known, fates, paths)):
             written = write_records(
                 session,
-                [_row(record, paths.get(record.key), fates[record.key], known) for record in changed],
+                [
+                    _row(record, paths.get(record.key), fates[record.key], known.get(record.key))
+                    for record in changed
+                ],
                 repository_id=self.repository_id,
                 metadata_prefix=self.layout.metadata_prefix,
                 now=now,
-                known=known,
                 told_by=self.brake.run if self.brake.estate.tell else None,
             )
         same = [known[key].record_id for key, fate in fates.items() if fate in {"unchanged", "restored"}]
@@ -166,17 +168,30 @@ def _files(
     return files, leaving
 
 
-def _row(record: Prepared, path: str | None, fate: str, known: Known) -> RecordRow:
-    gone = record.data is None
-    kept = known.get(record.key) if gone else None
+def _row(record: Prepared, path: str | None, fate: str, before: KnownRecord | None) -> RecordRow:
+    header = record.header
+    record_id = before.record_id if before else None
+    if record.data is None:
+        return RecordRow(
+            record_id=record_id,
+            key=record.key,
+            identifier=header.identifier,
+            filename=before.filename if before else path,
+            datestamp=header.datestamp,
+            status=RecordStatus.DELETED,
+            change=Change.DELETED,
+            digest=before.digest if before else record.digest,
+            set_specs=header.set_specs,
+            reason=DeletionReason.TOMBSTONE,
+        )
     return RecordRow(
+        record_id=record_id,
         key=record.key,
-        identifier=record.header.identifier,
-        filename=kept.filename if kept else path,
-        datestamp=record.header.datestamp,
-        status=RecordStatus.DELETED if gone else RecordStatus.ACTIVE,
-        change=Change.DELETED if gone else _ROW_CHANGE[fate],
-        digest=kept.digest if kept else record.digest,
-        set_specs=record.header.set_specs,
-        reason=DeletionReason.TOMBSTONE if gone else None,
+        identifier=header.identifier,
+        filename=path,
+        datestamp=header.datestamp,
+        status=RecordStatus.ACTIVE,
+        change=_ROW_CHANGE[fate],
+        digest=record.digest,
+        set_specs=header.set_specs,
     )

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -30,9 +31,11 @@ Entry = tuple[Header, etree._Element | None]  # noqa: SLF001 lxml has no other n
 """A header with its `<record>` element; a deleted one needs none."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
-    """A record ready for the store; a deleted one has neither bytes nor digest."""
+class Prepared(NamedTuple):
+    """A record ready for the store; a deleted one has neither bytes nor digest.
+
+    A tuple, for many are made.
+    """
 
     header: Header
     key: uuid.UUID

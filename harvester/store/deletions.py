@@ -156,14 +156,12 @@ def _delete(
         Departing(filename=row["filename"], digest=row["digest"], datestamp=row["datestamp"]) for row in rows
     ]
     left = part_with(session, store, files, policy=estate.policy, repository_id=estate.repository_id)
-    known = {row["identifier_key"] for row in rows}
     write_records(
         session,
         [_row(row, what) for row, what in zip(rows, left, strict=True)],
         repository_id=estate.repository_id,
         metadata_prefix=estate.metadata_prefix,
         now=datetime.now(UTC),
-        known=known,
         told_by=run if estate.tell else None,
     )
 
@@ -171,6 +169,7 @@ def _delete(
 def _row(row: RowMapping, left: Left) -> RecordRow:
     filename, digest = left
     return RecordRow(
+        record_id=row["record_id"],
         key=row["identifier_key"],
         identifier=row["identifier"],
         filename=filename,

@@ -3,6 +3,7 @@
 import hashlib
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
@@ -111,5 +112,6 @@ def _folder_key(path: str) -> uuid.UUID:
     return _key(path.rpartition("/")[0])
 
 
+@lru_cache(maxsize=10_000)
 def _key(folder: str) -> uuid.UUID:
     return uuid.UUID(bytes=hashlib.sha256(folder.lower().encode()).digest()[:16])

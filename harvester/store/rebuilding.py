@@ -187,7 +187,7 @@ class Rebuilder:
             elif row is not None and _is_right(row, set(sets.get(row.record_id, ())), one):
                 rebuilt.kept += 1
             else:
-                rows[one.key] = _row(one)
+                rows[one.key] = _row(one, row.record_id if row else None)
         rebuilt.added += sum(key not in known for key in rows)
         rebuilt.changed += sum(key in known for key in rows)
         write_records(
@@ -196,7 +196,6 @@ class Rebuilder:
             repository_id=self.repository_id,
             metadata_prefix=prefix,
             now=datetime.now(UTC),
-            known=known,
             told_by=None,
         )
 
@@ -227,9 +226,10 @@ def _is_right(row: KnownRecord, sets: set[str], found: _Found) -> bool:
     )
 
 
-def _row(found: _Found) -> RecordRow:
+def _row(found: _Found, record_id: int | None) -> RecordRow:
     deleted = found.header.deleted
     return RecordRow(
+        record_id=record_id,
         key=found.key,
         identifier=found.header.identifier,
         filename=found.path,

@@ -1,9 +1,10 @@
 """The rows of harvested records, read and written a page at a time; the caller commits."""
 
 import uuid
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
@@ -12,9 +13,8 @@ from harvester.models import Change, DeletionReason, RecordStatus
 from harvester.store import arrays
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KnownRecord:
-    """What the table has of a record that a page brings again."""
+class KnownRecord(NamedTuple):
+    """What the table has of a record that a page brings again; a tuple, for many are made."""
 
     record_id: int
     filename: str | None
@@ -23,10 +23,11 @@ class KnownRecord:
     datestamp: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RecordRow:
-    """A record as its row is to be."""
+class RecordRow(NamedTuple):
+    """A record as its row is to be; a tuple, for many are made."""
 
+    record_id: int | None
+    """None for a record that has no row yet."""
     key: uuid.UUID
     identifier: str
     filename: str | None
@@ -65,11 +66,11 @@ _TAKEN = text(
 _WRITE = text(
     """
     WITH page AS MATERIALIZED (
-        SELECT row.* FROM unnest(CAST(:keys AS uuid[]), CAST(:identifiers AS text[]),
+        SELECT row.* FROM unnest(CAST(:ids AS bigint[]), CAST(:keys AS uuid[]), CAST(:identifiers AS text[]),
                                  CAST(:filenames AS text[]), CAST(:datestamps AS text[]),
                                  CAST(:statuses AS text[]), CAST(:changes AS text[]),
                                  CAST(:digests AS bytea[]), CAST(:reasons AS text[]))
-            AS row(identifier_key, identifier, filename, datestamp, status, change, digest, reason)
+            AS row(record_id, identifier_key, identifier, filename, datestamp, status, change, digest, reason)
     ), told AS (
         INSERT INTO oai_change (transaction_id, repository_id, harvest_id, run_started, identifier,
                                 metadata_prefix, change, filename, datestamp)
@@ -77,16 +78,22 @@ _WRITE = text(
                identifier, :prefix, change, filename, datestamp
         FROM page WHERE CAST(:tell AS boolean)
     )
-    INSERT INTO oai_record AS known (repository_id, metadata_prefix, identifier_key, identifier, filename,
-                                     datestamp, status, update_flag, digest, deletion_reason, harvest_time)
-    SELECT :repository_id, :prefix, identifier_key, identifier, filename, datestamp, status, change, digest,
-           reason, :now
+    INSERT INTO oai_record AS known (record_id, repository_id, metadata_prefix, identifier_key, identifier,
+                                     filename, datestamp, status, update_flag, digest, deletion_reason,
+                                     harvest_time)
+    SELECT record_id, :repository_id, :prefix, identifier_key, identifier, filename, datestamp, status,
+           change, digest, reason, :now
     FROM page
     ON CONFLICT (repository_id, metadata_prefix, identifier_key) DO UPDATE
     SET filename = excluded.filename, datestamp = excluded.datestamp, status = excluded.status,
         update_flag = excluded.update_flag, digest = excluded.digest,
         deletion_reason = excluded.deletion_reason, harvest_time = excluded.harvest_time
-    RETURNING record_id, identifier_key
+    """
+)
+# So the sets can be written without asking for the new rows' ids one by one.
+_NEW_IDS = text(
+    """
+    SELECT nextval(pg_get_serial_sequence('oai_record', 'record_id')) FROM generate_series(1, :number)
     """
 )
 _UNCHANGED = text(
@@ -112,12 +119,7 @@ def known_records(
     rows = session.execute(
         _KNOWN, {"repository_id": repository_id, "prefix": metadata_prefix, "keys": arrays.of_keys(keys)}
     )
-    return {
-        key: KnownRecord(
-            record_id=record_id, filename=filename, digest=digest, status=status, datestamp=datestamp
-        )
-        for key, record_id, filename, digest, status, datestamp in rows
-    }
+    return {key: KnownRecord._make(row) for key, *row in rows}
 
 
 def taken_names(session: Session, *, repository_id: int, names: Sequence[str]) -> set[str]:
@@ -133,32 +135,38 @@ def write_records(
     repository_id: int,
     metadata_prefix: str,
     now: datetime,
-    known: Container[uuid.UUID],
     told_by: RunKey | None,
 ) -> list[int]:
     """Insert or update the rows, with their sets, and give their ids. No two rows may have the same key.
 
-    `known` has the keys of those that have a row already. The change feed is told of the rows as the doing of
-    the run `told_by`; without one it is not told.
+    The change feed is told of the rows as the doing of the run `told_by`; without one it is not told.
     """
     if not rows:
         return []
-    written = session.execute(
+    ids = _ids(session, rows)
+    session.execute(
         _WRITE,
         {
             **_columns(rows),
             **_teller(told_by, now),
+            "ids": arrays.of_numbers(ids),
             "repository_id": repository_id,
             "prefix": metadata_prefix,
             "now": now,
         },
     )
-    ids = {key: record_id for record_id, key in written}
-    _write_sets(session, rows, ids, known)
-    return list(ids.values())
+    _write_sets(session, rows, ids)
+    return ids
 
 
-def _columns(rows: Sequence[RecordRow]) -> dict[str, object]:
+def _ids(session: Session, rows: Sequence[RecordRow]) -> list[int]:
+    """Each row's id, a new one where it has none."""
+    number = sum(row.record_id is None for row in rows)
+    new = iter(session.scalars(_NEW_IDS, {"number": number}).all() if number else ())
+    return [next(new) if row.record_id is None else row.record_id for row in rows]
+
+
+def _columns(rows: Sequence[RecordRow]) -> dict[str, str]:
     return {
         "keys": arrays.of_keys([row.key for row in rows]),
         "identifiers": arrays.of_texts([row.identifier for row in rows]),
@@ -180,22 +188,21 @@ def _teller(run: RunKey | None, now: datetime) -> dict[str, object]:
     }
 
 
-def _write_sets(
-    session: Session,
-    rows: Sequence[RecordRow],
-    ids: Mapping[uuid.UUID, int],
-    known: Container[uuid.UUID],
-) -> None:
-    again = [ids[row.key] for row in rows if row.key in known and row.set_specs is not None]
+def _write_sets(session: Session, rows: Sequence[RecordRow], ids: Sequence[int]) -> None:
+    again = [row.record_id for row in rows if row.record_id is not None and row.set_specs is not None]
     if again:
         session.execute(_FORGET_SETS, {"ids": arrays.of_numbers(again)})
-    pairs = [(ids[row.key], spec) for row in rows for spec in dict.fromkeys(row.set_specs or ())]
+    pairs = [
+        (record_id, spec)
+        for record_id, row in zip(ids, rows, strict=True)
+        for spec in dict.fromkeys(row.set_specs or ())
+    ]
     if pairs:
         session.execute(
             _WRITE_SETS,
             {
-                "ids": arrays.of_numbers([pair[0] for pair in pairs]),
-                "set_specs": arrays.of_texts([pair[1] for pair in pairs]),
+                "ids": arrays.of_numbers([record_id for record_id, _ in pairs]),
+                "set_specs": arrays.of_texts([spec for _, spec in pairs]),
             },
         )
 

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text, update
 
-from harvester.models import Change, RecordChange, RecordStatus
+from harvester.models import Change, RecordStatus
 from harvester.store.changes import ChangeLine, prune_changes, read_changes
+from harvester.store.models import RecordChange
 from harvester.store.paths import identifier_key
 from harvester.store.records import RecordRow, RunKey, write_records
 from oai.database import Database
@@ -21,6 +22,7 @@ RUN = RunKey(harvest_id=1, run_started=datetime(2024, 6, 1, tzinfo=UTC))
 def write(session: object, library: Library, *identifiers: str) -> None:
     rows = [
         RecordRow(
+            record_id=None,
             key=identifier_key(identifier),
             identifier=identifier,
             filename=None,
@@ -38,7 +40,6 @@ def write(session: object, library: Library, *identifiers: str) -> None:
         repository_id=library.repository_id,
         metadata_prefix="oai_dc",
         now=datetime.now(UTC),
-        known=(),
         told_by=RUN,
     )
 

@@ -71,6 +71,7 @@ def _placed(
     found = dict(zip(identifiers, places, strict=True))
     rows = [
         RecordRow(
+            record_id=None,
             key=identifier_key(identifier),
             # A NUL, which no XML has, is none that the database takes.
             identifier=identifier.replace("\0", "?"),
@@ -89,7 +90,6 @@ def _placed(
         repository_id=repository_id,
         metadata_prefix="oai_dc",
         now=datetime.now(UTC),
-        known=(),
         told_by=None,
     )
     return found

@@ -6,7 +6,8 @@ import shutil
 import pytest
 from sqlalchemy import delete, select, text, update
 
-from harvester.models import Directory, Harvest, Record, Repository, SetMapping
+from harvester.models import Harvest, Record, Repository, SetMapping
+from harvester.store.models import Directory
 from harvester.store.rebuilding import Rebuilder, Rebuilt
 from oai.database import Database
 from oai.errors import UsageError
