@@ -7,6 +7,8 @@ from alembic import context
 from sqlalchemy import Connection
 
 import harvester.models
+import harvester.running.models
+import harvester.store.models
 import manager.models
 import manager.notices.models
 import provider.http.models
@@ -18,6 +20,8 @@ from oai.settings import load_settings
 
 _PARTS = (  # imported for their tables
     harvester.models,
+    harvester.running.models,
+    harvester.store.models,
     manager.models,
     manager.notices.models,
     provider.http.models,

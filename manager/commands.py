@@ -1,5 +1,6 @@
 """`zatva manager`, `worker`, `schedule` and `job`."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -9,8 +10,10 @@ from typing import Any
 from sqlalchemy import inspect
 from sqlalchemy.orm import Session
 
-from manager import jobs, running, schedules
-from manager.status import manager_status
+from manager import job_control, jobs, running, schedules, workers
+from manager.jobs import JobView
+from manager.reasons import in_words
+from manager.status import ManagerStatus, manager_status
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
@@ -22,13 +25,22 @@ _JOB_COLUMNS = {
     "metadata_prefix": "format",
     "set_spec": "set",
     "state": "state",
-    "reason": "because",
+    "because": "because",
+    "position": "place",
+    "start": "starts",
+    "seconds_left": "seconds left",
     "records": "records",
     "complete_list_size": "of",
     "rate": "per second",
     "errors": "errors",
     "host": "host",
     "process_id": "process",
+}
+_CHANGES = {
+    "pause": job_control.PAUSE,
+    "resume": job_control.RESUME,
+    "stop": job_control.STOP,
+    "kill": job_control.KILL,
 }
 _HISTORY_COLUMNS = {
     "history_id": "run",
@@ -59,16 +71,18 @@ _SCHEDULE_COLUMNS = {
 def run_manager(invocation: Invocation) -> ExitCode:
     """Run a manager until it is told to end."""
     with open_database(invocation.settings) as database:
-        concurrency = _concurrency(invocation)
-        running.until_told(running.run(invocation.settings, database, concurrency=concurrency))
+        concurrency, drain = _concurrency(invocation), asyncio.Event()
+        work = running.run(invocation.settings, database, concurrency=concurrency, drain=drain)
+        running.until_told(work, drain=drain)
     return ExitCode.DONE
 
 
 def run_worker(invocation: Invocation) -> ExitCode:
-    """Run a worker until it is told to end."""
+    """Run a worker until it is told to end, or drained."""
     with open_database(invocation.settings) as database:
-        concurrency = _concurrency(invocation)
-        running.until_told(running.run_worker(invocation.settings, database, concurrency=concurrency))
+        concurrency, drain = _concurrency(invocation), asyncio.Event()
+        work = running.run_worker(invocation.settings, database, concurrency=concurrency, drain=drain)
+        running.until_told(work, drain=drain)
     return ExitCode.DONE
 
 
@@ -76,14 +90,20 @@ def show_status(invocation: Invocation) -> ExitCode:
     """Show who leads, who works and how much waits."""
     with open_database(invocation.settings) as database, database.session() as session:
         status = manager_status(session)
-    lines = [f"leader: {status.leader or 'no manager runs'}"]
-    lines += [
-        f"worker {worker.worker_id}: {worker.harvests} harvests, last sign at {worker.last_sign:%H:%M:%SZ}"
-        for worker in status.workers
-    ]
-    for label, counts in (("jobs", status.jobs), ("schedules", status.schedules)):
-        lines.append(f"{label}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
-    invocation.console.result(asdict(status), "\n".join(lines))
+    invocation.console.result(asdict(status), "\n".join(_status_lines(status)))
+    return ExitCode.DONE
+
+
+def drain_worker(invocation: Invocation) -> ExitCode:
+    """Let workers take nothing more, and end when what they have is done."""
+    given = invocation.arguments
+    if bool(given.worker_id) is given.all:
+        raise UsageError("worker drain: give the numbers of workers, or --all")
+    with open_database(invocation.settings) as database, database.session() as session:
+        drained = workers.drain(session, None if given.all else given.worker_id)
+        session.commit()
+    text = "\n".join(f"worker {number}: takes nothing more" for number in drained) or "no workers"
+    invocation.console.result({"drained": drained}, text)
     return ExitCode.DONE
 
 
@@ -107,6 +127,10 @@ def add_schedule(invocation: Invocation) -> ExitCode:
         "normalize_file_path": _absolute(given.normalize_file),
         "parse_id": not given.no_parse_id,
         "files_per_dir": given.files_per_dir,
+        "slice": given.slice,
+        "overlap": given.overlap,
+        "priority": given.priority,
+        "owner": given.owner,
     }
     with open_database(invocation.settings) as database, database.session() as session:
         schedule = schedules.add_schedule(session, **columns)
@@ -160,12 +184,21 @@ def list_jobs(invocation: Invocation) -> ExitCode:
     """List scheduled and running jobs."""
     with open_database(invocation.settings) as database, database.session() as session:
         views = jobs.list_jobs(session, invocation.arguments.repository)
-    rows = []
-    for view in views:
-        row = asdict(view)
-        progress = row.pop("progress") or {}
-        rows.append({**row, **progress, "rate": round(progress["rate"], 1) if progress else None})
+    rows = [_job_row(view) for view in views]
     invocation.console.table(rows, _JOB_COLUMNS, empty="no jobs")
+    return ExitCode.DONE
+
+
+def change_job(invocation: Invocation) -> ExitCode:
+    """Pause, resume, stop or kill a job, as `arguments.change` says."""
+    job_id, change = invocation.arguments.job_id, _CHANGES[invocation.arguments.change]
+    with open_database(invocation.settings) as database, database.session() as session:
+        status = job_control.change_job(session, job_id, change)
+        session.commit()
+    word = status.name.lower().replace("_", " ")
+    invocation.console.result(
+        {"job_id": job_id, "status": int(status), "state": word}, f"job {job_id}: {word}"
+    )
     return ExitCode.DONE
 
 
@@ -188,6 +221,41 @@ def remove_job(invocation: Invocation) -> ExitCode:
     text = "removed" if removed else "runs; the manager ends it and removes it"
     invocation.console.result({"job_id": job_id, "removed": removed}, f"job {job_id}: {text}")
     return ExitCode.DONE
+
+
+def _status_lines(status: ManagerStatus) -> list[str]:
+    lines = [f"leader: {status.leader or 'no manager runs'}"]
+    lines += [f"stands by: {manager}" for manager in status.stand_bys]
+    for worker in status.workers:
+        marks = ", draining" * worker.draining + ", lost" * worker.lost
+        lines.append(
+            f"worker {worker.worker_id} on {worker.host}, process {worker.process_id}: {worker.harvests} of"
+            f" {worker.concurrency} harvests, last sign at {worker.last_sign:%H:%M:%SZ}{marks}"
+        )
+    for label, counts in (
+        ("jobs", {**status.jobs, "late": status.late, "stuck": status.stuck}),
+        ("schedules", status.schedules),
+        ("waiting for a worker", status.queues),
+    ):
+        lines.append(f"{label}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
+    return lines
+
+
+def _job_row(view: JobView) -> dict[str, Any]:
+    """A job as tables and JSON show it."""
+    row = asdict(view)
+    progress, estimate = row.pop("progress") or {}, row.pop("estimate")
+    row |= progress
+    row["reason"] = None if view.reason is None else view.reason.as_json()
+    row["because"] = None if view.reason is None else in_words(view.reason)
+    row["rate"] = round(progress["rate"], 1) if progress else None
+    row["position"] = estimate["position"]
+    row["start"] = estimate["start"]
+    row["seconds"] = estimate["seconds"]
+    row["seconds_left"] = (
+        round(estimate["seconds"]) if view.under_way and estimate["seconds"] is not None else None
+    )
+    return row
 
 
 def _change_schedule(invocation: Invocation, change: Callable[[Session, int], None], done: str) -> ExitCode:

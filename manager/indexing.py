@@ -3,15 +3,20 @@
 It is a command of the provider that only works with the manager's queue; so it is handled here.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from sqlalchemy.orm import Session
 
 from manager import queue
 from manager.processes import host_name
 from oai.cli import Invocation
+from oai.console import Console
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from provider.commands import index_options
+from provider.holdings.lost_files import give_up_lost
 from provider.holdings.sets import collection_set_spec
 from provider.indexing.first_load import refuse_unserved
 from provider.indexing.index_runs import add_run
@@ -44,6 +49,7 @@ def queue_index(invocation: Invocation) -> ExitCode:
                 archive_dir=None if options.archive_dir is None else str(options.archive_dir),
             )
             if files:
+                _give_up_lost(invocation.console, session, [str(path) for path, _ in files])
                 queue.defer_files(session, add_run(session, run, files))
             session.commit()
             if not files:
@@ -56,6 +62,14 @@ def queue_index(invocation: Invocation) -> ExitCode:
         f" `zatva provider status --run {number}` shows how far they are",
     )
     return ExitCode.DONE
+
+
+def _give_up_lost(console: Console, session: Session, paths: Sequence[str]) -> None:
+    lost = give_up_lost(session, paths)
+    if lost:
+        console.note(
+            f"{lost:,} of the files waited for tasks that are gone from the queue; they count as failed"
+        )
 
 
 def _refuse_unspeakable(path: Path) -> None:

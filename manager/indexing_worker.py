@@ -31,9 +31,22 @@ class IndexingWorker:
     def __init__(self, settings: Settings, transactions: Transactions) -> None:
         self._settings = settings
         self._transactions = transactions
+        self._file_ids: set[int] = set()
+
+    @property
+    def file_ids(self) -> frozenset[int]:
+        """The files that are in this worker's hands."""
+        return frozenset(self._file_ids)
 
     async def index(self, file_id: int) -> None:
         """Index one queued file. Cancelling ends its process, and lets the file wait for another worker."""
+        self._file_ids.add(file_id)
+        try:
+            await self._index(file_id)
+        finally:
+            self._file_ids.discard(file_id)
+
+    async def _index(self, file_id: int) -> None:
         if not await self._transactions.run(claim, file_id, host_name()):
             logger.info("file %d is not waiting any more", file_id)
             return

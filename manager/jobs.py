@@ -1,41 +1,31 @@
-"""Jobs and history as people see them: listed with their state in words, removed."""
+"""Jobs and history as people see them: listed with their state and what is to be expected of them."""
 
-from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from harvester.models import Harvest, History, Repository
-from manager.models import Job, JobStatus
+from manager.estimates import Estimate, estimate
+from manager.models import IN_HAND, Job, JobStatus
+from manager.progress import Progress, progress_of, wait_of
+from manager.reasons import Code, Reason
 from manager.schedules import database_now
+from oai.datestamps import format_datestamp
 from oai.errors import UsageError
 
-_WAITS = "waiting "
-"""How the harvester's note begins when the repository has asked it to wait."""
-
-_UNDER_WAY = (JobStatus.IN_PROGRESS, JobStatus.STOPPING)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """How far a running harvest is."""
-
-    pages: int
-    records: int
-    complete_list_size: int | None
-    """As the repository told it, where it did."""
-    rate: float
-    """Records a second since the run began."""
-    seconds_left: float | None
-    """Where size and rate are known."""
-    errors: int
-    """Records that were refused."""
-    last_progress: datetime
-    """When the last page was committed (UTC)."""
-    last_error: str | None
+_WORDS: Final = {
+    JobStatus.SCHEDULED: "queued",
+    JobStatus.QUEUED: "queued",
+    JobStatus.PAUSED: "paused",
+    JobStatus.SET_ASIDE: "set aside",
+    JobStatus.PAUSING: "pausing",
+    JobStatus.RESTARTING: "restarting",
+    JobStatus.STOPPING: "stopping",
+    JobStatus.KILLING: "stopping",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,16 +42,22 @@ class JobView:
     harvest_from: str | None
     harvest_to: str | None
     state: str
-    """queued, starting, running, waiting (the repository asked for it), stopping."""
-    reason: str | None
-    """Why it is queued or waiting."""
+    """queued, paused, set aside; starting, running, waiting (the repository asked for it), pausing,
+    restarting, stopping."""
+    under_way: bool
+    """Whether it is in a worker's hands."""
+    reason: Reason | None
+    """Why it is queued, waiting or set aside, or what is odd about it; `manager.reasons` has the words."""
     due: datetime
     started: datetime | None
     host: str | None
     process_id: int | None
     attempt: int
     """How many times it has vanished before."""
+    priority: int
+    owner: str | None
     progress: Progress | None
+    estimate: Estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,18 +74,16 @@ def list_jobs(session: Session, repository_id: int | None = None) -> list[JobVie
         select(Job, _repository_name(), Harvest)
         .join(Repository, Repository.repository_id == Job.repository_id)
         .outerjoin(Harvest, Harvest.job_id == Job.job_id)
-        .order_by(Job.status.in_(_UNDER_WAY).desc(), Job.harvest_start_time, Job.job_id)
+        .order_by(Job.status.in_(IN_HAND).desc(), Job.harvest_start_time, Job.job_id)
     )
-    if repository_id is not None:
-        query = query.where(Job.repository_id == repository_id)
     now = database_now(session)
-    before: dict[int, list[int]] = defaultdict(list)
-    views = []
-    for job, repository_name, harvest in session.execute(query):
-        views.append(_view(job, repository_name, harvest, before[job.repository_id], now))
-        if job.status != JobStatus.SCHEDULED:
-            before[job.repository_id].append(job.job_id)
-    return views
+    rows = [(job, name, harvest) for job, name, harvest in session.execute(query)]
+    estimates = estimate(session, [(job, harvest) for job, _, harvest in rows], now)
+    return [
+        _view(job, name, harvest, estimates[job.job_id], now)
+        for job, name, harvest in rows
+        if repository_id in (None, job.repository_id)
+    ]
 
 
 def remove_job(session: Session, job_id: int) -> bool:
@@ -98,11 +92,14 @@ def remove_job(session: Session, job_id: int) -> bool:
     The manager ends the process of a marked job, writes its history, and removes it. Raises UsageError where
     there is no such job.
     """
-    waiting = (JobStatus.SCHEDULED, JobStatus.QUEUED)
+    waiting = (JobStatus.SCHEDULED, JobStatus.QUEUED, JobStatus.PAUSED, JobStatus.SET_ASIDE)
     if session.scalar(delete(Job).where(Job.job_id == job_id, Job.status.in_(waiting)).returning(Job.job_id)):
         return True
-    marked = update(Job).where(Job.job_id == job_id).values(status=JobStatus.STOPPING).returning(Job.job_id)
-    if session.scalar(marked) is None:
+    runs = (JobStatus.IN_PROGRESS, JobStatus.PAUSING, JobStatus.RESTARTING)
+    session.execute(
+        update(Job).where(Job.job_id == job_id, Job.status.in_(runs)).values(status=JobStatus.STOPPING)
+    )
+    if session.scalar(select(Job.job_id).where(Job.job_id == job_id)) is None:
         raise UsageError(f"job {job_id}: there is none of that number; see `zatva job list`")
     return False
 
@@ -136,9 +133,9 @@ def _repository_name() -> Any:  # noqa: ANN401 an SQL expression
 
 
 def _view(
-    job: Job, repository_name: str, harvest: Harvest | None, before: list[int], now: datetime
+    job: Job, repository_name: str, harvest: Harvest | None, expected: Estimate, now: datetime
 ) -> JobView:
-    state, reason = _state(job, harvest, before, now)
+    state, reason = _state(job, harvest, now)
     return JobView(
         job_id=job.job_id,
         repository_id=job.repository_id,
@@ -150,51 +147,43 @@ def _view(
         harvest_from=job.harvest_from,
         harvest_to=job.harvest_to,
         state=state,
+        under_way=job.status in IN_HAND,
         reason=reason,
         due=job.harvest_start_time,
         started=job.started,
         host=job.host,
         process_id=job.process_id,
         attempt=job.attempt,
-        progress=None if harvest is None else _progress(harvest, now),
+        priority=job.priority,
+        owner=job.owner,
+        progress=None if harvest is None else progress_of(harvest, now),
+        estimate=expected,
     )
 
 
-def _state(job: Job, harvest: Harvest | None, before: list[int], now: datetime) -> tuple[str, str | None]:
-    """The state word, and for a job that waits the reason; `before` are its repository's jobs ahead of it."""
-    if job.status == JobStatus.STOPPING:
-        return "stopping", None
+def _state(job: Job, harvest: Harvest | None, now: datetime) -> tuple[str, Reason | None]:
+    """The state word, and the reason why the job waits or is odd."""
     if job.status == JobStatus.IN_PROGRESS:
         return _state_under_way(job, harvest)
-    if job.status == JobStatus.SCHEDULED:
-        due = f"due at {job.harvest_start_time.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
-        return "queued", due if job.harvest_start_time > now else "waiting for the manager"
-    if before:
-        return "queued", f"one harvest per repository: job {before[-1]} comes first"
-    return "queued", "waiting for a worker"
+    word = _WORDS[JobStatus(job.status)]
+    if job.status == JobStatus.SET_ASIDE:
+        return word, Reason.from_json(job.waiting)
+    if job.status == JobStatus.QUEUED:
+        return word, Reason(code=Code.WORKER)
+    if job.status != JobStatus.SCHEDULED:
+        return word, None
+    if job.harvest_start_time > now:
+        code = Code.RETRY if job.attempt else Code.DUE
+        return word, Reason(code=code, facts={"at": format_datestamp(job.harvest_start_time)})
+    return word, Reason.from_json(job.waiting) or Reason(code=Code.MANAGER)
 
 
-def _state_under_way(job: Job, harvest: Harvest | None) -> tuple[str, str | None]:
+def _state_under_way(job: Job, harvest: Harvest | None) -> tuple[str, Reason | None]:
     if job.process_id is None:
         return "starting", None
-    said = (harvest.last_error if harvest is not None else None) or ""
-    if said.startswith(_WAITS):
-        return "waiting", said.removeprefix(_WAITS)
+    wait = wait_of(harvest)
+    if wait is not None:
+        return "waiting", Reason(code=Code.SERVER, facts={"text": wait.text})
+    if job.stuck_since is not None:
+        return "running", Reason(code=Code.STUCK, facts={"since": format_datestamp(job.stuck_since)})
     return "running", None
-
-
-def _progress(harvest: Harvest, now: datetime) -> Progress:
-    counts, size = harvest.counts, harvest.complete_list_size
-    records = counts.get("records", 0)
-    seconds = (now - harvest.run_started).total_seconds() if harvest.run_started is not None else 0
-    rate = records / seconds if seconds > 0 else 0.0
-    return Progress(
-        pages=counts.get("pages", 0),
-        records=records,
-        complete_list_size=size,
-        rate=rate,
-        seconds_left=max(size - records, 0) / rate if size is not None and rate > 0 else None,
-        errors=counts.get("invalid", 0),
-        last_progress=harvest.updated,
-        last_error=harvest.last_error,
-    )

@@ -1,20 +1,33 @@
 """The manager's second function: due jobs start (UIUC, "Manager Program", 2).
 
-The leading manager hands due jobs to the queue; the worker that takes one claims it. Each step is a
-compare-and-swap on the job's status, so that nobody starts a job twice, nor one that was deleted meanwhile.
+The leading manager hands due jobs to the queue as far as the limits allow, and writes into the others why
+they wait; the worker that takes one claims it. Each step is a compare-and-swap on the job's status, so that
+nobody starts a job twice, nor one that was deleted meanwhile.
 """
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Select, and_, bindparam, case, func, null, select, update
 from sqlalchemy.orm import Session
 
-from manager import queue
-from manager.models import Job, JobStatus
+from harvester.models import Harvest, Repository
+from manager import queue, workers
+from manager.admission import Admitted, Contender, Limits, admit, host_of
+from manager.models import UNDER_WAY, Job, JobStatus
+from manager.notices.announcing import tell
+from manager.notices.models import Occasion
+from manager.plans import check_job
+from manager.reasons import Reason
+from oai.sections import ManagerSettings
 
-_AT_ONCE: Final = 500
+logger = logging.getLogger(__name__)
+
+_LEAST_LOOKAHEAD: Final = 8
+_LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,38 +45,55 @@ class Run:
     process_id: int | None
     arguments: tuple[str, ...]
     """What the harvester is told on its command line."""
+    last_history: int | None
+    """The newest row of the history that an earlier run of this job wrote."""
 
 
-def launch_due(session: Session) -> list[int]:
-    """Queue the jobs that are due, the longest due first; give their ids. The caller commits."""
-    due = (
-        select(Job.job_id)
-        .where(Job.status == JobStatus.SCHEDULED, Job.harvest_start_time <= func.now())
-        .order_by(Job.harvest_start_time, Job.job_id)
-        .limit(_AT_ONCE)
-        .with_for_update(skip_locked=True)
+def launch_due(session: Session, settings: ManagerSettings) -> list[int]:
+    """Queue the jobs that are due and may begin, and give their ids; note in the others why they wait.
+
+    A job that cannot be honoured is set aside with the reason. The caller commits.
+    """
+    due = _contenders(session, _is_due())
+    if not due:
+        return []
+    under_way = _contenders(session, Job.status.in_(UNDER_WAY))
+    ranks = queue.ranks(session)
+    admitted, held_back = admit(
+        [contender for contender, _ in due],
+        [contender for contender, _ in under_way],
+        list(ranks.values()),
+        _limits(session, settings, busy=len(under_way) - len(ranks)),
     )
-    launched = []
-    for job_id in session.scalars(due).all():
-        queued = (
-            update(Job)
-            .where(Job.job_id == job_id, Job.status == JobStatus.SCHEDULED)
-            .values(status=JobStatus.QUEUED)
-            .returning(Job.repository_id)
-        )
-        repository_id = session.scalar(queued)
-        if repository_id is not None:
-            queue.defer(session, job_id, repository_id)
-            launched.append(job_id)
+    launched = [one.contender.job_id for one in admitted if _launch(session, one)]
+    _note_reasons(session, held_back, {contender.job_id: waiting for contender, waiting in due})
     return launched
 
 
-def claim(session: Session, job_id: int, host: str) -> Run | None:
+def claim(session: Session, job_id: int, host: str, worker_id: int | None = None) -> Run | None:
     """Take a queued job for this host; None when it is not queued any more. The caller commits."""
+    before = (
+        select(Harvest.counts["pages"].as_integer())
+        .where(
+            Harvest.repository_id == Job.repository_id,
+            Harvest.metadata_prefix == Job.metadata_prefix,
+            Harvest.set_spec == func.coalesce(Job.set_spec, ""),
+        )
+        .scalar_subquery()
+    )
     taken = (
         update(Job)
         .where(Job.job_id == job_id, Job.status == JobStatus.QUEUED)
-        .values(status=JobStatus.IN_PROGRESS, host=host, process_id=None, started=func.now())
+        .values(
+            status=JobStatus.IN_PROGRESS,
+            host=host,
+            process_id=None,
+            started=func.now(),
+            worker_id=worker_id,
+            waiting=null(),
+            stuck_since=None,
+            pages_before=func.coalesce(before, 0),
+        )
         .returning(Job)
     )
     job = session.scalars(taken).one_or_none()
@@ -88,6 +118,7 @@ def run_of(job: Job) -> Run:
         host=job.host,
         process_id=job.process_id,
         arguments=tuple(_arguments(job)),
+        last_history=job.last_history,
     )
 
 
@@ -105,6 +136,7 @@ def _arguments(job: Job) -> list[str]:
         "--normalize-file": job.normalize_file_path or None,
         "--validation": job.validation,
         "--files-per-dir": job.files_per_dir,
+        "--slice": job.slice or None,
     }
     # With `=`, a value that begins with a hyphen is a value still.
     arguments = [f"{name}={value}" for name, value in options.items() if value is not None]
@@ -112,3 +144,89 @@ def _arguments(job: Job) -> list[str]:
     if not job.incremental:
         arguments.append("--full")
     return [*arguments, "--end-with-parent"]
+
+
+def _is_due() -> Any:  # noqa: ANN401 an SQL expression
+    return and_(Job.status == JobStatus.SCHEDULED, Job.harvest_start_time <= func.now())
+
+
+def _contenders(session: Session, condition: Any) -> list[tuple[Contender, Any]]:  # noqa: ANN401 as above
+    """The jobs that the condition is true of, each with what it says it waits for."""
+    # PostgreSQL's times reach further than Python's.
+    waits = case((Repository.not_before > func.now(), func.least(Repository.not_before, _LATEST)))
+    query: Select[Any] = (
+        select(
+            Job.job_id, Job.repository_id, Repository.base_url, Job.owner, Job.priority,
+            Job.harvest_start_time, waits.label("not_before"), Job.waiting,
+        )
+        .join(Repository, Repository.repository_id == Job.repository_id)
+        .where(condition)
+        .order_by(Job.job_id)
+    )  # fmt: skip
+    return [
+        (
+            Contender(
+                job_id=row.job_id,
+                repository_id=row.repository_id,
+                host=host_of(row.base_url),
+                owner=row.owner,
+                priority=row.priority,
+                due=row.harvest_start_time,
+                not_before=row.not_before,
+            ),
+            row.waiting,
+        )
+        for row in session.execute(query)
+    ]
+
+
+def _limits(session: Session, settings: ManagerSettings, *, busy: int) -> Limits:
+    """The limits as set; the queue holds as much as would fill the free places, and every place once more."""
+    places = workers.places(session)
+    return Limits(
+        per_host=settings.per_host,
+        overall=settings.overall,
+        lookahead=max(max(places - busy, 0) + places, _LEAST_LOOKAHEAD),
+    )
+
+
+def _launch(session: Session, admitted: Admitted) -> bool:
+    """Queue one job, unless somebody has changed it, or it cannot be honoured."""
+    job = session.get(Job, admitted.contender.job_id, with_for_update=True, populate_existing=True)
+    if job is None or job.status != JobStatus.SCHEDULED:
+        return False
+    wrong = check_job(session, job)
+    if wrong is not None:
+        job.status = JobStatus.SET_ASIDE
+        job.waiting = wrong.as_json()
+        logger.warning("job %d is set aside: %s", job.job_id, wrong.facts["text"])
+        tell(
+            session,
+            Occasion.SET_ASIDE,
+            repository_id=job.repository_id,
+            recurring_id=job.recurring_id,
+            job_id=job.job_id,
+            reason=wrong.facts["text"],
+        )
+        return False
+    job.status = JobStatus.QUEUED
+    job.waiting = None
+    session.flush()
+    queue.defer(session, job.job_id, job.repository_id, priority=admitted.rank)
+    return True
+
+
+def _note_reasons(session: Session, reasons: Mapping[int, Reason], stored: Mapping[int, object]) -> None:
+    changed = [
+        {"number": job_id, "reason": reason.as_json()}
+        for job_id, reason in reasons.items()
+        if stored[job_id] != reason.as_json()
+    ]
+    if changed:
+        # Through the connection: the session would have every parameter named after its column.
+        session.connection().execute(
+            update(Job)
+            .where(Job.job_id == bindparam("number"), Job.status == JobStatus.SCHEDULED)
+            .values(waiting=bindparam("reason")),
+            changed,
+        )

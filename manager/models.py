@@ -1,12 +1,25 @@
-"""The manager's tables, by their UIUC names: recurring jobs and jobs.
+"""The manager's tables, by their UIUC names: recurring jobs and jobs; beside them who leads and who works.
 
-They are a public interface: a row inserted by plain SQL, with nothing but a repository, is honoured.
+The first two are a public interface: a row inserted by plain SQL, with nothing but a repository, is honoured.
+A row that cannot be is refused by a constraint, or set aside with the reason in the row.
 """
 
 from datetime import datetime
-from enum import IntEnum
+from enum import IntEnum, StrEnum
+from typing import Any, Final
 
-from sqlalchemy import CheckConstraint, ForeignKey, Identity, Index, SmallInteger, Text, func, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Identity,
+    Index,
+    SmallInteger,
+    Text,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from oai.models import Base
@@ -24,19 +37,62 @@ class RecurringState(IntEnum):
     """Where a row of `oai_recurring_job` stands (UIUC: 0, 1, 2; the others are ours)."""
 
     NEW = 0
+    """To be read: the manager checks the row and makes its first job."""
     RECURRING = 1
+    """Makes a job for each due time; `state_reason` tells why it makes no more."""
     ONE_OFF = 2
+    """Has made its only job."""
     PAUSED = 3
+    """Makes no jobs until it is resumed."""
     SET_ASIDE = 4
+    """Cannot be honoured; `state_reason` tells why. Put it right and set it to 0 again."""
+    SUSPENDED = 5
+    """Failed so often in a row that it waits for a person; `state_reason` tells the last failure."""
 
 
 class JobStatus(IntEnum):
     """Where a row of `oai_job` stands (UIUC: 0, 1; the others are ours)."""
 
     SCHEDULED = 0
+    """Is due at `harvest_start_time`; where that has come, `waiting` tells why it has not begun."""
     IN_PROGRESS = 1
+    """A harvester runs, or is about to; `worker_id`, `host` and `process_id` tell where."""
     QUEUED = 2
+    """Handed out; the next free worker takes it."""
     STOPPING = 3
+    """Ends after its page and is then over; what it has is kept."""
+    PAUSED = 4
+    """Waits until it is resumed, and goes on from its checkpoint then."""
+    PAUSING = 5
+    """Ends after its page and is paused then."""
+    KILLING = 6
+    """Is ended at once and is then over."""
+    RESTARTING = 7
+    """Made no progress; is ended and goes on from its checkpoint in another process."""
+    SET_ASIDE = 8
+    """Cannot be honoured; `waiting` tells why. Put it right and set it to 0 again."""
+
+
+IN_HAND: Final = (
+    JobStatus.IN_PROGRESS,
+    JobStatus.STOPPING,
+    JobStatus.PAUSING,
+    JobStatus.KILLING,
+    JobStatus.RESTARTING,
+)
+"""In a worker's hands."""
+
+UNDER_WAY: Final = (JobStatus.QUEUED, *IN_HAND)
+"""Handed out, or in a worker's hands."""
+
+
+class Overlap(StrEnum):
+    """What becomes of a run that is due while the schedule's last one is under way still."""
+
+    SKIP = "skip"
+    """It is left out; the next one comes at the next due time."""
+    QUEUE = "queue"
+    """It comes as soon as the last one has ended; several of them are one."""
 
 
 class RecurringJob(Base):
@@ -47,7 +103,10 @@ class RecurringJob(Base):
         _plausible("start_date"),
         _plausible("end_date"),
         _plausible("date_added"),
-        CheckConstraint("state BETWEEN 0 AND 4", name="state"),
+        _plausible("last_due"),
+        CheckConstraint("state BETWEEN 0 AND 5", name="state"),
+        CheckConstraint("overlap IN ('skip', 'queue')", name="overlap"),
+        CheckConstraint("priority BETWEEN -1000 AND 1000", name="priority"),
         CheckConstraint("method IN (0, 1)", name="method"),
         CheckConstraint("validation IN (0, 1, 2)", name="validation"),
     )
@@ -81,6 +140,18 @@ class RecurringJob(Base):
     normalize_file_path: Mapped[str | None] = mapped_column(Text)
     parse_id: Mapped[bool] = mapped_column(server_default=text("true"))
     files_per_dir: Mapped[int | None]
+    slice: Mapped[str | None] = mapped_column(Text)
+    """month or day: a list for each, where tokens expire before a whole list is read."""
+    overlap: Mapped[str] = mapped_column(Text, server_default=Overlap.SKIP)
+    """skip or queue: what becomes of a run that is due while the last one is under way still."""
+    priority: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    """From -1000 to 1000; of the jobs that are due those with the higher one come first."""
+    owner: Mapped[str | None] = mapped_column(Text)
+    """Whose it is; among equals, owners take turns."""
+    failures: Mapped[int] = mapped_column(server_default="0")
+    """How many of its runs have failed since the last good one; each lets the next one wait longer."""
+    usual_seconds: Mapped[float | None]
+    """How long its good runs take, the later ones counting for more."""
 
 
 class Job(Base):
@@ -89,7 +160,9 @@ class Job(Base):
     __tablename__ = "oai_job"
     __table_args__ = (
         _plausible("harvest_start_time"),
-        CheckConstraint("status BETWEEN 0 AND 3", name="status"),
+        _plausible("started"),
+        CheckConstraint("status BETWEEN 0 AND 8", name="status"),
+        CheckConstraint("priority BETWEEN -1000 AND 1000", name="priority"),
         CheckConstraint("harvest_method IN (0, 1)", name="harvest_method"),
         CheckConstraint("validation IN (0, 1, 2)", name="validation"),
     )
@@ -119,8 +192,60 @@ class Job(Base):
     normalize_file_path: Mapped[str | None] = mapped_column(Text)
     parse_id: Mapped[bool] = mapped_column(server_default=text("true"))
     files_per_dir: Mapped[int | None]
+    slice: Mapped[str | None] = mapped_column(Text)
+    """As in `oai_recurring_job`."""
     attempt: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     """How many times this harvest has vanished before; each try is a job of its own."""
+    priority: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    """As in `oai_recurring_job`."""
+    owner: Mapped[str | None] = mapped_column(Text)
+    """As in `oai_recurring_job`."""
+    waiting: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """Why it waits though it is due, or is set aside: a `code`, and beside it the facts that go with it."""
+    worker_id: Mapped[int | None]
+    """The worker in whose hands it is."""
+    pages_before: Mapped[int] = mapped_column(server_default="0")
+    """Pages that the run had before this job went on with it."""
+    stuck_since: Mapped[datetime | None]
+    """Its last sign of progress, where that is suspiciously long ago."""
+    last_history: Mapped[int | None] = mapped_column(BigInteger)
+    """The newest row of the history that comes from this job, before it was paused."""
 
 
 Index("ix_oai_job_due", Job.status, Job.harvest_start_time)
+
+
+class Worker(Base):
+    """A worker that lives: a process, on any machine, that takes harvests and archive files."""
+
+    __tablename__ = "oai_worker"
+
+    worker_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    host: Mapped[str] = mapped_column(Text)
+    process_id: Mapped[int]
+    started: Mapped[datetime] = mapped_column(server_default=func.now())
+    last_sign: Mapped[datetime] = mapped_column(server_default=func.now())
+    """Its last sign of life."""
+    good_until: Mapped[datetime]
+    """When it counts as lost unless it gives another sign: `manager.lost_seconds` after the last one."""
+    concurrency: Mapped[int]
+    """Harvests that it runs at a time."""
+    draining: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Whether it takes nothing more and ends when what it has is done."""
+
+
+class Leader(Base):
+    """The manager that leads, or led last: one row, whose number each new leader counts up.
+
+    What a manager writes while it leads is written under its number, so that one which has lost the lead
+    cannot write after its successor has begun.
+    """
+
+    __tablename__ = "oai_leader"
+    __table_args__ = (CheckConstraint('"only"', name="only"),)
+
+    only: Mapped[bool] = mapped_column(primary_key=True, server_default=text("true"))
+    number: Mapped[int] = mapped_column(BigInteger)
+    host: Mapped[str] = mapped_column(Text)
+    process_id: Mapped[int]
+    began: Mapped[datetime] = mapped_column(server_default=func.now())

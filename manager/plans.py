@@ -1,16 +1,38 @@
-"""A schedule's row, read and checked: when it is due, and whether its parameters make sense."""
+"""Rows of schedules and jobs, read and checked: when they are due, and whether their parameters make sense.
 
+Anybody may write such rows; what no constraint of the tables can refuse is found here.
+"""
+
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
+from sqlalchemy.orm import Session
+
+from harvester.models import Repository
+from harvester.rules.filtering import load_filters
+from harvester.rules.normalising import load_mappings
+from harvester.running.windows import Slice
 from manager.frequency import Frequency, parse_frequency, parse_zone
-from manager.models import RecurringJob
+from manager.models import Job, Overlap, RecurringJob
+from manager.reasons import Code, Reason
 from oai.datestamps import parse_datestamp
-from oai.errors import UsageError
+from oai.errors import UsageError, ZatvaError
 
 _YEARS: Final = range(1970, 9000)
-_CHOICES: Final = {"method": (0, 1), "validation": (0, 1, 2)}
+_CHOICES: Final = {"method": (0, 1), "validation": (0, 1, 2), "overlap": tuple(Overlap)}
+_SLICES: Final = tuple(Slice)
+_PRIORITIES: Final = range(-1000, 1001)
+_UNRESERVED: Final = r"[A-Za-z0-9\-_.!~*'()]+"
+_PREFIX: Final = re.compile(_UNRESERVED)
+_RULES: Final[tuple[tuple[str, Callable[[Path], object]], ...]] = (
+    ("filter_file_path", load_filters),
+    ("normalize_file_path", load_mappings),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,20 +57,25 @@ class Plan:
             return self._unless_over(self.start)
         return self._unless_over(self.frequency.first(start=self.start, zone=self.zone))
 
+    def is_over(self, moment: datetime) -> bool:
+        """Whether the end lies before that moment."""
+        return self.end is not None and moment > self.end
+
     def _unless_over(self, due: datetime) -> datetime | None:
-        return None if self.end is not None and due > self.end else due
+        return None if self.is_over(due) else due
 
 
 def read_plan(schedule: RecurringJob) -> Plan:
     """Read a row's plan and check its parameters; raises UsageError that says what is wrong with it."""
-    _check_dates(schedule)
     for name, allowed in _CHOICES.items():
-        if getattr(schedule, name) not in allowed:
+        if getattr(schedule, name) not in (*allowed, None):
             raise UsageError(
                 f"{name} {getattr(schedule, name)!r}: allowed are {', '.join(map(str, allowed))}"
             )
-    if schedule.files_per_dir is not None and schedule.files_per_dir < 1:
-        raise UsageError(f"files_per_dir {schedule.files_per_dir!r}: give 1 or more")
+    if schedule.priority not in (*_PRIORITIES, None):
+        raise UsageError(f"priority {schedule.priority!r}: give a number from -1000 to 1000")
+    _check_times(schedule)
+    _check_parameters(schedule)
     text = (schedule.frequency or "").strip()
     return Plan(
         frequency=parse_frequency(text) if text else None,
@@ -58,13 +85,67 @@ def read_plan(schedule: RecurringJob) -> Plan:
     )
 
 
-def _check_dates(schedule: RecurringJob) -> None:
-    for name in ("harvest_from", "harvest_to"):
-        value = getattr(schedule, name)
+def check_surroundings(session: Session, row: RecurringJob | Job) -> None:
+    """Check what the row points at: the repository's base URL, and the rule files.
+
+    Raises UsageError that says what is wrong. Rule files must be found at the same path by every machine on
+    which managers and workers run.
+    """
+    repository = session.get(Repository, row.repository_id)
+    if repository is not None and not _is_address(repository.base_url):
+        raise UsageError(
+            f"base_url {repository.base_url!r} of repository {repository.repository_id}:"
+            " no http or https address"
+        )
+    for name, load in _RULES:
+        path = getattr(row, name)
+        if not path:
+            continue
+        if not Path(path).is_absolute():
+            raise UsageError(f"{name} {path!r}: give the whole path; workers run in other folders")
         try:
-            parse_datestamp(value or "1970-01-01")
+            load(Path(path))
+        except (ZatvaError, OSError, ValueError) as error:
+            raise UsageError(f"{name} {path!r}: {error}") from None
+
+
+def check_job(session: Session, job: Job) -> Reason | None:
+    """Why a job cannot be honoured; None where it can."""
+    try:
+        _check_parameters(job)
+        check_surroundings(session, job)
+    except UsageError as error:
+        return Reason(code=Code.SET_ASIDE, facts={"text": str(error)})
+    return None
+
+
+def _is_address(base_url: str) -> bool:
+    try:
+        parts = urlsplit(base_url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def _check_parameters(row: RecurringJob | Job) -> None:
+    """Check the columns that schedules and jobs share; None stands for a column's default."""
+    if not _PREFIX.fullmatch(row.metadata_prefix):
+        raise UsageError(f"metadata_prefix {row.metadata_prefix!r}: letters, digits and -_.!~*'() only")
+    if row.files_per_dir is not None and row.files_per_dir < 1:
+        raise UsageError(f"files_per_dir {row.files_per_dir!r}: give 1 or more")
+    if row.slice and row.slice not in _SLICES:
+        raise UsageError(f"slice {row.slice!r}: give month, day or none")
+    ends = {}
+    for name in ("harvest_from", "harvest_to"):
+        try:
+            ends[name] = parse_datestamp(getattr(row, name) or "1970-01-01")
         except ValueError as error:
             raise UsageError(f"{name}: {error}") from None
+    if row.harvest_from and row.harvest_to and ends["harvest_to"].last_second < ends["harvest_from"].moment:
+        raise UsageError(f"harvest_to {row.harvest_to!r} is before harvest_from {row.harvest_from!r}")
+
+
+def _check_times(schedule: RecurringJob) -> None:
     for name in ("start_date", "end_date"):
         value = getattr(schedule, name)
         if value is not None and (value.tzinfo is None or value.year not in _YEARS):

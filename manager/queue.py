@@ -4,26 +4,28 @@ A harvest waits in the queue under the lock `repository:<id>`, so that one repos
 process at a time on however many machines. The truth is in `oai_job`; the queue only hands the work out.
 """
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import procrastinate
+from procrastinate.connector import BaseConnector
 from procrastinate.exceptions import AlreadyEnqueued
-from procrastinate.jobs import Status
+from procrastinate.jobs import Job as Task
+from procrastinate.manager import JobManager
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from oai.database import Database
+from provider.holdings import lost_files
 
 if TYPE_CHECKING:
     from procrastinate.types import JSONDict
 
 QUEUE: Final = "harvest"
 TASK: Final = "harvest"
-INDEX_QUEUE: Final = "index"
+INDEX_QUEUE: Final = lost_files.QUEUE
 INDEX_TASK: Final = "index_file"
 SIGNS_OF_LIFE: Final = 3.0
 """How many signs of life a worker gives in the time after which it counts as lost."""
@@ -37,19 +39,25 @@ Index = Callable[[int], Awaitable[None]]
 """Takes the id of an archive file of an indexing run."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkerLife:
-    """A worker that the queue knows."""
+class _Door(JobManager):
+    """Hands out tasks until it is closed.
 
-    worker_id: int
-    last_sign: datetime
-    harvests: int
+    The queue's own way to end a worker would stop its signs of life at once.
+    """
+
+    def __init__(self, connector: BaseConnector, closed: asyncio.Event) -> None:
+        super().__init__(connector)
+        self._closed = closed
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Task | None:
+        """The next task for the worker; None where there is none, or no more are to be taken."""
+        return None if self._closed.is_set() else await super().fetch_job(queues, worker_id)
 
 
-def defer(session: Session, job_id: int, repository_id: int) -> None:
+def defer(session: Session, job_id: int, repository_id: int, *, priority: int = 0) -> None:
     """Put a job into the queue within the session's transaction; the caller commits.
 
-    A job that waits there already stays as it is.
+    A higher priority is taken first. A job that waits there already stays as it is.
     """
     app = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
     connection = session.connection().connection.driver_connection
@@ -58,6 +66,7 @@ def defer(session: Session, job_id: int, repository_id: int) -> None:
         queue=QUEUE,
         lock=f"repository:{repository_id}",
         queueing_lock=f"job:{job_id}",
+        priority=priority,
         connection=connection,
     )
     with contextlib.suppress(AlreadyEnqueued), session.begin_nested():
@@ -78,8 +87,13 @@ def defer_files(session: Session, file_ids: Sequence[int]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def open_queue(database: Database, harvest: Harvest, index: Index) -> AsyncIterator[procrastinate.App]:
-    """Open the queue for a worker that calls `harvest` or `index` with the id of each job or file."""
+async def open_queue(
+    database: Database, harvest: Harvest, index: Index, *, closed: asyncio.Event
+) -> AsyncIterator[procrastinate.App]:
+    """Open the queue for a worker that calls `harvest` or `index` with the id of each job or file.
+
+    Once `closed` is set, nothing more is taken; what is under way goes on.
+    """
     connector = procrastinate.PsycopgConnector(
         conninfo=database.conninfo,
         min_size=1,
@@ -87,6 +101,7 @@ async def open_queue(database: Database, harvest: Harvest, index: Index) -> Asyn
         kwargs={"application_name": "zatva worker", "connect_timeout": 10},
     )
     app = procrastinate.App(connector=connector)
+    app.job_manager = _Door(connector, closed)
 
     @app.task(name=TASK, queue=QUEUE)
     async def task(job_id: int) -> None:
@@ -119,14 +134,25 @@ async def work(
     )
 
 
-async def stalled(app: procrastinate.App, *, lost_seconds: float) -> dict[int, int]:
+def ranks(session: Session) -> dict[int, int]:
+    """The jobs that wait in the queue, each with its priority there."""
+    return {row.job_id: row.priority for row in session.execute(_RANKS, {"queue": QUEUE})}
+
+
+def sizes(session: Session) -> dict[str, int]:
+    """How many tasks wait in each queue for a worker."""
+    waiting = {row.queue_name: row.tasks for row in session.execute(_SIZES)}
+    return {name: waiting.get(name, 0) for name in (QUEUE, INDEX_QUEUE)}
+
+
+def stalled(session: Session, *, lost_seconds: float) -> dict[int, int]:
     """The harvests whose worker has given no sign of life for so long: the queue's number to our job id."""
-    tasks = await app.job_manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=lost_seconds)
-    return {task.id: int(str(task.task_kwargs["job_id"])) for task in tasks if task.id is not None}
+    rows = session.execute(_STALLED, {"queue": QUEUE, "seconds": lost_seconds})
+    return {row.id: row.job_id for row in rows}
 
 
 async def stalled_files(app: procrastinate.App, *, lost_seconds: float) -> dict[int, int]:
-    """The same for archive files: the queue's number to our file's id."""
+    """The archive files whose worker has given no sign of life: the queue's number to our file's id."""
     tasks = await app.job_manager.get_stalled_jobs(queue=INDEX_QUEUE, seconds_since_heartbeat=lost_seconds)
     return {task.id: int(str(task.task_kwargs["file_id"])) for task in tasks if task.id is not None}
 
@@ -136,33 +162,31 @@ def forget_lost(session: Session, number: int) -> bool:
     return session.scalar(_FORGET_LOST, {"number": number}) is not None
 
 
-async def forget(app: procrastinate.App, number: int) -> None:
-    """Take a stalled harvest out of the queue, which frees its repository."""
-    await app.job_manager.finish_job_by_id_async(job_id=number, status=Status.FAILED, delete_job=True)
-
-
 def orphans(session: Session) -> list[int]:
     """The ids of jobs that are said to be queued or under way while the queue knows nothing of them."""
     return list(session.scalars(_ORPHANS, {"queue": QUEUE}))
 
 
-def workers(session: Session) -> list[WorkerLife]:
-    """The workers that the queue knows, lost ones included until somebody notices."""
-    return [WorkerLife(**row) for row in session.execute(_WORKERS).mappings()]
-
-
 _ORPHANS = text("""
     SELECT job_id FROM oai_job
-    WHERE status <> 0 AND NOT EXISTS (
+    WHERE status IN (1, 2, 3, 5, 6, 7) AND NOT EXISTS (
         SELECT FROM procrastinate_jobs AS task
         WHERE task.queue_name = :queue AND task.status IN ('todo', 'doing')
         AND task.args ->> 'job_id' = oai_job.job_id::text)
     ORDER BY job_id
 """)
 _FORGET_LOST = text("DELETE FROM procrastinate_jobs WHERE id = :number AND status = 'doing' RETURNING id")
-_WORKERS = text("""
-    SELECT worker.id AS worker_id, worker.last_heartbeat AS last_sign, count(task.id) AS harvests
-    FROM procrastinate_workers AS worker
-    LEFT JOIN procrastinate_jobs AS task ON task.worker_id = worker.id AND task.status = 'doing'
-    GROUP BY worker.id ORDER BY worker.id
+_RANKS = text("""
+    SELECT (args ->> 'job_id')::int AS job_id, priority FROM procrastinate_jobs
+    WHERE queue_name = :queue AND status = 'todo'
+""")
+_SIZES = text("""
+    SELECT queue_name, count(*) AS tasks FROM procrastinate_jobs WHERE status = 'todo' GROUP BY queue_name
+""")
+_STALLED = text("""
+    SELECT task.id, (task.args ->> 'job_id')::int AS job_id FROM procrastinate_jobs AS task
+    LEFT JOIN procrastinate_workers AS worker ON worker.id = task.worker_id
+    WHERE task.queue_name = :queue AND task.status = 'doing'
+    AND (worker.id IS NULL OR worker.last_heartbeat < now() - make_interval(secs => :seconds))
+    ORDER BY task.id
 """)

@@ -1,19 +1,24 @@
 """The manager's first function: schedules become jobs (UIUC, "Manager Program", 1).
 
 A new schedule (state 0) gets its first job; a recurring one that has no job any more, because the last one
-has ended or was deleted, gets the next. Runs that were missed meanwhile are made up for by one.
+has ended or was deleted, gets the next. Runs that were missed meanwhile are made up for by one. A schedule
+whose runs fail gets its next job later and later.
 """
 
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import and_, exists, or_, select
 from sqlalchemy.orm import Session
 
-from manager.models import Job, RecurringJob, RecurringState
-from manager.plans import Plan, read_plan
+from manager.failures import pause_after
+from manager.models import Job, Overlap, RecurringJob, RecurringState
+from manager.notices.announcing import tell
+from manager.notices.models import Occasion
+from manager.plans import Plan, check_surroundings, read_plan
 from manager.schedules import database_now, drop_planned_jobs, job_of
 from oai.errors import UsageError
+from oai.sections import ManagerSettings
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +34,7 @@ def wanting(session: Session) -> list[int]:
     return list(session.scalars(select(RecurringJob.id).where(or_(new, idle)).order_by(RecurringJob.id)))
 
 
-def make_job(session: Session, recurring_id: int) -> int | None:
+def make_job(session: Session, recurring_id: int, settings: ManagerSettings) -> int | None:
     """Make the next job of a schedule that wants one; give its id. The caller commits.
 
     A row that makes no sense is set aside with the reason, to be put right and set to state 0 again.
@@ -39,13 +44,23 @@ def make_job(session: Session, recurring_id: int) -> int | None:
         return None
     if schedule.state == RecurringState.NEW:
         drop_planned_jobs(session, schedule)
+    now = database_now(session)
     try:
         plan = read_plan(schedule)
-        due = _next_due(schedule, plan, database_now(session))
-    except UsageError as error:
+        check_surroundings(session, schedule)
+        due = _next_due(schedule, plan, now, pause_after(schedule.failures, settings))
+    except (UsageError, ArithmeticError) as error:
         schedule.state = RecurringState.SET_ASIDE
+        # A time beyond the year 9999 is an ArithmeticError.
         schedule.state_reason = str(error)
         logger.warning("schedule %d is set aside: %s", recurring_id, error)
+        tell(
+            session,
+            Occasion.SET_ASIDE,
+            repository_id=schedule.repository_id,
+            recurring_id=recurring_id,
+            reason=str(error),
+        )
         return None
     schedule.state = RecurringState.ONE_OFF if plan.frequency is None else RecurringState.RECURRING
     if due is None:
@@ -66,10 +81,16 @@ def _wants(session: Session, schedule: RecurringJob) -> bool:
     return schedule.state == RecurringState.NEW
 
 
-def _next_due(schedule: RecurringJob, plan: Plan, now: datetime) -> datetime | None:
+def _next_due(schedule: RecurringJob, plan: Plan, now: datetime, pause: timedelta) -> datetime | None:
     if plan.frequency is not None and schedule.last_due is not None:
-        return plan.next_after(max(now, schedule.last_due))
+        if pause:
+            return plan.next_after(max(now + pause, schedule.last_due))
+        following = plan.next_after(schedule.last_due)
+        missed = following is not None and following <= now
+        if missed and schedule.overlap == Overlap.QUEUE and not plan.is_over(now):
+            return now
+        return plan.next_after(now) if missed else following
     first = plan.first()
-    if first is None or (plan.end is not None and now > plan.end):
+    if first is None or plan.is_over(now):
         return None
     return max(first, now)

@@ -30,6 +30,10 @@ CHANGEABLE: Final = frozenset(
         "normalize_file_path",
         "parse_id",
         "files_per_dir",
+        "slice",
+        "overlap",
+        "priority",
+        "owner",
     }
 )
 """The columns that a person decides on; the others are the manager's."""
@@ -42,7 +46,7 @@ class ScheduleView:
     schedule: RecurringJob
     repository_name: str
     state: str
-    """new, recurring, one-off, paused, set aside."""
+    """new, recurring, one-off, paused, set aside, suspended."""
     next_due: datetime | None
     """When its next job is due (UTC), where there is one."""
 
@@ -60,7 +64,13 @@ def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN
             f"repository {repository_id!r}: there is none of that number; see `zatva repository list`"
         )
     given = {name: value for name, value in columns.items() if value is not None}
-    defaults = {"start_date": database_now(session), "time_zone": "UTC", "method": 0, "validation": 2}
+    defaults = {
+        "start_date": database_now(session),
+        "time_zone": "UTC",
+        "metadata_prefix": "oai_dc",
+        "method": 0,
+        "validation": 2,
+    }
     schedule = RecurringJob(**{**defaults, **given})
     read_plan(schedule)
     session.add(schedule)
@@ -85,6 +95,7 @@ def change_schedule(session: Session, recurring_id: int, **columns: Any) -> Recu
     if schedule.state != RecurringState.PAUSED:
         schedule.state = RecurringState.NEW
     schedule.state_reason = None
+    schedule.failures = 0
     session.flush()
     return schedule
 
@@ -97,17 +108,18 @@ def pause_schedule(session: Session, recurring_id: int) -> None:
 
 
 def resume_schedule(session: Session, recurring_id: int) -> None:
-    """Let a paused schedule, or one set aside, make jobs again. The caller commits."""
+    """Let a schedule that is paused, set aside or suspended make jobs again. The caller commits."""
     schedule = _schedule(session, recurring_id)
-    if schedule.state in (RecurringState.PAUSED, RecurringState.SET_ASIDE):
+    if schedule.state in (RecurringState.PAUSED, RecurringState.SET_ASIDE, RecurringState.SUSPENDED):
         schedule.state = RecurringState.NEW
         schedule.state_reason = None
+        schedule.failures = 0
 
 
 def remove_schedule(session: Session, recurring_id: int) -> None:
     """Remove a schedule and its planned jobs; a harvest that runs goes on. The caller commits."""
     schedule = _schedule(session, recurring_id)
-    planned = (JobStatus.SCHEDULED, JobStatus.QUEUED)
+    planned = (JobStatus.SCHEDULED, JobStatus.QUEUED, JobStatus.PAUSED, JobStatus.SET_ASIDE)
     session.execute(delete(Job).where(Job.recurring_id == recurring_id, Job.status.in_(planned)))
     session.execute(update(Job).where(Job.recurring_id == recurring_id).values(recurring_id=None))
     session.delete(schedule)
@@ -173,6 +185,9 @@ def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
         normalize_file_path=schedule.normalize_file_path,
         parse_id=schedule.parse_id,
         files_per_dir=schedule.files_per_dir,
+        slice=schedule.slice,
+        priority=schedule.priority,
+        owner=schedule.owner,
     )
 
 

@@ -1,31 +1,33 @@
 """The manager's third function: harvests that have ended become history (UIUC, "Manager Program", 3).
 
 The harvester writes its own history row. Where it could not, because it vanished or was killed, the row is
-written here, and what was cut off gets another job, later and later with each try. The worker in whose hands
+written here, and what was cut off gets another job, later and later with each try. A job that is paused stays
+and goes on where it stopped. The worker in whose hands
 a harvest is settles it; the leading manager settles those that are in nobody's hands any more.
 """
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import Enum, auto
+from typing import Final
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester.models import Harvest, History, Repository, RunStatus
 from manager import processes, queue
+from manager.failures import GOOD, note_end, pause_after
 from manager.launching import Run, run_of
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
-from manager.plans import read_plan
 from manager.schedules import database_now
-from oai.errors import ExitCode, UsageError
+from oai.errors import ExitCode
 from oai.sections import ManagerSettings
 
 _COUNTS = ("new", "updated", "unchanged", "deleted", "filtered", "invalid")
 _PARAMETERS = (
     "repository_id", "recurring_id", "set_spec", "metadata_prefix", "harvest_method", "harvest_from",
     "harvest_to", "incremental", "filter_file_path", "validation", "normalize_file_path", "parse_id",
-    "files_per_dir",
+    "files_per_dir", "slice", "priority", "owner",
 )  # fmt: skip
 
 
@@ -35,11 +37,41 @@ class Cause(Enum):
     ENDED = auto()
     """Its process ended, for a reason of its own."""
     STOPPED = auto()
-    """Somebody deleted the job."""
+    """Somebody stopped the job; it may finish its page."""
+    DELETED = auto()
+    """Somebody deleted the job's row."""
+    KILLED = auto()
+    """Somebody wants it ended at once."""
+    PAUSED = auto()
+    """Somebody paused it; it may finish its page."""
+    RESTARTED = auto()
+    """It made no progress, and goes on in another process."""
     SHUTDOWN = auto()
     """Its worker ended, and the harvest with it."""
     LOST = auto()
     """Its worker is gone without a word."""
+
+
+WANTED: Final = {
+    JobStatus.STOPPING: Cause.STOPPED,
+    JobStatus.PAUSING: Cause.PAUSED,
+    JobStatus.KILLING: Cause.KILLED,
+    JobStatus.RESTARTING: Cause.RESTARTED,
+}
+"""What the status of a job that is under way asks for."""
+_ENDED_BY_US: Final = {
+    Cause.STOPPED: (RunStatus.KILLED, "the job was stopped, and {process} did not finish its page in time"),
+    Cause.PAUSED: (RunStatus.KILLED, "the job was paused, and {process} did not finish its page in time"),
+    Cause.DELETED: (RunStatus.KILLED, "the job was deleted, so {process} was ended"),
+    Cause.KILLED: (RunStatus.KILLED, "the job was killed, and {process} with it"),
+    Cause.RESTARTED: (RunStatus.FAILED, "{process} made no progress and was ended; another one goes on"),
+    Cause.SHUTDOWN: (
+        RunStatus.KILLED,
+        "the manager ended, and {process} with it; the harvest goes on with the next one",
+    ),
+    Cause.LOST: (RunStatus.LOST, "{process} is gone, and the worker that ran it, too"),
+}
+_AT_FAULT: Final = (Cause.ENDED, Cause.LOST, Cause.RESTARTED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,34 +86,36 @@ class Ending:
 
 
 def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings) -> None:
-    """Give an ended harvest its history row, remove its job, and make another where it was cut off.
+    """Give an ended harvest its history row, and remove its job, or keep it where it was paused.
 
-    Settling twice does no harm. The caller commits.
+    Where it was cut off, another job is made. Settling twice does no harm. The caller commits.
     """
     job = session.get(Job, run.job_id, with_for_update=True, populate_existing=True)
-    if job is not None and job.status == JobStatus.STOPPING:
-        ending = Ending(cause=Cause.STOPPED, exit_code=ending.exit_code, said=ending.said)
-    newest = select(History.status).where(History.job_id == run.job_id).order_by(History.history_id.desc())
-    written = session.scalar(newest.limit(1))
-    if written is None and session.get(Repository, run.repository_id) is not None:
-        session.add(_history(session, run, ending))
-    if job is None:
+    if job is not None and job.status in WANTED:
+        ending = replace(ending, cause=WANTED[JobStatus(job.status)])
+    written = _written(session, run)
+    ended = written
+    if ended is None and session.get(Repository, run.repository_id) is not None:
+        ended = _history(session, run, ending)
+        session.add(ended)
+        session.flush()
+    if job is None or ended is None:
         return
-    again = _another_try(session, job, ending, written, settings)
-    if again is not None:
-        session.add(again)
-    session.delete(job)
+    if ending.cause is Cause.PAUSED and ended.status not in GOOD:
+        _put_by(job, ended)
+    else:
+        _close(session, job, ending, ended, written=written is not None, settings=settings)
     session.flush()
 
 
 def settle_lost(session: Session, job_id: int, settings: ManagerSettings) -> None:
     """Settle a job whose worker is gone; one that had not begun is queued anew. The caller commits."""
-    job = session.get(Job, job_id, with_for_update=True)
+    job = session.get(Job, job_id, with_for_update=True, populate_existing=True)
     if job is None:
         return
     if job.status == JobStatus.QUEUED:
         job.status = JobStatus.SCHEDULED
-    elif job.status in (JobStatus.IN_PROGRESS, JobStatus.STOPPING):
+    elif job.status == JobStatus.IN_PROGRESS or job.status in WANTED:
         settle(session, run_of(job), Ending(cause=Cause.LOST), settings)
 
 
@@ -95,6 +129,37 @@ def settle_orphans(session: Session, settings: ManagerSettings) -> None:
         here = job is not None and job.host in (None, processes.host_name())
         if job is None or not (here and processes.runs_job(job.process_id, job_id)):
             settle_lost(session, job_id, settings)
+
+
+def _written(session: Session, run: Run) -> History | None:
+    """The row that the harvester wrote itself, where it could."""
+    query = (
+        select(History)
+        .where(History.job_id == run.job_id, History.history_id > (run.last_history or 0))
+        .order_by(History.history_id.desc())
+    )
+    return session.scalars(query.limit(1)).one_or_none()
+
+
+def _put_by(job: Job, ended: History) -> None:
+    """Keep a paused job; one that was resumed before it had ended goes on at once."""
+    job.status = JobStatus.SCHEDULED if job.status == JobStatus.IN_PROGRESS else JobStatus.PAUSED
+    job.process_id = job.host = job.started = job.worker_id = job.stuck_since = None
+    job.last_history = ended.history_id
+
+
+def _close(
+    session: Session, job: Job, ending: Ending, ended: History, *, written: bool, settings: ManagerSettings
+) -> None:
+    """Remove the job, count its end for its schedule, and make another one where it was cut off."""
+    schedule = None
+    if job.recurring_id is not None and ending.cause in _AT_FAULT:
+        schedule = note_end(session, job.recurring_id, ended, settings)
+    status = ended.status if written else None
+    again = _another_try(session, job, schedule, ending, status, settings)
+    if again is not None:
+        session.add(again)
+    session.delete(job)
 
 
 def _history(session: Session, run: Run, ending: Ending) -> History:
@@ -126,19 +191,9 @@ def _in_words(run: Run, ending: Ending) -> tuple[RunStatus, str]:
     # PostgreSQL keeps no NUL.
     last_line = ending.said.replace("\0", "").strip().rpartition("\n")[2].strip()
     said = f"; the last it said: {last_line}" if last_line else ""
-    match ending.cause:
-        case Cause.STOPPED:
-            return RunStatus.KILLED, f"the job was deleted, so {process} was ended"
-        case Cause.SHUTDOWN:
-            return (
-                RunStatus.KILLED,
-                f"the manager ended, and {process} with it; the harvest goes on with the next one",
-            )
-        case Cause.LOST:
-            return (
-                RunStatus.LOST,
-                f"{process} is gone, and the worker that ran it, too",
-            )
+    if ending.cause in _ENDED_BY_US:
+        status, sentence = _ENDED_BY_US[ending.cause]
+        return status, sentence.format(process=process)
     if ending.exit_code is None:
         return RunStatus.FAILED, f"the harvest could not be started on host {run.host!r}{said}"
     if ending.exit_code < 0:
@@ -147,7 +202,12 @@ def _in_words(run: Run, ending: Ending) -> tuple[RunStatus, str]:
 
 
 def _another_try(
-    session: Session, job: Job, ending: Ending, written: str | None, settings: ManagerSettings
+    session: Session,
+    job: Job,
+    schedule: RecurringJob | None,
+    ending: Ending,
+    written: str | None,
+    settings: ManagerSettings,
 ) -> Job | None:
     """The job that goes on where this one was cut off; None where it was not, or tried often enough."""
     cut_off = written in (None, RunStatus.INCOMPLETE)
@@ -157,29 +217,17 @@ def _another_try(
     vanished = ending.cause is Cause.ENDED and (
         (written is None and ending.exit_code != ExitCode.USAGE) or ending.exit_code == ExitCode.TRY_LATER
     )
-    if not vanished and not (ending.cause is Cause.LOST and cut_off):
+    if not vanished and not (ending.cause in (Cause.LOST, Cause.RESTARTED) and cut_off):
         return None
     if job.attempt >= settings.retries:
         return None
-    due = now + timedelta(minutes=settings.retry_minutes * 2**job.attempt)
+    pause = pause_after(job.attempt + 1, settings)
     if job.recurring_id is not None:
-        schedule = session.get(RecurringJob, job.recurring_id, with_for_update=True)
-        if schedule is None or schedule.state == RecurringState.PAUSED:
+        if schedule is None or schedule.state in (RecurringState.PAUSED, RecurringState.SUSPENDED):
             return None
-        due = _not_after_the_next(schedule, due, now)
-    return _copy(job, due=due, attempt=job.attempt + 1)
-
-
-def _not_after_the_next(schedule: RecurringJob, due: datetime, now: datetime) -> datetime:
-    """The time of the schedule's next regular run where that comes sooner; then this is that run."""
-    try:
-        regular = read_plan(schedule).next_after(now)
-    except UsageError:
-        return due
-    if regular is None or regular > due:
-        return due
-    schedule.last_due = regular
-    return regular
+        # Due times of the schedule that come sooner are left out: they would find the same.
+        pause = max(pause, pause_after(schedule.failures, settings))
+    return _copy(job, due=now + pause, attempt=job.attempt + 1)
 
 
 def _copy(job: Job, *, due: datetime, attempt: int) -> Job:

@@ -8,6 +8,8 @@ from pathlib import Path
 from sqlalchemy import Table
 
 import harvester.models
+import harvester.running.models
+import harvester.store.models
 import manager.models
 import manager.notices.models
 import provider.app
@@ -26,6 +28,8 @@ _MODELS = (
     provider.models,
     provider.http.models,
     harvester.models,
+    harvester.running.models,
+    harvester.store.models,
     manager.models,
     manager.notices.models,
     web.models,
@@ -110,7 +114,7 @@ FILES = {"commands.md": commands, "settings.md": settings, "tables.md": tables, 
 
 def _leaves(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
     groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]  # noqa: SLF001
-    if not groups:
+    if not groups or parser.get_default("handler"):
         yield name, parser
     for group in groups:
         for word, child in group.choices.items():

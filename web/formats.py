@@ -5,6 +5,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from manager.reasons import Reason, in_words
 from web.words import _
 
 _THIN_SPACE: Final = "\u202f"
@@ -39,6 +40,11 @@ def duration(seconds: float) -> str:
     if whole < _DAY:
         return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02d} h"
     return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
+
+
+def reason(value: Reason) -> str:
+    """Why a job waits, in the reader's language."""
+    return in_words(value, _)
 
 
 def size(count: int) -> str:

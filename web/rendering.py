@@ -44,7 +44,11 @@ def make_environment() -> Environment:
     environment.policies["ext.i18n.trimmed"] = True
     environment.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
     environment.filters.update(
-        number=formats.number, moment=formats.moment, duration=formats.duration, size=formats.size
+        number=formats.number,
+        moment=formats.moment,
+        duration=formats.duration,
+        size=formats.size,
+        reason=formats.reason,
     )
     environment.globals.update(icon=icon, look_of=look_of, static=_static_urls().__getitem__)
     return environment

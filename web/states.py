@@ -25,6 +25,7 @@ _LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         "pausing": Look(icon="pause", tone="neutral"),
         "paused": Look(icon="pause", tone="neutral"),
         "stopping": Look(icon="stop", tone="caution"),
+        "restarting": Look(icon="repeat", tone="caution"),
         "completed": Look(icon="check", tone="good"),
         "completed with errors": Look(icon="warning", tone="caution"),
         "no changes": Look(icon="equals", tone="good"),
@@ -41,6 +42,7 @@ _LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         "recurring": Look(icon="repeat", tone="good"),
         "one-off": Look(icon="once", tone="neutral"),
         "set aside": Look(icon="warning", tone="bad"),
+        "suspended": Look(icon="warning", tone="bad"),
         # Of verdicts.
         "complete": Look(icon="check", tone="good"),
         "partial": Look(icon="half", tone="caution"),

@@ -56,6 +56,44 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("worker_id", name=op.f("pk_oai_worker")),
     )
     op.create_table(
+        "web_audit",
+        sa.Column("audit_id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("user_id", sa.Integer(), nullable=True),
+        sa.Column("user_name", sa.Text(), nullable=True),
+        sa.Column("via", sa.Text(), server_default="session", nullable=False),
+        sa.Column("action", sa.Text(), nullable=False),
+        sa.Column("object_kind", sa.Text(), nullable=True),
+        sa.Column("object_id", sa.Text(), nullable=True),
+        sa.Column("object_name", sa.Text(), nullable=True),
+        sa.Column("status", sa.SmallInteger(), server_default=sa.text("200"), nullable=False),
+        sa.Column("address", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("audit_id", name=op.f("pk_web_audit")),
+    )
+    op.create_index(op.f("ix_web_audit_action_audit_id"), "web_audit", ["action", "audit_id"], unique=False)
+    op.create_index(op.f("ix_web_audit_at"), "web_audit", ["at"], unique=False)
+    op.create_index(
+        op.f("ix_web_audit_user_name_audit_id"), "web_audit", ["user_name", "audit_id"], unique=False
+    )
+    op.create_table(
+        "web_organisation",
+        sa.Column("organisation_id", sa.Integer(), sa.Identity(always=False), nullable=False),
+        sa.Column("short_name", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("created", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.PrimaryKeyConstraint("organisation_id", name=op.f("pk_web_organisation")),
+        sa.UniqueConstraint("short_name", name=op.f("uq_web_organisation_short_name")),
+    )
+    op.create_table(
+        "web_sign_in_attempt",
+        sa.Column("attempt_id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.PrimaryKeyConstraint("attempt_id", name=op.f("pk_web_sign_in_attempt")),
+    )
+    op.create_index(op.f("ix_web_sign_in_attempt_at"), "web_sign_in_attempt", ["at"], unique=False)
+    op.create_index(op.f("ix_web_sign_in_attempt_key_at"), "web_sign_in_attempt", ["key", "at"], unique=False)
+    op.create_table(
         "oai_quarantine",
         sa.Column("quarantine_id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("repository_id", sa.Integer(), nullable=False),
@@ -116,6 +154,30 @@ def upgrade() -> None:
     )
     op.create_index(
         op.f("ix_oai_store_audit_repository_id"), "oai_store_audit", ["repository_id"], unique=False
+    )
+    op.create_table(
+        "web_repository_owner",
+        sa.Column("repository_id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("organisation_id", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["organisation_id"],
+            ["web_organisation.organisation_id"],
+            name=op.f("fk_web_repository_owner_organisation_id"),
+            ondelete="CASCADE",
+        ),
+        sa.ForeignKeyConstraint(
+            ["repository_id"],
+            ["oai_repository.repository_id"],
+            name=op.f("fk_web_repository_owner_repository_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("repository_id", name=op.f("pk_web_repository_owner")),
+    )
+    op.create_index(
+        op.f("ix_web_repository_owner_organisation_id"),
+        "web_repository_owner",
+        ["organisation_id"],
+        unique=False,
     )
     op.create_table(
         "notice_rule",
@@ -197,6 +259,20 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_oai_hold_harvest_id"), "oai_hold", ["harvest_id"], unique=False)
     op.create_table(
+        "oai_list_marks",
+        sa.Column("part_id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
+        sa.Column("harvest_id", sa.Integer(), nullable=False),
+        sa.Column("marks", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["harvest_id"],
+            ["oai_harvest.harvest_id"],
+            name=op.f("fk_oai_list_marks_harvest_id"),
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("part_id", name=op.f("pk_oai_list_marks")),
+    )
+    op.create_index(op.f("ix_oai_list_marks_harvest_id"), "oai_list_marks", ["harvest_id"], unique=False)
+    op.create_table(
         "oai_sighting",
         sa.Column("harvest_id", sa.Integer(), nullable=False),
         sa.Column("run_started", sa.DateTime(timezone=True), nullable=False),
@@ -209,6 +285,24 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("harvest_id", "run_started", "record_id", name=op.f("pk_oai_sighting")),
     )
+    op.create_table(
+        "web_api_token",
+        sa.Column("token_id", sa.Integer(), sa.Identity(always=False), nullable=False),
+        sa.Column("user_id", sa.Integer(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("token_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("scopes", sa.ARRAY(sa.Text()), nullable=False),
+        sa.Column("created", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("expires", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("last_used", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("revoked", sa.DateTime(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["user_id"], ["web_user.user_id"], name=op.f("fk_web_api_token_user_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("token_id", name=op.f("pk_web_api_token")),
+        sa.UniqueConstraint("token_hash", name=op.f("uq_web_api_token_token_hash")),
+    )
+    op.create_index(op.f("ix_web_api_token_user_id"), "web_api_token", ["user_id"], unique=False)
     op.create_table(
         "notice",
         sa.Column("notice_id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
@@ -307,6 +401,7 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("announced IS NULL"),
     )
+    op.add_column("oai_job", sa.Column("slice", sa.Text(), nullable=True))
     op.add_column("oai_job", sa.Column("priority", sa.SmallInteger(), server_default="0", nullable=False))
     op.add_column("oai_job", sa.Column("owner", sa.Text(), nullable=True))
     op.add_column(
@@ -318,6 +413,7 @@ def upgrade() -> None:
     op.add_column("oai_job", sa.Column("stuck_since", sa.DateTime(timezone=True), nullable=True))
     op.add_column("oai_job", sa.Column("last_history", sa.BigInteger(), nullable=True))
     op.add_column("oai_record", sa.Column("deletion_reason", sa.Text(), nullable=True))
+    op.add_column("oai_recurring_job", sa.Column("slice", sa.Text(), nullable=True))
     op.add_column("oai_recurring_job", sa.Column("overlap", sa.Text(), server_default="skip", nullable=False))
     op.add_column(
         "oai_recurring_job", sa.Column("priority", sa.SmallInteger(), server_default="0", nullable=False)
@@ -333,6 +429,33 @@ def upgrade() -> None:
     op.add_column("oai_repository", sa.Column("brake_deletions", sa.Double(), nullable=True))
     op.add_column("oai_repository", sa.Column("brake_updates", sa.Double(), nullable=True))
     op.add_column("oai_repository", sa.Column("not_before", sa.DateTime(timezone=True), nullable=True))
+    op.add_column("oai_repository", sa.Column("examined", sa.DateTime(timezone=True), nullable=True))
+    op.add_column(
+        "oai_repository",
+        sa.Column("examination", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True),
+    )
+    op.add_column(
+        "oai_repository",
+        sa.Column("profile", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True),
+    )
+    op.add_column("web_session", sa.Column("address", sa.Text(), nullable=True))
+    op.add_column("web_session", sa.Column("browser", sa.Text(), nullable=True))
+    op.add_column("web_session", sa.Column("way", sa.Text(), server_default="link", nullable=False))
+    op.add_column("web_sign_in_link", sa.Column("kind", sa.Text(), server_default="sign-in", nullable=False))
+    op.add_column("web_user", sa.Column("organisation_id", sa.Integer(), nullable=True))
+    op.add_column("web_user", sa.Column("password_hash", sa.Text(), nullable=True))
+    op.add_column("web_user", sa.Column("language", sa.Text(), nullable=True))
+    op.add_column("web_user", sa.Column("disabled", sa.DateTime(timezone=True), nullable=True))
+    op.add_column("web_user", sa.Column("last_sign_in", sa.DateTime(timezone=True), nullable=True))
+    op.create_index(op.f("ix_web_user_organisation_id"), "web_user", ["organisation_id"], unique=False)
+    op.create_foreign_key(
+        op.f("fk_web_user_organisation_id"),
+        "web_user",
+        "web_organisation",
+        ["organisation_id"],
+        ["organisation_id"],
+        ondelete="RESTRICT",
+    )
     op.drop_constraint(op.f("ck_oai_recurring_job_state"), "oai_recurring_job", type_="check")
     op.drop_constraint(op.f("ck_oai_job_status"), "oai_job", type_="check")
     op.create_check_constraint(
@@ -355,4 +478,20 @@ def upgrade() -> None:
         op.f("ck_oai_job_started"),
         "oai_job",
         "started BETWEEN '1970-01-01 00:00:00+00' AND '9000-01-01 00:00:00+00'",
+    )
+    op.create_check_constraint(
+        op.f("ck_oai_repository_deletion_policy"),
+        "oai_repository",
+        "deletion_policy IN ('remove', 'mark', 'move')",
+    )
+    # Nobody is to be told now of what ended long ago.
+    op.execute("UPDATE oai_history SET announced = now()")
+    op.drop_constraint(op.f("ck_web_user_role"), "web_user", type_="check")
+    op.create_check_constraint(
+        op.f("ck_web_user_role"), "web_user", "role IN ('viewer', 'partner', 'curator', 'administrator')"
+    )
+    op.create_check_constraint(
+        op.f("ck_web_user_partner_organisation"),
+        "web_user",
+        "role <> 'partner' OR organisation_id IS NOT NULL",
     )

@@ -85,7 +85,8 @@ async def _at_work(settings: Settings, database: Database, *, workers: int) -> A
     """A manager with its worker inside, and further workers, for the block."""
     tasks = [asyncio.create_task(running.run(settings, database, command=_TRIVIAL))]
     tasks += [
-        asyncio.create_task(running.run_worker(settings, database, command=_TRIVIAL)) for _ in range(workers - 1)
+        asyncio.create_task(running.run_worker(settings, database, command=_TRIVIAL))
+        for _ in range(workers - 1)
     ]
     try:
         yield
@@ -101,7 +102,9 @@ async def _measure_starts(settings: Settings, database: Database, jobs: int) -> 
     async with _at_work(settings, database, workers=_WORKERS):
         await asyncio.sleep(_WARM_SECONDS)
         with database.engine.begin() as connection:
-            connection.execute(text("INSERT INTO oai_job (repository_id) SELECT repository_id FROM oai_repository"))
+            connection.execute(
+                text("INSERT INTO oai_job (repository_id) SELECT repository_id FROM oai_repository")
+            )
             due = connection.scalar(text("SELECT now()"))
         begun = time.monotonic()
         while _ended(database) < jobs:

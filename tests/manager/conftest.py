@@ -46,6 +46,14 @@ class Tables:
         number: int = self.one("SELECT max(repository_id) FROM oai_repository")
         return number
 
+    def ask_for_notices(self) -> None:
+        self.add("notice_rule", channel="mail", target="alena@example.org")
+
+    def notices(self) -> list[tuple[str, str]]:
+        """Occasion and reason of each notice."""
+        rows = self("SELECT occasion, facts ->> 'failure_reason' AS reason FROM notice ORDER BY notice_id")
+        return [(row.occasion, row.reason) for row in rows]
+
     def history(self) -> list[tuple[str, str]]:
         """Status and format of each ended harvest, in their order."""
         rows = self("SELECT status, metadata_prefix FROM oai_history ORDER BY history_id")
@@ -99,13 +107,23 @@ async def manager_process(
         await process.wait()
 
 
-async def until(condition: Callable[[], Any]) -> Any:
+async def until(condition: Callable[[], Any], *, patience: float = PATIENCE) -> Any:
     """Wait until the condition holds, and give what it gave."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while not (given := condition()):
         assert time.monotonic() < deadline, "what was waited for did not come"
         await asyncio.sleep(0.05)
     return given
+
+
+def rule_files(folder: Path) -> tuple[Path, Path]:
+    """A file of filters and one of mappings that can be read."""
+    names = "<selectionNamespaces>xmlns:dc='http://purl.org/dc/elements/1.1/'</selectionNamespaces>"
+    filters, mappings = folder / "filters.xml", folder / "mappings.xml"
+    filters.write_text(f'<filters>{names}<filter xpath="//dc:subject" regexp="a"/></filters>')
+    element = '<newElement name="dc:type" regexp="a"><newValue>b</newValue></newElement>'
+    mappings.write_text(f'<normalize>{names}<mapping xpath="//dc:type">{element}</mapping></normalize>')
+    return filters, mappings
 
 
 def running_process(tables: Tables) -> int | None:

@@ -1,6 +1,9 @@
-"""A manager as a process of its own whose harvester is the stand-in; the environment says the rest."""
+"""A manager, or a worker, as a process whose harvester is the stand-in; the environment says the rest."""
 
-from manager.running import run, until_told
+import asyncio
+import sys
+
+from manager.running import run, run_worker, until_told
 from oai.database import open_database
 from oai.logs import configure
 from oai.settings import load_settings
@@ -10,8 +13,10 @@ from tests.manager.conftest import STAND_IN
 def main() -> None:
     settings = load_settings()
     configure(settings.log)
+    drain = asyncio.Event()
     with open_database(settings) as database:
-        until_told(run(settings, database, command=STAND_IN))
+        work = run_worker if sys.argv[1:] == ["worker"] else run
+        until_told(work(settings, database, command=STAND_IN, drain=drain), drain=drain)
 
 
 if __name__ == "__main__":

@@ -69,6 +69,23 @@ def run_until_stopped(arguments: argparse.Namespace) -> int:
     return 130
 
 
+def finish_a_slow_page(arguments: argparse.Namespace) -> int:
+    """As the harvester: when it is asked to stop, it finishes its page, here until the job is resumed."""
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: stopped.append(number))
+    write_progress(arguments)
+    while not stopped and not select.select([0], [], [], 0.02)[0]:
+        pass
+    with connect() as connection:
+        connection.execute("UPDATE oai_harvest SET last_error = 'finishing'")
+    with connect() as connection:
+        connection.autocommit = True
+        while connection.execute("SELECT FROM oai_job WHERE status = 5").fetchone() is not None:
+            time.sleep(0.02)
+    write_history(arguments, "incomplete", "partial")
+    return 130
+
+
 def be_stubborn(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     write_progress(arguments)
@@ -113,6 +130,7 @@ CONDUCT = {
     "moment": take_a_moment,
     "long": run_until_stopped,
     "stubborn": be_stubborn,
+    "slow_page": finish_a_slow_page,
     "crash": crash,
     "usage": lambda _arguments: 2,
     "later": come_back_later,
@@ -132,6 +150,7 @@ def main() -> int:
         "metadata-prefix",
         "filter-file",
         "normalize-file",
+        "slice",
     ):
         parser.add_argument(f"--{name}")
     parser.add_argument("--parse-id", action=argparse.BooleanOptionalAction)

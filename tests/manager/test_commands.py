@@ -55,6 +55,47 @@ def test_jobs_are_listed_and_removed(environment: dict[str, str], tables: Tables
     assert left["state"] == "stopping"
 
 
+def test_jobs_are_paused_resumed_stopped_and_killed(environment: dict[str, str], tables: Tables) -> None:
+    repository = tables.repository()
+    tables.add("oai_job", repository_id=repository)
+    tables.add("oai_job", repository_id=repository, status=1, process_id=5)
+    for words, state in (
+        (("pause", "1"), "paused"),
+        (("resume", "1"), "scheduled"),
+        (("pause", "2"), "pausing"),
+        (("stop", "2"), "stopping"),
+        (("kill", "2"), "killing"),
+    ):
+        (told,) = results(environment, "job", *words)
+        assert told["state"] == state
+    refused = zatva(environment, "job", "resume", "2")
+    assert refused.returncode == 2
+    assert "job 2 is killing" in refused.stderr
+
+
+def test_why_a_job_waits_and_when_it_should_begin_is_listed(
+    environment: dict[str, str], tables: Tables
+) -> None:
+    waiting = '{"code": "host", "host": "a.example", "limit": 2}'
+    tables.add("oai_job", repository_id=tables.repository(), waiting=waiting)
+    (row,) = results(environment, "job", "list")
+    assert row["reason"] == {"code": "host", "host": "a.example", "limit": 2}
+    assert row["because"] == "2 harvests at a time from host a.example"
+    assert (row["position"], row["start"]) == (1, None)
+
+
+def test_the_status_tells_of_workers_and_what_is_late(environment: dict[str, str], tables: Tables) -> None:
+    tables.add("oai_job", repository_id=tables.repository())
+    tables("INSERT INTO oai_worker (host, process_id, concurrency, draining, good_until)"
+           " VALUES ('w1', 77, 4, true, now() + interval '1 hour')")  # fmt: skip
+    (status,) = results(environment, "manager", "status")
+    assert (status["late"], status["stand_bys"], status["queues"]) == (1, [], {"harvest": 0, "index": 0})
+    assert (status["workers"][0]["host"], status["workers"][0]["process_id"]) == ("w1", 77)
+    told = zatva(environment, "manager", "status").stdout
+    assert "worker 1 on w1, process 77: 0 of 4 harvests" in told
+    assert "draining" in told
+
+
 def test_history_is_listed(environment: dict[str, str], tables: Tables) -> None:
     tables.add(
         "oai_history", repository_id=tables.repository(), status="failed", harvest_start_time="2026-01-01"
@@ -80,6 +121,9 @@ def test_the_status_tells_that_no_manager_runs(environment: dict[str, str], tabl
         (("schedule", "add", "9"), "repository 9"),
         (("schedule", "remove", "9"), "schedule 9"),
         (("job", "remove", "9"), "job 9"),
+        (("job", "pause", "9"), "job 9"),
+        (("worker", "drain", "9"), "worker 9"),
+        (("worker", "drain"), "--all"),
         (("manager", "run", "--concurrency", "0"), "--concurrency 0"),
     ],
 )

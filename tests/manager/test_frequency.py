@@ -62,6 +62,24 @@ def test_a_day_that_a_month_lacks_is_its_last_one(text: str) -> None:
     assert times == ["2026-02-28 10:00", "2026-03-31 10:00", "2026-04-30 10:00"]
 
 
+def test_29_february_comes_in_leap_years_only_where_it_is_asked_for() -> None:
+    times = due_times("0 12 29 2 *", "2026-01-01 00:00")
+    assert times == ["2028-02-29 12:00", "2032-02-29 12:00", "2036-02-29 12:00"]
+
+
+@pytest.mark.parametrize("text", ["monthly", "monthly on 29 at 10:00", "monthly on 30 at 10:00"])
+def test_the_last_day_of_february_follows_the_leap_year(text: str) -> None:
+    start = "2027-12-29 10:00" if "30" not in text else "2027-12-30 10:00"
+    times = due_times(text, "2028-02-01 00:00", 1, start=start)
+    assert times == ["2028-02-29 10:00"]
+
+
+def test_the_end_of_the_month_is_that_of_the_zone() -> None:
+    # Midnight in Prague is 23:00 UTC of the day before, and 22:00 in summer.
+    times = due_times("monthly on 31 at 00:00", "2026-01-01 00:00", 4, zone=PRAGUE)
+    assert times == ["2026-01-30 23:00", "2026-02-27 23:00", "2026-03-30 22:00", "2026-04-29 22:00"]
+
+
 @pytest.mark.parametrize("text", ["every 6 hours", "daily", "weekly", "monthly"])
 def test_what_is_counted_from_the_start_is_first_due_at_the_start(text: str) -> None:
     start = utc("2026-05-04 12:00:00.250")
@@ -109,6 +127,14 @@ def test_in_the_repeated_hour_the_time_that_has_passed_does_not_come_again(text:
     # 01:10 UTC is 02:10 for the second time.
     times = due_times(text, "2026-10-25 01:10", 1, start="2026-10-01 00:30", zone=PRAGUE)
     assert times == ["2026-10-26 01:30"]
+
+
+@pytest.mark.parametrize("text", ["*/30 * * * *", "every 30 minutes"])
+@pytest.mark.parametrize(("after", "hours"), [("2026-03-28 23:00", 23), ("2026-10-24 22:00", 25)])
+def test_half_hours_neither_stop_nor_double_in_a_night_of_change(text: str, after: str, hours: int) -> None:
+    times = due_times(text, after, 2 * hours, zone=PRAGUE)
+    gaps = {utc(later) - utc(sooner) for sooner, later in itertools.pairwise([after, *times])}
+    assert gaps == {timedelta(minutes=30)}
 
 
 def test_hours_are_elapsed_time_in_the_autumn_night() -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from manager import jobs
+from manager.reasons import in_words
 from oai.database import Database
 from oai.errors import UsageError
 from tests.manager.conftest import Tables
@@ -12,7 +13,8 @@ from tests.manager.conftest import Tables
 
 def states(database: Database) -> list[tuple[int, str, str | None]]:
     with database.session() as session:
-        return [(view.job_id, view.state, view.reason) for view in jobs.list_jobs(session)]
+        views = jobs.list_jobs(session)
+    return [(view.job_id, view.state, in_words(view.reason) if view.reason else None) for view in views]
 
 
 def test_each_job_has_a_state_word_and_what_waits_a_reason(database: Database, tables: Tables) -> None:
@@ -30,9 +32,9 @@ def test_each_job_has_a_state_word_and_what_waits_a_reason(database: Database, t
         (6, "running", None),
         (7, "stopping", None),
         (2, "queued", "waiting for the manager"),
-        (3, "queued", "one harvest per repository: job 6 comes first"),
-        (4, "queued", "one harvest per repository: job 7 comes first"),
-        (1, "queued", "due at 2050-01-02 03:04:05Z"),
+        (3, "queued", "waiting for a worker"),
+        (4, "queued", "waiting for a worker"),
+        (1, "queued", "due at 2050-01-02T03:04:05Z"),
     ]
 
 

@@ -8,16 +8,18 @@ from sqlalchemy.exc import IntegrityError
 
 from manager.recurring import make_job, wanting
 from oai.database import Database
+from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
 
 HOUR = timedelta(hours=1)
+SETTINGS = ManagerSettings()
 
 
 def make_jobs(database: Database) -> None:
     """Do as a tick does."""
     with database.session() as session:
         for recurring_id in wanting(session):
-            make_job(session, recurring_id)
+            make_job(session, recurring_id, SETTINGS)
         session.commit()
 
 
@@ -189,3 +191,34 @@ def test_setting_the_state_to_new_plans_anew(database: Database, tables: Tables)
     tables("UPDATE oai_recurring_job SET start_date = :start, state = 0", start=start)
     make_jobs(database)
     assert due_times(tables) == [start]
+
+
+@pytest.mark.parametrize(("overlap", "at_once"), [("skip", False), ("queue", True)])
+def test_a_run_that_came_due_while_the_last_one_ran_is_left_out_or_made_up_for(
+    database: Database, tables: Tables, overlap: str, *, at_once: bool
+) -> None:
+    start = now() - timedelta(days=10)
+    schedule(tables, start_date=start, frequency="every 6 hours", overlap=overlap)
+    tables("UPDATE oai_recurring_job SET state = 1, last_due = now() - interval '20 hours'")
+    make_jobs(database)
+    assert (due_times(tables)[0] <= now()) is at_once
+    tables("DELETE FROM oai_job")
+    make_jobs(database)
+    (due,) = due_times(tables)
+    assert due > now()
+    assert (due - start) % (6 * HOUR) == timedelta(0)
+
+
+def test_nothing_is_made_up_for_after_the_end(database: Database, tables: Tables) -> None:
+    schedule(
+        tables, start_date=now() - timedelta(days=10), end_date=now() - HOUR, frequency="hourly",
+        overlap="queue", state=1, last_due=now() - 3 * HOUR,
+    )  # fmt: skip
+    make_jobs(database)
+    assert due_times(tables) == []
+
+
+def test_jobs_have_their_schedules_priority_and_owner(database: Database, tables: Tables) -> None:
+    schedule(tables, priority=7, owner="library")
+    make_jobs(database)
+    assert tuple(tables("SELECT priority, owner FROM oai_job")[0]) == (7, "library")

@@ -4,16 +4,18 @@ import asyncio
 import contextlib
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 from manager import jobs, schedules
 from manager.launching import launch_due
 from manager.processes import host_name
+from manager.reasons import Code, Reason
 from manager.running import run_worker
 from oai.database import Database
 from oai.settings import Settings
-from tests.manager.conftest import STAND_IN, Tables, alive, managing, running_process, until
+from tests.manager.conftest import STAND_IN, Tables, alive, managing, rule_files, running_process, until
 
 
 async def test_a_schedule_inserted_by_plain_sql_is_harvested_once(
@@ -29,20 +31,23 @@ async def test_a_schedule_inserted_by_plain_sql_is_harvested_once(
 
 
 async def test_a_job_inserted_by_plain_sql_is_harvested_with_its_parameters(
-    quick: Settings, database: Database, tables: Tables
+    quick: Settings, database: Database, tables: Tables, tmp_path: Path
 ) -> None:
+    filters, mappings = rule_files(tmp_path)
     tables.add(
         "oai_job", repository_id=tables.repository(), set_spec="-odd set", harvest_method=1,
-        harvest_from="2026-01-01", harvest_to="2026-02-01", filter_file_path="/f.xml", validation=0,
-        normalize_file_path="/n.xml", incremental=False, parse_id=False, files_per_dir=7,
+        harvest_from="2026-01-01", harvest_to="2026-02-01", filter_file_path=str(filters), validation=0,
+        normalize_file_path=str(mappings), incremental=False, parse_id=False, files_per_dir=7,
+        slice="month",
     )  # fmt: skip
     async with managing(quick, database):
         await until(tables.history)
     evidence = tables.one("SELECT evidence FROM oai_history")
     assert set(evidence["argv"]) == {
         "--repository-id=1", "--job-id=1", "--method=1", "--set-spec=-odd set", "--harvest-from=2026-01-01",
-        "--harvest-to=2026-02-01", "--metadata-prefix=oai_dc", "--filter-file=/f.xml", "--validation=0",
-        "--normalize-file=/n.xml", "--files-per-dir=7", "--no-parse-id", "--full", "--end-with-parent",
+        "--harvest-to=2026-02-01", "--metadata-prefix=oai_dc", f"--filter-file={filters}", "--validation=0",
+        f"--normalize-file={mappings}", "--files-per-dir=7", "--no-parse-id", "--full", "--end-with-parent",
+        "--slice=month",
     }  # fmt: skip
     assert evidence["data"] == str(quick.data)
 
@@ -135,7 +140,7 @@ async def test_one_repository_is_harvested_by_one_process_at_a_time(
         assert [(view.job_id, view.state, view.reason) for view in views] == [
             (1, "running", None),
             (3, "running", None),
-            (2, "queued", "one harvest per repository: job 1 comes first"),
+            (2, "queued", Reason(code=Code.REPOSITORY, facts={"job": 1})),
         ]
         os.kill(views[0].process_id or 0, signal.SIGTERM)
         await until(lambda: tables("SELECT FROM oai_job WHERE job_id = 2 AND status = 1"))
@@ -159,7 +164,7 @@ async def test_deleting_a_running_job_ends_its_process_first(
 async def test_a_process_that_does_not_listen_is_killed(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
-    hasty = quick.model_copy(update={"manager": quick.manager.model_copy(update={"stop_seconds": 0.2})})
+    hasty = quick.model_copy(update={"manager": quick.manager.model_copy(update={"page_seconds": 0.2})})
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="stubborn")
     async with managing(hasty, database):
         process_id = await until(lambda: running_process(tables))
@@ -297,15 +302,15 @@ async def test_no_more_harvests_run_at_a_time_than_allowed(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     narrow = quick.model_copy(update={"manager": quick.manager.model_copy(update={"concurrency": 1})})
-    for name in "ab":
-        tables.add("oai_job", repository_id=tables.repository(name), metadata_prefix="long")
+    for host in ("a.example", "b.example"):
+        tables.add("oai_job", repository_id=tables.repository(f"https://{host}/"), metadata_prefix="long")
     async with managing(narrow, database):
         await until(lambda: running_process(tables) and tables("SELECT FROM oai_job WHERE status = 2"))
         with database.session() as session:
             views = jobs.list_jobs(session)
     assert [(view.state, view.reason) for view in views] == [
         ("running", None),
-        ("queued", "waiting for a worker"),
+        ("queued", Reason(code=Code.WORKER)),
     ]
 
 
@@ -314,8 +319,8 @@ async def test_a_worker_alone_runs_what_a_manager_has_queued(
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository())
     with database.session() as session:
-        assert launch_due(session) == [1]
-        assert launch_due(session) == []
+        assert launch_due(session, quick.manager) == [1]
+        assert launch_due(session, quick.manager) == []
         session.commit()
     working = asyncio.create_task(run_worker(quick, database, command=STAND_IN))
     await until(lambda: tables.history() and not tables("SELECT FROM oai_job"))

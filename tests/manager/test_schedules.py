@@ -144,4 +144,4 @@ def test_every_state_has_its_word(database: Database, tables: Tables) -> None:
         tables.add("oai_recurring_job", repository_id=repository, state=state.value)
     with database.session() as session:
         words = [view.state for view in schedules.list_schedules(session)]
-    assert words == ["new", "recurring", "one-off", "paused", "set aside"]
+    assert words == ["new", "recurring", "one-off", "paused", "set aside", "suspended"]

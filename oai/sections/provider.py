@@ -1,14 +1,14 @@
-"""The sections of the settings: what each part can be told, with its default and what is allowed."""
+"""What the provider can be told, with its defaults and what is allowed."""
 
 import ipaddress
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from oai.datestamps import parse_datestamp
 from oai.errors import MalformedXmlError
-from oai.outgoing import HookSettings
+from oai.sections.section import Section
 from oai.vocabulary import XSI_NAMESPACE, Granularity
 
 # As the oai-identifier schema has it: at least two labels, the first of which begins with a letter.
@@ -66,22 +66,7 @@ def _xml_container(value: str) -> str:
     return value
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class LogSettings(_Section):
-    """What is logged, and how it is written to standard error."""
-
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least that is logged."
-    )
-    format: Literal["console", "json"] = Field(
-        "console", description="For people, or one JSON object a line."
-    )
-
-
-class ProviderSettings(_Section):
+class ProviderSettings(Section):
     """The OAI-PMH data provider."""
 
     repository_name: str = Field("Web archive", min_length=1, description="repositoryName in Identify.")
@@ -156,7 +141,7 @@ class ProviderSettings(_Section):
         4096,
         ge=16,
         le=1_000_000,
-        description="Open connections of one process; when more come, those that are idle longest are closed.",
+        description="Open connections of one process; when more come, those idle longest are closed.",
     )
     slow_seconds: float = Field(
         60, gt=0, le=3600, description="How long a client may read more slowly than `slow_rate`."
@@ -227,111 +212,3 @@ class ProviderSettings(_Section):
         le=10_000_000,
         description="Captures that one CDX look-up examines before it has to be gone on with.",
     )
-
-
-class HarvesterSettings(_Section):
-    """The harvester."""
-
-    user_agent: str = Field(
-        "Zatva/0.1 (OAI-PMH harvester)", min_length=1, description="Sent with each request."
-    )
-    contact: str | None = Field(None, description="E-mail address sent as `From` with each request.")
-    timeout: float = Field(120, gt=0, le=3600, description="Seconds for one request.")
-    connections: int = Field(
-        4096,
-        ge=16,
-        le=1_000_000,
-        description="Open connections of one process; when more come, those that are idle longest are closed.",
-    )
-    slow_seconds: float = Field(
-        60, gt=0, le=3600, description="How long an answer may come more slowly than `slow_rate`."
-    )
-    slow_rate: int = Field(
-        16, ge=0, description="Bytes per second; an answer that comes more slowly is given up."
-    )
-    delay: float = Field(0, ge=0, le=3600, description="Seconds between two requests to one host.")
-    per_host: int = Field(
-        4, ge=1, le=100, description="Requests under way to one host at a time, in each process."
-    )
-    keep_raw: bool = Field(
-        False, description="Whether every request and answer of a harvest is kept in a WARC file."
-    )
-    retries: int = Field(5, ge=0, le=100, description="Further tries of a request that failed.")
-    max_wait: float = Field(3600, ge=0, description="Longest Retry-After to sit out, in seconds.")
-    overlap: float = Field(60, ge=0, description="Seconds that an incremental harvest reaches back further.")
-    files_per_directory: int = Field(5000, ge=1, description="Files in one directory of the store.")
-    max_answer_bytes: int = Field(512 * 1024**2, ge=1024, description="Largest answer that is accepted.")
-    rule_seconds: float = Field(
-        10, gt=0, le=3600, description="Longest time that the rules of one file may take on one record."
-    )
-    keep_changes: float = Field(
-        30, ge=0, le=36_500, description="Days that the change feed reaches back; 0: there is none."
-    )
-    brake_deletions: float = Field(
-        20, ge=0, le=100, description="Per cent of the records that one run may delete without a yes."
-    )
-    brake_updates: float | None = Field(
-        None, ge=0, description="Per cent of the records that one run may change without a yes."
-    )
-    brake_minimum: int = Field(
-        10, ge=1, description="A run with fewer deletions or changes than this is never held."
-    )
-    isolation_requests: int = Field(
-        1000, ge=0, description="Requests that one run may spend on finding the records that break an answer."
-    )
-
-
-class ManagerSettings(_Section):
-    """The manager and its workers."""
-
-    tick_seconds: float = Field(2, gt=0, le=3600, description="How often the tables are polled.")
-    concurrency: int = Field(4, ge=1, le=1000, description="Harvests that one worker runs at a time.")
-    indexing_concurrency: int = Field(
-        2, ge=1, le=1000, description="Archive files that one worker indexes at a time."
-    )
-    retry_minutes: float = Field(5, gt=0, description="First delay before a vanished harvest runs again.")
-    retries: int = Field(8, ge=0, le=50, description="Further tries of a harvest that vanished.")
-    stop_seconds: float = Field(20, gt=0, description="How long a harvest may take to end when asked to.")
-    lost_seconds: float = Field(
-        30,
-        gt=0,
-        description="Silence after which a worker counts as lost; it gives a sign three times as often.",
-    )
-    page_seconds: float = Field(
-        300, gt=0, description="How long a harvest that is to pause or stop may take to finish its page."
-    )
-    per_host: int = Field(2, ge=1, le=1000, description="Harvests at a time from one host, on all machines.")
-    overall: int | None = Field(
-        None, ge=1, le=100_000, description="Harvests at a time in all, on all machines; none: no limit."
-    )
-    suspend_after: int = Field(
-        10, ge=0, le=1000, description="Failures in a row after which a schedule is suspended; 0: never."
-    )
-    stuck_minutes: float = Field(
-        15, gt=0, description="A harvest without progress for less than this is never called stuck."
-    )
-    stuck_pages: float = Field(
-        20,
-        gt=0,
-        description="How many times as long as its pages take a harvest is without progress when stuck.",
-    )
-    stuck_restart: bool = Field(
-        False, description="Whether a harvest that is stuck is ended, and goes on in another process."
-    )
-    health_host: str = Field("127.0.0.1", min_length=1, description="Where `health_port` listens.")
-    health_port: int = Field(
-        0, ge=0, le=65_535, description="Port for `/healthz`, `/readyz` and `/metrics`; 0: none."
-    )
-    hooks: tuple[HookSettings, ...] = Field(
-        (), description="What happens when a harvest has ended; see docs/how-to/hooks.md."
-    )
-
-
-class WebSettings(_Section):
-    """The dashboard."""
-
-    base_url: str | None = Field(
-        None, pattern=r"^https?://\S+$", description="The dashboard's address as its users see it."
-    )
-    session_hours: float = Field(12, gt=0, description="How long a sign-in lasts, in hours.")
-    link_minutes: float = Field(30, gt=0, description="How long a one-time sign-in link is good, in minutes.")

@@ -1,0 +1,168 @@
+"""What happens after each harvest: a command of the settings is run, or a web address is told.
+
+Each gets the run with its counts and its verdict, and the run's change list: what is new, updated, deleted.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from harvester.models import History
+from harvester.store.models import RecordChange
+from manager.notices import webhooks
+from manager.notices.outbox import Claimed
+from manager.notices.refusals import NotSentError, RefusedError
+from manager.processes import environment_for
+from manager.transactions import Transactions
+from oai.outgoing import HookSettings
+from oai.settings import Settings
+
+FOLDER: Final = "hooks"
+"""Where change lists lie while a command runs, in the data folder."""
+
+_IN_ONE_POST: Final = 1000
+_AT_ONCE: Final = 5000
+_LAST_WORDS: Final = 500
+_COLUMNS: Final = (
+    RecordChange.change_id,
+    RecordChange.changed,
+    RecordChange.repository_id,
+    RecordChange.identifier,
+    RecordChange.metadata_prefix,
+    RecordChange.change,
+    RecordChange.filename,
+    RecordChange.datestamp,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeList:
+    """The beginning of a run's change list."""
+
+    lines: tuple[Mapping[str, Any], ...]
+    complete: bool
+
+
+def named(hooks: Iterable[HookSettings], name: str) -> HookSettings | None:
+    """The hook of that name, where the settings have one."""
+    return next((hook for hook in hooks if hook.name == name), None)
+
+
+async def run(claimed: Claimed, settings: Settings, transactions: Transactions) -> None:
+    """Run the hook that the notice is for, after the run that it tells of; raises NotSentError."""
+    hook = named(settings.manager.hooks, claimed.target)
+    if hook is None:
+        raise RefusedError(f"the settings have no hook {claimed.target!r} any more")
+    told = {**claimed.facts, "hook": hook.name, "notice": claimed.notice_id, "try": claimed.tries}
+    if hook.url is not None:
+        changes = await transactions.run(first_changes, claimed.facts["history_id"])
+        await webhooks.post(
+            hook.url,
+            {**told, "changes": changes.lines, "changes_complete": changes.complete},
+            settings.webhooks.model_copy(update={"timeout": hook.timeout}),
+            number=f"{claimed.notice_id}.{int(claimed.created.timestamp())}",
+            private_networks=True,
+        )
+        return
+    folder = settings.data / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"run-{claimed.facts['history_id']}-", dir=folder) as place:
+        path = Path(place) / "changes.jsonl"
+        await transactions.run(write_changes, claimed.facts["history_id"], path)
+        await _run_command(hook, {**told, "changes_file": str(path)}, environment_for(settings))
+
+
+def write_changes(session: Session, history_id: int, path: Path) -> None:
+    """Write what a run changed into a file, as `zatva job changes --run --json` prints it."""
+    with path.open("w", encoding="utf-8") as file:
+        for line in _changes(session, history_id):
+            file.write(json.dumps(line, default=_plain, ensure_ascii=False) + "\n")
+
+
+def first_changes(session: Session, history_id: int) -> ChangeList:
+    """The first thousand changes of a run, with their times as text."""
+    lines = [
+        {name: _plain(value) if isinstance(value, datetime) else value for name, value in line.items()}
+        for line in _changes(session, history_id, most=_IN_ONE_POST + 1)
+    ]
+    return ChangeList(lines=tuple(lines[:_IN_ONE_POST]), complete=len(lines) <= _IN_ONE_POST)
+
+
+def _changes(session: Session, history_id: int, *, most: int | None = None) -> Iterator[Mapping[str, Any]]:
+    """The run has ended, so all its lines are there; nobody has to wait for other transactions."""
+    run = session.get(History, history_id)
+    if run is None or run.harvest_id is None or run.run_started is None:
+        return
+    query = (
+        select(*_COLUMNS)
+        .where(RecordChange.harvest_id == run.harvest_id, RecordChange.run_started == run.run_started)
+        .order_by(RecordChange.transaction_id, RecordChange.change_id)
+        .limit(most)
+        .execution_options(yield_per=_AT_ONCE)
+    )
+    for row in session.execute(query).mappings():
+        yield dict(row)
+
+
+async def _run_command(hook: HookSettings, told: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *hook.command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **environment, **_variables(told)},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise NotSentError(f"hook {hook.name!r}: {hook.command[0]!r} cannot be started: {error}") from None
+    try:
+        async with asyncio.timeout(hook.timeout):
+            _, said = await process.communicate(json.dumps(told, default=_plain, ensure_ascii=False).encode())
+    except TimeoutError:
+        raise NotSentError(
+            f"hook {hook.name!r}: it took longer than {hook.timeout:g} seconds and was ended"
+        ) from None
+    finally:
+        # What it left behind goes, too.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    if process.returncode:
+        last = said.decode("utf-8", errors="replace").strip().rpartition("\n")[2][:_LAST_WORDS]
+        words = f"; the last it said: {last}" if last else ""
+        raise NotSentError(f"hook {hook.name!r}: it ended with exit code {process.returncode}{words}")
+
+
+def _variables(told: Mapping[str, Any]) -> dict[str, str]:
+    names = {
+        "ZATVA_HOOK_RUN": "history_id",
+        "ZATVA_HOOK_REPOSITORY": "repository_id",
+        "ZATVA_HOOK_SCHEDULE": "recurring_id",
+        "ZATVA_HOOK_JOB": "job_id",
+        "ZATVA_HOOK_STATUS": "status",
+        "ZATVA_HOOK_VERDICT": "verdict",
+        "ZATVA_HOOK_FORMAT": "metadata_prefix",
+        "ZATVA_HOOK_SET": "set_spec",
+        "ZATVA_HOOK_CHANGES": "changes_file",
+        "ZATVA_HOOK_TRY": "try",
+    }
+    return {
+        variable: "" if told[name] is None else str(told[name]).replace("\0", "")
+        for variable, name in names.items()
+    }
+
+
+def _plain(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

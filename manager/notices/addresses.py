@@ -1,0 +1,87 @@
+"""Web addresses that users type: which may be asked, looked at again when their names are resolved."""
+
+import ipaddress
+import socket
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
+
+from manager.notices.refusals import NotSentError
+from oai.errors import UsageError
+
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_IPV4_BITS: Final = 0xFFFF_FFFF
+
+
+class PrivateAddressError(NotSentError, OSError):
+    """A name leads to an address that is not on the public internet."""
+
+
+def check_url(url: str, *, private_networks: bool) -> None:
+    """Raises UsageError unless it is a web address, and, as far as one sees without DNS, a public one."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError(f"{url!r} is no web address: {error}") from None
+    if parts.scheme not in ("http", "https") or not host or any(map(str.isspace, url)):
+        raise UsageError(f"{url!r} is no web address; give one that begins with https:// or http://")
+    if parts.username is not None or parts.password is not None:
+        raise UsageError("the address carries a user name or password; leave them out: it is shown in lists")
+    if not private_networks and _is_literal(host) and not is_public(host):
+        raise UsageError(_refusal(host, host))
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is on the public internet; those that carry an IPv4 address count as that."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if ip in _NAT64:
+            inner = ipaddress.IPv4Address(int(ip) & _IPV4_BITS)
+        if inner is not None:
+            return is_public(str(inner))
+        if ip.teredo is not None:
+            return False
+    return ip.is_global and not ip.is_multicast
+
+
+class PublicResolver(AbstractResolver):
+    """Resolves names for the connection itself, and refuses those that lead to a private network.
+
+    So a name cannot be public when it is looked at and private when it is connected to.
+    """
+
+    def __init__(self) -> None:
+        self._resolver = ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The host's addresses; raises PrivateAddressError where one of them is not public."""
+        found = await self._resolver.resolve(host, port, family)
+        for each in found:
+            if not is_public(each["host"]):
+                raise PrivateAddressError(_refusal(host, each["host"]))
+        return found
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+        await self._resolver.close()
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _refusal(host: str, address: str) -> str:
+    return (
+        f"{host!r} leads to {address}, which is not on the public internet; "
+        "the setting webhooks.private_networks allows it"
+    )

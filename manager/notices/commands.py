@@ -1,0 +1,127 @@
+"""`zatva notify`: who is told when harvests fail, change something, or end."""
+
+import asyncio
+from typing import Any, Final
+
+from sqlalchemy import inspect
+
+from manager.notices import outbox, rules
+from manager.notices.models import Kind, Language, Notice
+from manager.notices.outbox import Claimed
+from manager.notices.refusals import NotSentError
+from manager.notices.sending import deliver
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.datestamps import utc_now
+from oai.errors import ExitCode
+from oai.models import Base
+
+_RULE_COLUMNS: Final = {
+    "rule_id": "rule",
+    "repository_name": "repository",
+    "recurring_id": "schedule",
+    "kind": "on",
+    "channel": "by",
+    "target": "to",
+    "language": "language",
+}
+_NOTICE_COLUMNS: Final = {
+    "notice_id": "notice",
+    "created": "written",
+    "occasion": "about",
+    "channel": "by",
+    "target": "to",
+    "history_id": "run",
+    "state": "state",
+    "tries": "tries",
+    "last_error": "because",
+}
+
+
+def add_rule(invocation: Invocation) -> ExitCode:
+    """Add a rule."""
+    given = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        rule = rules.add_rule(
+            session,
+            kind=Kind(given.on),
+            language=Language(given.language),
+            mail=given.mail or (),
+            webhook=given.webhook,
+            repository_id=given.repository,
+            recurring_id=given.schedule,
+            settings=invocation.settings.webhooks,
+        )
+        session.commit()
+        invocation.console.result(
+            _columns(rule), f"rule {rule.rule_id}: added; `zatva notify test {rule.rule_id}` tries it"
+        )
+    return ExitCode.DONE
+
+
+def list_rules(invocation: Invocation) -> ExitCode:
+    """List the rules."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        rows = [
+            {**_columns(view.rule), "repository_name": view.repository_name or "all"}
+            for view in rules.list_rules(session)
+        ]
+    invocation.console.table(
+        rows, _RULE_COLUMNS, empty="nobody is told anything; add a rule with `zatva notify add`"
+    )
+    return ExitCode.DONE
+
+
+def remove_rule(invocation: Invocation) -> ExitCode:
+    """Remove a rule."""
+    rule_id = invocation.arguments.rule_id
+    with open_database(invocation.settings) as database, database.session() as session:
+        rules.remove_rule(session, rule_id)
+        session.commit()
+    invocation.console.result({"rule_id": rule_id, "removed": True}, f"rule {rule_id}: removed")
+    return ExitCode.DONE
+
+
+def list_sent(invocation: Invocation) -> ExitCode:
+    """List what was sent, or is to be, the newest first."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        rows = [_columns(notice) for notice in outbox.list_notices(session, invocation.arguments.limit)]
+    invocation.console.table(rows, _NOTICE_COLUMNS, empty="nothing was to be told yet")
+    return ExitCode.DONE
+
+
+def try_rule(invocation: Invocation) -> ExitCode:
+    """Send a trial to each of a rule's recipients, now, and say what became of it."""
+    rule_id = invocation.arguments.rule_id
+    with open_database(invocation.settings) as database, database.session() as session:
+        notices = rules.trial(session, rule_id)
+    outcome = ExitCode.DONE
+    for notice in notices:
+        try:
+            asyncio.run(deliver(_now(notice), invocation.settings))
+        except NotSentError as error:
+            outcome = ExitCode.REMOTE_FAILED
+            invocation.console.result(
+                {"target": notice.target, "sent": False, "reason": str(error)},
+                f"{notice.target}: not sent: {error}",
+            )
+        else:
+            invocation.console.result({"target": notice.target, "sent": True}, f"{notice.target}: sent")
+    return outcome
+
+
+def _now(notice: Notice) -> Claimed:
+    return Claimed(
+        notice_id=0,
+        occasion=notice.occasion,
+        channel=notice.channel,
+        target=notice.target,
+        language=notice.language,
+        facts=notice.facts,
+        created=utc_now(),
+        tries=1,
+    )
+
+
+def _columns(row: Base) -> dict[str, Any]:
+    return {attribute.key: getattr(row, attribute.key) for attribute in inspect(type(row)).column_attrs}

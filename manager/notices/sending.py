@@ -1,0 +1,190 @@
+"""The sending of the outbox: by the leading manager, several at a time, until it leads no more."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from manager import hooks
+from manager.notices import mail, outbox, webhooks
+from manager.notices.announcing import announce
+from manager.notices.models import Channel
+from manager.notices.outbox import Claimed
+from manager.notices.refusals import NotSentError, NoWordError, RefusedError
+from manager.notices.rendering import render
+from manager.notices.summaries import summarise
+from manager.transactions import Transactions
+from oai.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_PLACES: Final = {Channel.MAIL: 4, Channel.WEBHOOK: 4, Channel.HOOK: 2}
+_PRUNE_SECONDS: Final = 3600.0
+
+
+class TakenError(Exception):
+    """Somebody else has taken the notice meanwhile."""
+
+
+@contextlib.asynccontextmanager
+async def telling(settings: Settings, transactions: Transactions) -> AsyncIterator[None]:
+    """Make notices of what happened and send them, for as long as the block lasts.
+
+    At its end, what is on its way has `manager.stop_seconds` to arrive.
+    """
+    teller = Teller(settings, transactions)
+    task = asyncio.create_task(teller.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await teller.end()
+
+
+class Teller:
+    """Turns ended harvests into notices and sends those that are due."""
+
+    def __init__(self, settings: Settings, transactions: Transactions) -> None:
+        self._settings = settings
+        self._transactions = transactions
+        self.under_way: dict[asyncio.Task[None], Channel] = {}
+        """What is being sent now."""
+        self._pruned = -_PRUNE_SECONDS
+
+    async def run(self) -> None:
+        """Tick until cancelled; whatever goes wrong is told, and the next tick comes all the same."""
+        while True:
+            try:
+                await self.tick()
+            except OperationalError as error:
+                logger.warning("the database does not answer: %s", error.orig)
+            except Exception:
+                logger.exception("a fault in the telling of harvests; it is tried again")
+            await asyncio.sleep(self._settings.manager.tick_seconds)
+
+    async def tick(self) -> None:
+        """Write notices, and begin to send those that are due."""
+        await self._transactions.run(self._write)
+        for channel, places in _PLACES.items():
+            free = places - list(self.under_way.values()).count(channel)
+            if free:
+                lease = self._lease(channel)
+                claimed = await self._transactions.run(outbox.claim, channel, most=free, lease=lease)
+                for one in claimed:
+                    task = asyncio.create_task(self._see_through(one))
+                    self.under_way[task] = channel
+                    task.add_done_callback(self.under_way.pop)
+
+    async def end(self) -> None:
+        """Wait for what is on its way; what takes too long is cut off, and is tried again by the next."""
+        if self.under_way:
+            await asyncio.wait(self.under_way, timeout=self._settings.manager.stop_seconds)
+        left = list(self.under_way)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+
+    def _write(self, session: Session) -> None:
+        announce(session, self._settings.manager.hooks)
+        summarise(session)
+        abandoned = outbox.take_up_abandoned(session)
+        if abandoned:
+            logger.warning("%d notices were in the hands of a manager that is gone", abandoned)
+        if time.monotonic() - self._pruned > _PRUNE_SECONDS:
+            outbox.prune(session)
+            self._pruned = time.monotonic()
+
+    def _lease(self, channel: Channel) -> float:
+        given = {
+            Channel.MAIL: self._settings.mail.timeout * 8,
+            Channel.WEBHOOK: self._settings.webhooks.timeout,
+            Channel.HOOK: max((hook.timeout for hook in self._settings.manager.hooks), default=0.0),
+        }
+        return given[channel] + self._settings.manager.lost_seconds
+
+    async def _see_through(self, claimed: Claimed) -> None:
+        """Send one, and note what became of it."""
+        try:
+            await self._deliver(claimed)
+        except TakenError:
+            return
+        except NoWordError as error:
+            logger.warning("notice %d: %s", claimed.notice_id, error)
+            await self._transactions.run(outbox.unsure, claimed, str(error))
+        except NotSentError as error:
+            again = not isinstance(error, RefusedError)
+            tries = self._tries(claimed)
+            logger.warning("notice %d, try %d of %d: %s", claimed.notice_id, claimed.tries, tries, error)
+            await self._transactions.run(outbox.not_sent, claimed, str(error), tries=tries, again=again)
+        except asyncio.CancelledError:
+            await self._transactions.run(outbox.put_back, claimed)
+            raise
+        except Exception as error:
+            logger.exception("notice %d cannot be sent", claimed.notice_id)
+            await self._transactions.run(
+                outbox.not_sent, claimed, f"a fault of ours: {error!r}", tries=self._tries(claimed)
+            )
+        else:
+            await self._transactions.run(outbox.sent, claimed)
+
+    def _tries(self, claimed: Claimed) -> int:
+        if claimed.channel == Channel.HOOK:
+            hook = hooks.named(self._settings.manager.hooks, claimed.target)
+            return hook.tries if hook is not None else 1
+        return outbox.TRIES
+
+    async def _deliver(self, claimed: Claimed) -> None:
+        async def before_sending() -> None:
+            if not await self._transactions.run(outbox.hand_over, claimed):
+                raise TakenError
+
+        if claimed.channel == Channel.HOOK:
+            await before_sending()
+            await hooks.run(claimed, self._settings, self._transactions)
+            return
+        loop = asyncio.get_running_loop()
+        await deliver(
+            claimed,
+            self._settings,
+            before_mail=lambda: asyncio.run_coroutine_threadsafe(before_sending(), loop).result(),
+            before_post=before_sending,
+        )
+
+
+async def deliver(
+    claimed: Claimed,
+    settings: Settings,
+    *,
+    before_mail: Callable[[], None] | None = None,
+    before_post: webhooks.BeforeSending | None = None,
+) -> None:
+    """Send a notice by mail or to a web address; raises NotSentError as these do."""
+    letter = render(claimed.occasion, claimed.language, claimed.facts, dashboard=settings.web.base_url)
+    number = f"{claimed.notice_id}.{int(claimed.created.timestamp())}"
+    if claimed.channel == Channel.WEBHOOK:
+        await webhooks.post(
+            claimed.target,
+            {
+                "notice": number,
+                "occasion": claimed.occasion,
+                "subject": letter.subject,
+                "text": letter.body,
+                "facts": claimed.facts,
+            },
+            settings.webhooks,
+            number=number,
+            before_sending=before_post,
+        )
+        return
+    message = mail.compose(
+        letter, sender=settings.mail.sender, to=claimed.target, number=number, date=claimed.created
+    )
+    await asyncio.to_thread(mail.send, message, settings.mail, before_sending=before_mail)

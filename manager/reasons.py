@@ -1,0 +1,79 @@
+"""Why a job waits: a code and facts, as `oai_job.waiting` keeps them, and the words for them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+
+class Code(StrEnum):
+    """Why a job waits, or is not as it should be. The facts that go with each are named in its sentence."""
+
+    DUE = "due"
+    RETRY = "retry"
+    MANAGER = "manager"
+    REPOSITORY = "repository"
+    HOST = "host"
+    OVERALL = "overall"
+    WORKER = "worker"
+    NOT_BEFORE = "not before"
+    SERVER = "server"
+    STUCK = "stuck"
+    SET_ASIDE = "set aside"
+
+
+SENTENCES: Final[Mapping[Code, str]] = MappingProxyType(
+    {
+        Code.DUE: "due at %(at)s",
+        Code.RETRY: "tried again at %(at)s",
+        Code.MANAGER: "waiting for the manager",
+        Code.REPOSITORY: "one harvest per repository: job %(job)s comes first",
+        Code.HOST: "%(limit)s harvests at a time from host %(host)s",
+        Code.OVERALL: "%(limit)s harvests at a time in all",
+        Code.WORKER: "waiting for a worker",
+        Code.NOT_BEFORE: "the repository asked to be left alone until %(until)s",
+        Code.SERVER: "%(text)s",
+        Code.STUCK: "no progress since %(since)s",
+        Code.SET_ASIDE: "%(text)s",
+    }
+)
+"""In English, with the facts' places; a translation has the same places."""
+
+_UNTOLD: Final = "not told"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reason:
+    """A code, and the facts that its sentence has places for; times are ISO 8601 in UTC."""
+
+    code: Code
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, stored: object) -> Self | None:
+        """Read `oai_job.waiting`; None where it is empty or none of ours, for anybody may write there."""
+        if not isinstance(stored, dict):
+            return None
+        try:
+            code = Code(stored.get("code", ""))
+        except ValueError:
+            return None
+        return cls(code=code, facts={name: value for name, value in stored.items() if name != "code"})
+
+    def as_json(self) -> dict[str, Any]:
+        """As `oai_job.waiting` keeps it."""
+        return {"code": self.code.value, **self.facts}
+
+
+def in_words(reason: Reason, translate: Callable[[str], str] = str) -> str:
+    """The reason as a sentence; `translate` gives the sentence with places in another language."""
+    sentence = translate(SENTENCES[reason.code])
+    return sentence % _Facts(reason.facts)
+
+
+class _Facts(dict[str, Any]):
+    """A row written by hand may lack a fact."""
+
+    def __missing__(self, name: str) -> str:
+        return _UNTOLD

@@ -1,0 +1,135 @@
+"""Workers as rows of `oai_worker`: who lives, where, and who takes nothing more."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from manager.models import IN_HAND, Job, Worker
+from oai.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerLife:
+    """A worker as lists show it; times are UTC."""
+
+    worker_id: int
+    host: str
+    process_id: int
+    started: datetime
+    last_sign: datetime
+    concurrency: int
+    """Harvests that it runs at a time."""
+    harvests: int
+    """How many it has in hand."""
+    draining: bool
+    lost: bool
+    """Whether it has been silent for so long that its jobs go to others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Membership:
+    """What a worker tells of itself."""
+
+    host: str
+    process_id: int
+    concurrency: int
+    lost_seconds: float
+    """The silence after which it counts as lost."""
+
+
+def register(session: Session, membership: Membership) -> int:
+    """Add a worker, and give its number. The caller commits."""
+    added = insert(Worker).values(_row(membership)).returning(Worker.worker_id)
+    return session.execute(added).scalar_one()
+
+
+def give_sign(session: Session, worker_id: int, membership: Membership, *, draining: bool) -> None:
+    """Note that the worker lives; its row comes again where it was thought lost. The caller commits."""
+    sign = insert(Worker).values(**_row(membership), worker_id=worker_id, draining=draining)
+    session.execute(
+        sign.on_conflict_do_update(
+            index_elements=[Worker.worker_id],
+            set_={
+                "last_sign": func.now(),
+                "good_until": sign.excluded.good_until,
+                "draining": Worker.draining | sign.excluded.draining,
+            },
+        )
+    )
+
+
+def unregister(session: Session, worker_id: int) -> None:
+    """Remove a worker that ends. The caller commits."""
+    session.execute(delete(Worker).where(Worker.worker_id == worker_id))
+
+
+def is_draining(session: Session, worker_id: int) -> bool:
+    """Whether the worker is to take nothing more."""
+    return bool(session.scalar(select(Worker.draining).where(Worker.worker_id == worker_id)))
+
+
+def drain(session: Session, worker_ids: Sequence[int] | None) -> list[int]:
+    """Let these workers, or all, take nothing more and end when what they have is done; give their numbers.
+
+    The caller commits. Raises UsageError where there is no worker of a number; then none is drained.
+    """
+    query = update(Worker).values(draining=True).returning(Worker.worker_id)
+    if worker_ids is not None:
+        query = query.where(Worker.worker_id.in_(worker_ids))
+    drained = sorted(session.scalars(query))
+    for worker_id in worker_ids or ():
+        if worker_id not in drained:
+            session.rollback()
+            raise UsageError(f"worker {worker_id}: there is none of that number; see `zatva manager status`")
+    return drained
+
+
+def all_workers(session: Session) -> list[WorkerLife]:
+    """All workers that were not forgotten yet, by number."""
+    harvests = (
+        select(func.count())
+        .where(Job.worker_id == Worker.worker_id, Job.status.in_(IN_HAND))
+        .scalar_subquery()
+    )
+    query = select(Worker, harvests, Worker.good_until < func.now()).order_by(Worker.worker_id)
+    return [
+        WorkerLife(
+            worker_id=worker.worker_id,
+            host=worker.host,
+            process_id=worker.process_id,
+            started=worker.started,
+            last_sign=worker.last_sign,
+            concurrency=worker.concurrency,
+            harvests=in_hand,
+            draining=worker.draining,
+            lost=lost,
+        )
+        for worker, in_hand, lost in session.execute(query)
+    ]
+
+
+def places(session: Session) -> int:
+    """How many harvests the workers that live and take more can run at a time, all together."""
+    able = (~Worker.draining, Worker.good_until >= func.now())
+    return int(session.scalar(select(func.coalesce(func.sum(Worker.concurrency), 0)).where(*able)) or 0)
+
+
+def forget_lost(session: Session) -> list[int]:
+    """Remove the workers that have been silent for several times the allowed silence. The caller commits."""
+    silent = text("now() - last_sign > 3 * (good_until - last_sign)")
+    return list(session.scalars(delete(Worker).where(silent).returning(Worker.worker_id)))
+
+
+def _row(membership: Membership) -> dict[str, Any]:
+    lost_seconds = timedelta(seconds=membership.lost_seconds)
+    return {
+        "host": membership.host,
+        "process_id": membership.process_id,
+        "concurrency": membership.concurrency,
+        "good_until": func.now() + lost_seconds,
+    }

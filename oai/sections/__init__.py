@@ -1,0 +1,63 @@
+"""The sections of the settings: what each part can be told, with its default and what is allowed."""
+
+import ipaddress
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from oai.sections.harvester import HarvesterSettings
+from oai.sections.manager import ManagerSettings
+from oai.sections.provider import ProviderSettings
+from oai.sections.section import Section
+
+__all__ = ["HarvesterSettings", "LogSettings", "ManagerSettings", "ProviderSettings", "WebSettings"]
+
+
+class LogSettings(Section):
+    """What is logged, and how it is written to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least that is logged."
+    )
+    format: Literal["console", "json"] = Field(
+        "console", description="For people, or one JSON object a line."
+    )
+
+
+class WebSettings(Section):
+    """The dashboard."""
+
+    base_url: str | None = Field(
+        None, pattern=r"^https?://\S+$", description="The dashboard's address as its users see it."
+    )
+    session_hours: float = Field(12, gt=0, description="How long a sign-in lasts, in hours.")
+    link_minutes: float = Field(30, gt=0, description="How long a one-time sign-in link is good, in minutes.")
+    invitation_hours: float = Field(72, gt=0, description="How long a new user's invitation is good, in hours.")
+    password_length: int = Field(12, ge=8, le=100, description="The least number of characters of a password.")
+    sign_in_tries: int = Field(
+        10, ge=1, description="Wrong tries to sign in, from one address or for one user, before both have to wait."
+    )
+    sign_in_minutes: float = Field(15, gt=0, description="For how long tries to sign in are counted, in minutes.")
+    trusted_proxies: tuple[str, ...] = Field(
+        (),
+        description="Addresses or networks of proxies in front of the dashboard, whose headers are believed.",
+    )
+    proxy_user_header: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9-]+$",
+        description="Header in which a trusted proxy names the user that it has signed in; unset: none is.",
+    )
+    audit_days: float = Field(
+        365, ge=0, description="For how many days the audit log is kept; 0: for ever."
+    )
+    private_addresses: bool = Field(
+        default=False,
+        description="Whether addresses that users type may lead to private, loopback and link-local networks.",
+    )
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for network in value:
+            ipaddress.ip_network(network, strict=False)
+        return value

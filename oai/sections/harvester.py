@@ -1,0 +1,59 @@
+"""What the harvester can be told, with its defaults and what is allowed."""
+
+from pydantic import Field
+
+from oai.sections.section import Section
+
+
+class HarvesterSettings(Section):
+    """The harvester."""
+
+    user_agent: str = Field(
+        "Zatva/0.1 (OAI-PMH harvester)", min_length=1, description="Sent with each request."
+    )
+    contact: str | None = Field(None, description="E-mail address sent as `From` with each request.")
+    timeout: float = Field(120, gt=0, le=3600, description="Seconds for one request.")
+    slow_seconds: float = Field(
+        60, gt=0, le=3600, description="How long an answer may come more slowly than `slow_rate`."
+    )
+    slow_rate: int = Field(
+        16, ge=0, description="Bytes per second; an answer that comes more slowly is given up."
+    )
+    delay: float = Field(0, ge=0, le=3600, description="Seconds between two requests to one host.")
+    per_host: int = Field(
+        4, ge=1, le=100, description="Requests under way to one host at a time, in each process."
+    )
+    keep_raw: bool = Field(
+        default=False, description="Whether every request and answer of a harvest is kept in a WARC file."
+    )
+    retries: int = Field(5, ge=0, le=100, description="Further tries of a request that failed.")
+    max_wait: float = Field(3600, ge=0, description="Longest Retry-After to sit out, in seconds.")
+    overlap: float = Field(60, ge=0, description="Seconds that an incremental harvest reaches back further.")
+    files_per_directory: int = Field(5000, ge=1, description="Files in one directory of the store.")
+    max_answer_bytes: int = Field(512 * 1024**2, ge=1024, description="Largest answer that is accepted.")
+    rule_seconds: float = Field(
+        10, gt=0, le=3600, description="Longest time that the rules of one file may take on one record."
+    )
+    keep_changes: float = Field(
+        30, ge=0, le=36_500, description="Days that the change feed reaches back; 0: there is none."
+    )
+    brake_deletions: float = Field(
+        20, ge=0, le=100, description="Per cent of the records that one run may delete without a yes."
+    )
+    brake_updates: float | None = Field(
+        None, ge=0, description="Per cent of the records that one run may change without a yes."
+    )
+    brake_minimum: int = Field(
+        10, ge=1, description="A run with fewer deletions or changes than this is never held."
+    )
+    isolation_requests: int = Field(
+        1000, ge=0, description="Requests that one run may spend on finding the records that break an answer."
+    )
+    registry_url: str | None = Field(
+        "https://www.openarchives.org/Register/ListFriends",
+        pattern=r"^https?://\S+$",
+        description="Address of a list of repositories, whose base URLs are suggested; unset: none are.",
+    )
+    registry_days: float = Field(
+        7, gt=0, le=3650, description="Days after which the list of repositories is fetched anew."
+    )

@@ -1,0 +1,100 @@
+"""What the tests of notices share: runs that have ended, rules, and a teller that is ticked by hand."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from manager.notices.announcing import announce
+from manager.notices.sending import Teller
+from manager.transactions import Transactions
+from oai.database import Database
+from oai.outgoing import HookSettings, MailSettings, WebhookSettings
+from oai.settings import Settings
+from tests.manager.conftest import Tables
+from tests.manager.notices.receiver import SECRET
+
+MAILBOX = "alena@library.example"
+
+
+class Told:
+    """Runs and rules by plain SQL, and what was made of them."""
+
+    def __init__(self, database: Database, tables: Tables) -> None:
+        self.tables = tables
+        self._database = database
+        self.repository = tables.repository("https://library.example/oai")
+        tables(
+            "UPDATE oai_repository SET repository_name = 'City Library',"
+            " admin_email = 'keeper@library.example'"
+        )
+
+    def rule(self, **columns: Any) -> int:
+        given = {"channel": "mail", "target": MAILBOX, **columns}
+        self.tables.add("notice_rule", **given)
+        number: int = self.tables.one("SELECT max(rule_id) FROM notice_rule")
+        return number
+
+    def run(self, status: str = "completed", **columns: Any) -> int:
+        given = {
+            "repository_id": self.repository,
+            "status": status,
+            "metadata_prefix": "oai_dc",
+            "harvest_start_time": "now",
+            **columns,
+        }
+        self.tables.add("oai_history", **given)
+        number: int = self.tables.one("SELECT max(history_id) FROM oai_history")
+        return number
+
+    def announce(self, *hooks: HookSettings) -> list[str]:
+        """Announce what has ended; the occasions of the notices that were made of it."""
+        before = self.tables.one("SELECT coalesce(max(notice_id), 0) FROM notice")
+        with self._database.session() as session:
+            announce(session, hooks)
+            session.commit()
+        rows = self.tables("SELECT occasion FROM notice WHERE notice_id > :n ORDER BY notice_id", n=before)
+        return [row.occasion for row in rows]
+
+    def after(self, status: str, **columns: Any) -> list[str]:
+        """What is told after one more run of that status."""
+        self.run(status, **columns)
+        return self.announce()
+
+    def states(self) -> list[str]:
+        return [row.state for row in self.tables("SELECT state FROM notice ORDER BY notice_id")]
+
+
+@pytest.fixture
+def told(database: Database, tables: Tables) -> Told:
+    return Told(database, tables)
+
+
+def outgoing(settings: Settings, *, mail_port: int = 1, hooks: tuple[HookSettings, ...] = ()) -> Settings:
+    """Settings that send to the servers of a test."""
+    return settings.model_copy(
+        update={
+            "mail": MailSettings(host="127.0.0.1", port=mail_port, security="none", timeout=10),
+            "webhooks": WebhookSettings(secret=SecretStr(SECRET), private_networks=True, timeout=10),
+            "manager": settings.manager.model_copy(update={"hooks": hooks}),
+        }
+    )
+
+
+@contextlib.asynccontextmanager
+async def teller(settings: Settings, database: Database) -> AsyncIterator[Callable[[], Any]]:
+    """Something that ticks a teller once and waits until all it began has ended."""
+    with Transactions(database) as transactions:
+        one = Teller(settings, transactions)
+
+        async def tick() -> None:
+            await one.tick()
+            while one.under_way:
+                await asyncio.wait(one.under_way)
+                await asyncio.sleep(0)
+
+        yield tick
+        await one.end()

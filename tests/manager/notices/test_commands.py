@@ -1,0 +1,80 @@
+"""`zatva notify`, as a user runs it."""
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from tests.manager.conftest import Tables
+from tests.manager.notices.mail_server import mail_server
+from tests.manager.notices.receiver import SECRET, receiver
+
+
+async def zatva(environment: dict[str, str], *words: str, expect: int = 0) -> list[dict[str, Any]]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-W", "error", "-m", "zatva", *words, "--json",
+        env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, said = await process.communicate()
+    assert process.returncode == expect, said.decode()
+    return [json.loads(line) for line in out.splitlines()]
+
+
+async def test_a_rule_is_added_listed_tried_and_removed(environment: dict[str, str], tables: Tables) -> None:
+    tables.repository()
+    async with mail_server() as server:
+        environment |= {
+            "ZATVA_MAIL__HOST": "127.0.0.1",
+            "ZATVA_MAIL__PORT": str(server.port),
+            "ZATVA_MAIL__SECURITY": "none",
+        }
+        (added,) = await zatva(
+            environment, "notify", "add", "--mail", "a@x.example", "--mail", "b@x.example",
+            "--repository", "1",
+            "--on", "change", "--language", "cs",
+        )  # fmt: skip
+        assert (added["kind"], added["target"], added["language"]) == (
+            "change",
+            "a@x.example, b@x.example",
+            "cs",
+        )
+        (listed,) = await zatva(environment, "notify", "list")
+        assert listed["repository_name"] == "https://example.org/oai"
+        tried = await zatva(environment, "notify", "test", "1")
+        assert [one["sent"] for one in tried] == [True, True]
+        server.refuse("MAIL", "451 later")
+        (refused, _) = await zatva(environment, "notify", "test", "1", expect=4)
+        assert "451 later" in refused["reason"]
+    assert [mail.message["Subject"] for mail in server.mails[:2]] == ["Zkouška ze Zatvy"] * 2
+    await zatva(environment, "notify", "remove", "1")
+    assert await zatva(environment, "notify", "list") == []
+    await zatva(environment, "notify", "remove", "1", expect=2)
+
+
+async def test_a_webhook_rule_is_tried(environment: dict[str, str], tables: Tables) -> None:
+    del tables
+    environment["ZATVA_WEBHOOKS__SECRET"] = SECRET
+    async with receiver() as there:
+        await zatva(environment, "notify", "add", "--webhook", there.url, expect=2)
+        environment["ZATVA_WEBHOOKS__PRIVATE_NETWORKS"] = "true"
+        await zatva(environment, "notify", "add", "--webhook", there.url)
+        await zatva(environment, "notify", "test", "1")
+    assert [post["occasion"] for post in there.posts] == ["test"]
+
+
+async def test_what_cannot_be_is_refused(environment: dict[str, str], tables: Tables) -> None:
+    del tables
+    for words in (
+        ("--mail", "nobody"),
+        ("--mail", "a@b.example", "--webhook", "https://example.org/"),
+        (),
+        ("--mail", "a@b.example", "--repository", "9"),
+        ("--mail", "a@b.example", "--schedule", "9"),
+    ):
+        await zatva(environment, "notify", "add", *words, expect=2)
+
+
+async def test_what_was_sent_is_listed(environment: dict[str, str], tables: Tables) -> None:
+    tables.add("notice", occasion="failing", channel="mail", target="a@b.example", facts="{}")
+    (listed,) = await zatva(environment, "notify", "sent")
+    assert (listed["state"], listed["target"]) == ("waiting", "a@b.example")

@@ -1,0 +1,110 @@
+"""The mail server's side: encryption, signing in, and headers that nobody can break."""
+
+import asyncio
+import shutil
+import ssl
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from manager.notices import mail
+from manager.notices.refusals import NotSentError, RefusedError
+from manager.notices.rendering import Letter
+from manager.notices.secrets import secret_of
+from oai.outgoing import MailSettings
+from tests.manager.notices.mail_server import mail_server
+
+MESSAGE = mail.compose(
+    Letter(subject="Příliš žluťoučký", body="Žluťoučký kůň\n.\n..dots\n"),
+    sender="zatva@archive.example",
+    to="alena@library.example",
+    number="7",
+    date=datetime(2026, 1, 31, tzinfo=UTC),
+)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate for 127.0.0.1 with its key, made for this test."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    path = tmp_path / "certificate.pem"
+    command = (
+        program, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(path), "-out", str(tmp_path / "only.pem"),
+    )  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True)
+    path.write_text(path.read_text() + (tmp_path / "only.pem").read_text())
+    return path
+
+
+def server_context(certificate: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context
+
+
+async def test_words_of_any_language_and_lines_of_dots_come_as_they_were() -> None:
+    async with mail_server() as server:
+        settings = MailSettings(host="127.0.0.1", port=server.port, security="none")
+        await asyncio.to_thread(mail.send, MESSAGE, settings)
+    (came,) = server.mails
+    assert came.message["Subject"] == "Příliš žluťoučký"
+    assert came.text.splitlines() == ["Žluťoučký kůň", ".", "..dots"]
+    assert came.message["Auto-Submitted"] == "auto-generated"
+
+
+async def test_the_connection_is_encrypted_and_signed_in_with_the_password_of_the_file(
+    certificate: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "password").write_text("open sesame\n")
+    async with mail_server(context=server_context(certificate), password="open sesame") as server:
+        settings = MailSettings(
+            host="127.0.0.1", port=server.port, user="zatva", password_file=tmp_path / "password"
+        )
+        believed = ssl.create_default_context(cafile=certificate)
+        await asyncio.to_thread(mail.send, MESSAGE, settings, context=believed)
+    assert [(one.encrypted, one.user) for one in server.mails] == [(True, "zatva")]
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Path) -> None:
+    async with mail_server(context=server_context(certificate)) as server:
+        settings = MailSettings(host="127.0.0.1", port=server.port)
+        with pytest.raises(NotSentError, match="certificate"):
+            await asyncio.to_thread(mail.send, MESSAGE, settings)
+    assert server.mails == []
+
+
+async def test_a_server_without_encryption_gets_nothing_unless_the_settings_say_so() -> None:
+    async with mail_server() as server:
+        with pytest.raises(NotSentError, match="STARTTLS"):
+            await asyncio.to_thread(mail.send, MESSAGE, MailSettings(host="127.0.0.1", port=server.port))
+    assert server.mails == []
+
+
+async def test_a_wrong_password_may_be_put_right_so_it_is_tried_again() -> None:
+    async with mail_server(password="right") as server:
+        settings = MailSettings.model_validate(
+            {"host": "127.0.0.1", "port": server.port, "security": "none", "user": "z", "password": "wrong"}
+        )
+        with pytest.raises(NotSentError, match="535") as raised:
+            await asyncio.to_thread(mail.send, MESSAGE, settings)
+    assert not isinstance(raised.value, RefusedError)
+
+
+@pytest.mark.parametrize(("answer", "again"), [("452 full", True), ("554 spam", False)])
+async def test_a_refused_message_is_known_not_to_have_come(answer: str, again: bool) -> None:  # noqa: FBT001 a case
+    async with mail_server() as server:
+        server.refuse(".", answer)
+        settings = MailSettings(host="127.0.0.1", port=server.port, security="none")
+        with pytest.raises(NotSentError, match=answer) as raised:
+            await asyncio.to_thread(mail.send, MESSAGE, settings)
+    assert isinstance(raised.value, RefusedError) is not again
+
+
+def test_a_password_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NotSentError, match=r"mail\.password_file"):
+        secret_of(None, tmp_path / "none", setting="mail.password_file")

@@ -1,0 +1,280 @@
+"""Notices on their way: to a real mail server and a real receiver, retried, never sent twice."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from manager.notices import outbox
+from manager.notices.models import Channel
+from oai.database import Database
+from oai.settings import Settings
+from tests.manager.notices.conftest import MAILBOX, Told, outgoing, teller
+from tests.manager.notices.mail_server import mail_server
+from tests.manager.notices.receiver import receiver
+
+
+def due_now(told: Told) -> None:
+    told.tables("UPDATE notice SET due = now() WHERE state = 'waiting'")
+
+
+async def test_a_failure_comes_as_a_mail_with_the_request_and_what_to_do(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.rule()
+    told.run(
+        "failed", failure_reason="https://library.example/oai?verb=Identify: HTTP status 404", record_count=7
+    )
+    async with mail_server() as server:
+        web = settings.web.model_copy(update={"base_url": "https://zatva.example"})
+        sending = outgoing(settings, mail_port=server.port).model_copy(update={"web": web})
+        async with teller(sending, database) as tick:
+            await tick()
+            await tick()
+    (mail,) = server.mails
+    assert (mail.sender, mail.to) == ("zatva@localhost.localdomain", [MAILBOX])
+    assert mail.message["Subject"] == "Harvest fails: City Library, oai_dc"
+    for words in (
+        "Request: https://library.example/oai?verb=Identify",
+        "Ask for the new base URL",
+        "Records seen: 7",
+        "keeper@library.example",
+        "More: https://zatva.example/runs/1",
+    ):
+        assert words in mail.text
+    assert told.states() == ["sent"]
+
+
+async def test_a_server_that_says_later_is_tried_again_later_under_the_same_number(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.rule()
+    told.run("failed")
+    async with mail_server() as server:
+        server.refuse("RCPT", "451 greylisted")
+        async with teller(outgoing(settings, mail_port=server.port), database) as tick:
+            await tick()
+            (row,) = told.tables("SELECT state, last_error, due > now() AS later FROM notice")
+            assert (row.state, row.later) == ("waiting", True)
+            assert "451 greylisted" in row.last_error
+            await tick()
+            assert server.mails == []
+            due_now(told)
+            await tick()
+    assert len(server.mails) == 1
+    assert server.mails[0].message["Message-ID"].startswith("<1.")
+    assert told.tables.one("SELECT tries FROM notice") == 2
+
+
+async def test_a_server_that_says_never_is_not_tried_again(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.rule(target="gone@library.example, here@library.example")
+    told.run("failed")
+    async with mail_server() as server:
+        server.refuse("RCPT", "550 no such mailbox")
+        async with teller(outgoing(settings, mail_port=server.port), database) as tick:
+            await tick()
+    assert sorted(told.states()) == ["given up", "sent"]
+    assert len(server.mails) == 1
+
+
+async def test_a_mail_that_went_out_without_a_word_of_its_arrival_is_not_sent_again(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.rule()
+    told.run("failed")
+    async with mail_server() as server:
+        server.refuse(".", None)
+        async with teller(outgoing(settings, mail_port=server.port), database) as tick:
+            await tick()
+            due_now(told)
+            await tick()
+    assert told.states() == ["unsure"]
+    assert server.mails == []
+
+
+async def test_a_server_that_parts_badly_has_the_mail_all_the_same(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.rule()
+    told.run("failed")
+    async with mail_server() as server:
+        server.refuse("QUIT", "500 what")
+        async with teller(outgoing(settings, mail_port=server.port), database) as tick:
+            await tick()
+    assert told.states() == ["sent"]
+
+
+async def test_no_mail_server_is_told_and_the_notice_waits(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.rule()
+    told.run("failed")
+    async with teller(settings, database) as tick:
+        await tick()
+    assert told.tables.one("SELECT last_error FROM notice") == "there is no mail server; set mail.host"
+    assert told.states() == ["waiting"]
+
+
+async def test_a_notice_is_given_up_after_many_tries(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.rule()
+    told.run("failed")
+    told.announce()
+    told.tables("UPDATE notice SET tries = :tries", tries=outbox.TRIES - 1)
+    async with teller(outgoing(settings, mail_port=closed_port()), database) as tick:
+        await tick()
+    assert told.states() == ["given up"]
+
+
+async def test_a_webhook_gets_signed_json_and_a_failure_is_retried(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    async with receiver(503, 302) as there:
+        told.rule(channel="webhook", target=there.url, kind="always")
+        told.run("completed", new_count=3)
+        async with teller(outgoing(settings), database) as tick:
+            for _ in range(4):
+                await tick()
+                due_now(told)
+    assert [post["occasion"] for post in there.posts] == ["ended"] * 3
+    assert there.posts[0]["facts"]["new"] == 3
+    assert len({headers["Zatva-Notice"] for headers in there.headers}) == 1
+    assert told.states() == ["sent"]
+
+
+async def test_a_webhook_that_is_gone_is_given_up(settings: Settings, database: Database, told: Told) -> None:
+    async with receiver(410) as there:
+        told.rule(channel="webhook", target=there.url)
+        told.run("failed")
+        async with teller(outgoing(settings), database) as tick:
+            await tick()
+    assert told.states() == ["given up"]
+
+
+async def test_nothing_is_posted_without_a_key_to_sign_with(
+    settings: Settings, database: Database, told: Told, tmp_path: Path
+) -> None:
+    sending = outgoing(settings)
+    unsigned = sending.webhooks.model_copy(update={"secret": None, "secret_file": tmp_path / "none"})
+    async with receiver() as there:
+        told.rule(channel="webhook", target=there.url)
+        told.run("failed")
+        async with teller(sending.model_copy(update={"webhooks": unsigned}), database) as tick:
+            await tick()
+    assert there.posts == []
+    assert "webhooks.secret_file" in told.tables.one("SELECT last_error FROM notice")
+
+
+async def test_private_networks_are_refused_also_behind_a_name(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    sending = outgoing(settings)
+    closed = sending.webhooks.model_copy(update={"private_networks": False})
+    async with receiver() as there:
+        port = there.url.split(":")[2].split("/")[0]
+        told.rule(channel="webhook", target=f"http://localhost:{port}/here")
+        told.rule(channel="webhook", target=there.url)
+        told.run("failed")
+        async with teller(sending.model_copy(update={"webhooks": closed}), database) as tick:
+            await tick()
+    assert there.posts == []
+    errors = [row.last_error for row in told.tables("SELECT last_error FROM notice")]
+    assert all("which is not on the public internet" in error for error in errors)
+
+
+async def test_two_tellers_at_once_send_each_notice_once(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.rule(kind="always")
+    for number in range(30):
+        told.run("completed", set_spec=str(number))
+    async with mail_server() as server:
+        sending = outgoing(settings, mail_port=server.port)
+        async with teller(sending, database) as one, teller(sending, database) as other:
+            for _ in range(40):
+                await asyncio.gather(one(), other())
+    assert sorted(mail.message["Message-ID"] for mail in server.mails) == sorted(
+        {mail.message["Message-ID"] for mail in server.mails}
+    )
+    assert len(server.mails) == 30
+
+
+async def test_what_a_dead_manager_had_is_sent_by_the_next_unless_it_may_have_gone_out(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    for name in ("a", "b"):
+        told.rule(target=f"{name}@x.example")
+    told.run("failed")
+    told.announce()
+    with database.session() as session:
+        claimed = outbox.claim(session, Channel.MAIL, most=4, lease=-1)
+        assert outbox.hand_over(session, claimed[1])
+        session.commit()
+    async with (
+        mail_server() as server,
+        teller(outgoing(settings, mail_port=server.port), database) as tick,
+    ):
+        await tick()
+        await tick()
+    assert [mail.to for mail in server.mails] == [["a@x.example"]]
+    assert told.states() == ["sent", "unsure"]
+
+
+async def test_a_manager_that_was_asleep_does_not_send_what_another_has_taken(
+    database: Database, told: Told
+) -> None:
+    told.rule()
+    told.run("failed")
+    told.announce()
+    with database.session() as session:
+        (asleep,) = outbox.claim(session, Channel.MAIL, most=4, lease=-1)
+        assert outbox.take_up_abandoned(session) == 1
+        (awake,) = outbox.claim(session, Channel.MAIL, most=4, lease=60)
+        assert not outbox.hand_over(session, asleep)
+        assert outbox.hand_over(session, awake)
+        outbox.not_sent(session, asleep, "late word")
+        session.commit()
+    assert told.states() == ["handed over"]
+
+
+async def test_what_one_recipient_is_told_about_a_repository_stays_in_its_order(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.rule()
+    told.run("failed")
+    told.run("completed")
+    async with mail_server() as server:
+        server.refuse("MAIL", "451 later")
+        async with teller(outgoing(settings, mail_port=server.port), database) as tick:
+            await tick()
+            await tick()
+            assert told.states() == ["waiting", "waiting"]
+            due_now(told)
+            for _ in range(2):
+                await tick()
+    subjects = [mail.message["Subject"].split(":")[0] for mail in server.mails]
+    assert subjects == ["Harvest fails", "Works again"]
+
+
+@pytest.mark.parametrize("age", ["91 days", "89 days"])
+async def test_old_notices_are_forgotten(
+    settings: Settings, database: Database, told: Told, age: str
+) -> None:
+    told.rule()
+    told.run("failed")
+    told.announce()
+    told.tables("UPDATE notice SET state = 'sent', ended = now() - CAST(:age AS interval)", age=age)
+    async with teller(settings, database) as tick:
+        await tick()
+    assert len(told.states()) == (0 if age == "91 days" else 1)
+
+
+def closed_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port

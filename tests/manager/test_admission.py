@@ -1,0 +1,126 @@
+"""Which jobs may begin: limits, priorities, turns."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.admission import Contender, Limits, admit, host_of
+from manager.reasons import Code, Reason
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+WIDE = Limits(per_host=100, overall=None, lookahead=100)
+
+
+def job(number: int, **facts: Any) -> Contender:
+    own = {"repository_id": number, "host": f"host-{number}", "due": NOON + timedelta(minutes=number)}
+    return Contender(job_id=number, **{**own, **facts})
+
+
+def order(due: list[Contender], under_way: list[Contender] | None = None, limits: Limits = WIDE) -> list[int]:
+    admitted, _ = admit(due, under_way or [], [], limits)
+    return [one.contender.job_id for one in sorted(admitted, key=lambda one: -one.rank)]
+
+
+def reasons(due: list[Contender], under_way: list[Contender], limits: Limits) -> dict[int, Reason]:
+    return admit(due, under_way, [], limits)[1]
+
+
+def test_the_longest_due_comes_first() -> None:
+    assert order([job(3), job(1), job(2)]) == [1, 2, 3]
+
+
+def test_a_higher_priority_comes_first() -> None:
+    assert order([job(1), job(2, priority=5), job(3, priority=-5)]) == [2, 1, 3]
+
+
+def test_owners_take_turns() -> None:
+    many = [job(number, owner="many") for number in (1, 2, 3, 4)]
+    assert order([*many, job(8, owner="few"), job(9, owner="few")]) == [1, 8, 2, 9, 3, 4]
+
+
+def test_who_has_much_under_way_comes_after_who_has_little() -> None:
+    running = [job(number, owner="busy") for number in (10, 11)]
+    assert order([job(1, owner="busy"), job(2, owner="idle"), job(3, owner="idle")], running) == [2, 3, 1]
+
+
+def test_the_rank_in_the_queue_lets_a_newcomer_pass_those_that_wait_there() -> None:
+    first, _ = admit([job(number, owner="many") for number in range(1, 6)], [], [], WIDE)
+    ranks = [one.rank for one in first]
+    late, _ = admit([job(9, owner="few")], [one.contender for one in first], ranks, WIDE)
+    assert sum(rank > late[0].rank for rank in ranks) == 0
+
+
+def test_one_harvest_per_repository_and_the_next_one_is_told_which_comes_first() -> None:
+    due = [job(1, repository_id=7), job(2, repository_id=7)]
+    assert reasons(due, [], WIDE) == {2: Reason(code=Code.REPOSITORY, facts={"job": 1})}
+    assert reasons(due, [job(5, repository_id=7)], WIDE).keys() == {1, 2}
+
+
+def test_no_more_harvests_from_a_host_than_allowed() -> None:
+    limits = Limits(per_host=2, overall=None, lookahead=100)
+    due = [job(number, host="one.example") for number in (1, 2, 3)]
+    told = Reason(code=Code.HOST, facts={"host": "one.example", "limit": 2})
+    assert reasons(due, [], limits) == {3: told}
+
+
+def test_no_more_harvests_than_allowed_in_all() -> None:
+    limits = Limits(per_host=9, overall=2, lookahead=100)
+    told = Reason(code=Code.OVERALL, facts={"limit": 2})
+    assert reasons([job(1), job(2)], [job(3)], limits) == {2: told}
+
+
+def test_a_repository_that_asked_to_be_left_alone_is() -> None:
+    until = Reason(code=Code.NOT_BEFORE, facts={"until": "2026-01-01T12:00:00Z"})
+    assert reasons([job(1, not_before=NOON), job(2)], [], WIDE) == {1: until}
+
+
+def test_the_queue_is_not_filled_beyond_what_workers_can_take_but_urgent_jobs_get_in() -> None:
+    limits = Limits(per_host=9, overall=None, lookahead=2)
+    first, held_back = admit([job(number) for number in (1, 2, 3)], [], [], limits)
+    assert held_back == {3: Reason(code=Code.WORKER)}
+    ranks = [one.rank for one in first]
+    urgent, _ = admit([job(9, priority=1)], [one.contender for one in first], ranks, limits)
+    assert [one.contender.job_id for one in urgent] == [9]
+
+
+@pytest.mark.parametrize(
+    ("base_url", "host"),
+    [("https://A.Example:8080/oai", "a.example"), ("http://[::1]/", "::1"), ("http://[", ""), ("x", "")],
+)
+def test_the_host_is_that_of_the_base_url(base_url: str, host: str) -> None:
+    assert host_of(base_url) == host
+
+
+_contenders: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
+    st.builds(
+        dict,
+        repository_id=st.integers(1, 5),
+        host=st.sampled_from(["a", "b", "c"]),
+        owner=st.sampled_from([None, "x", "y"]),
+        priority=st.integers(-2, 2),
+    ),
+    max_size=20,
+)
+
+
+@given(due=_contenders, running=_contenders, per_host=st.integers(1, 3), overall=st.integers(1, 6))
+def test_each_job_is_admitted_or_told_why_not_and_no_limit_is_overstepped(
+    due: list[dict[str, Any]], running: list[dict[str, Any]], per_host: int, overall: int
+) -> None:
+    waiting = [job(number, **facts) for number, facts in enumerate(due, 1)]
+    under_way = [job(number, **facts) for number, facts in enumerate(running, 100)]
+    limits = Limits(per_host=per_host, overall=overall, lookahead=100)
+    admitted, held_back = admit(waiting, under_way, [], limits)
+    taken = [one.contender for one in admitted]
+    assert {one.job_id for one in taken} | held_back.keys() == {one.job_id for one in waiting}
+    assert not {one.job_id for one in taken} & held_back.keys()
+    repositories = [one.repository_id for one in taken]
+    assert len(set(repositories)) == len(repositories)
+    assert not set(repositories) & {one.repository_id for one in under_way}
+    for one in taken:
+        at_the_host = sum(other.host == one.host for other in [*taken, *under_way])
+        assert at_the_host <= per_host
+    assert not taken or len(taken) + len(under_way) <= overall

@@ -1,0 +1,236 @@
+"""Rows inserted by plain SQL that make no sense: refused by the table, or set aside with the reason."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy.exc import DataError, IntegrityError
+
+from manager.launching import launch_due
+from manager.watching import settle_orphans
+from oai.database import Database
+from oai.sections import ManagerSettings
+from oai.settings import Settings
+from tests.manager.conftest import Tables, managing, rule_files, until
+from tests.manager.test_recurring import make_jobs
+
+SETTINGS = ManagerSettings()
+
+
+def tick(database: Database) -> None:
+    """Do as the leader does."""
+    make_jobs(database)
+    for function in (launch_due, settle_orphans):
+        with database.session() as session:
+            function(session, SETTINGS)
+            session.commit()
+
+
+REFUSED: list[tuple[str, dict[str, Any]]] = [
+    ("oai_recurring_job", {"start_date": "infinity"}),
+    ("oai_recurring_job", {"end_date": "-infinity"}),
+    ("oai_recurring_job", {"last_due": "infinity"}),
+    ("oai_recurring_job", {"date_added": "12000-01-01"}),
+    ("oai_recurring_job", {"state": 6}),
+    ("oai_recurring_job", {"state": -1}),
+    ("oai_recurring_job", {"method": 2}),
+    ("oai_recurring_job", {"validation": 3}),
+    ("oai_recurring_job", {"overlap": "both"}),
+    ("oai_recurring_job", {"priority": 1001}),
+    ("oai_recurring_job", {"repository_id": 999}),
+    ("oai_recurring_job", {"repository_id": None}),
+    ("oai_recurring_job", {"time_zone": None}),
+    ("oai_recurring_job", {"metadata_prefix": None}),
+    ("oai_job", {"harvest_start_time": "infinity"}),
+    ("oai_job", {"started": "infinity"}),
+    ("oai_job", {"status": 9}),
+    ("oai_job", {"status": -1}),
+    ("oai_job", {"harvest_method": 2}),
+    ("oai_job", {"validation": 3}),
+    ("oai_job", {"priority": -1001}),
+    ("oai_job", {"repository_id": 999}),
+    ("oai_job", {"recurring_id": 999}),
+]
+
+
+@pytest.mark.parametrize(("table", "columns"), REFUSED)
+def test_the_table_refuses_what_nobody_could_read(
+    tables: Tables, table: str, columns: dict[str, Any]
+) -> None:
+    own = {"repository_id": tables.repository()}
+    with pytest.raises((IntegrityError, DataError)):
+        tables.add(table, **{**own, **columns})
+    assert tables(f"SELECT FROM {table}") == []
+
+
+IN_BOTH: list[tuple[dict[str, Any], str]] = [
+    ({"harvest_from": "yesterday"}, "harvest_from: 'yesterday'"),
+    ({"harvest_to": "2026-02-30"}, "harvest_to: '2026-02-30'"),
+    ({"harvest_from": "2026-02-01", "harvest_to": "2026-01-01"}, "before harvest_from"),
+    ({"files_per_dir": 0}, "files_per_dir 0"),
+    ({"slice": "week"}, "slice 'week'"),
+    ({"metadata_prefix": ""}, "metadata_prefix ''"),
+    ({"metadata_prefix": "oai dc"}, "metadata_prefix 'oai dc'"),
+    ({"filter_file_path": "rules.xml"}, "give the whole path"),
+    ({"filter_file_path": "/no/such/file.xml"}, "/no/such/file.xml"),
+    ({"normalize_file_path": "/"}, "normalize_file_path '/'"),
+    ({"normalize_file_path": "/dev/null"}, "normalize_file_path '/dev/null'"),
+]
+IN_SCHEDULES: list[tuple[dict[str, Any], str]] = [
+    ({"frequency": "now and then"}, "'now and then'"),
+    ({"frequency": "\x01"}, "frequency"),
+    ({"frequency": "0 0 31 2 *"}, "bad day-of-month"),
+    ({"frequency": "every 3660 days", "start_date": datetime(8999, 1, 1, tzinfo=UTC)}, ""),
+    ({"time_zone": "Moon"}, "'Moon'"),
+    ({"time_zone": ""}, "time zone ''"),
+    ({"time_zone": "../../etc/passwd"}, "'../../etc/passwd'"),
+    ({"time_zone": "x" * 5000}, "time zone"),
+    ({"end_date": datetime(2000, 1, 1, tzinfo=UTC)}, "before start_date"),
+]
+
+
+@pytest.mark.parametrize(("columns", "told"), [*IN_BOTH, *(case for case in IN_SCHEDULES if case[1])])
+def test_a_schedule_is_set_aside_with_the_reason(
+    database: Database, tables: Tables, columns: dict[str, Any], told: str
+) -> None:
+    repository = tables.repository()
+    tables.add("oai_recurring_job", repository_id=repository, **columns)
+    tables.add("oai_recurring_job", repository_id=repository)
+    tick(database)
+    bad, good = tables("SELECT state, state_reason FROM oai_recurring_job ORDER BY id")
+    assert bad.state == 4
+    assert told in bad.state_reason
+    assert good.state == 2
+    assert len(tables("SELECT FROM oai_job")) == 1
+
+
+@pytest.mark.parametrize(("columns", "told"), IN_BOTH)
+def test_a_job_is_set_aside_with_the_reason(
+    database: Database, tables: Tables, columns: dict[str, Any], told: str
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), **columns)
+    tables.add("oai_job", repository_id=tables.repository("https://other.example/"))
+    tick(database)
+    tick(database)
+    bad, good = tables("SELECT status, waiting FROM oai_job ORDER BY job_id")
+    assert bad.status == 8
+    assert told in bad.waiting["text"]
+    assert good.status == 2
+
+
+@pytest.mark.parametrize("base_url", ["", "nonsense", "ftp://example.org/", "http://", "http://["])
+def test_a_repository_without_an_address_sets_its_jobs_and_schedules_aside(
+    database: Database, tables: Tables, base_url: str
+) -> None:
+    repository = tables.repository(base_url)
+    tables.add("oai_recurring_job", repository_id=repository)
+    tables.add("oai_job", repository_id=repository)
+    tick(database)
+    assert repr(base_url) in tables.one("SELECT state_reason FROM oai_recurring_job")
+    assert repr(base_url) in tables.one("SELECT waiting ->> 'text' FROM oai_job")
+
+
+def test_due_times_beyond_the_last_year_set_a_schedule_aside(database: Database, tables: Tables) -> None:
+    late = datetime(8999, 12, 31, tzinfo=UTC)
+    tables.add(
+        "oai_recurring_job", repository_id=tables.repository(), start_date=datetime(2000, 1, 1, tzinfo=UTC),
+        last_due=late, state=1, frequency="monthly",
+    )  # fmt: skip
+    tick(database)
+    assert tables.one("SELECT state FROM oai_recurring_job") in {1, 4}
+
+
+@pytest.mark.parametrize(
+    ("status", "becomes", "history"),
+    [
+        (1, 0, ["lost"]),
+        (2, 2, []),
+        (3, None, ["killed"]),
+        (4, 4, []),
+        (5, 4, ["killed"]),
+        (6, None, ["killed"]),
+        (7, 0, ["failed"]),
+        (8, 8, []),
+    ],
+)
+def test_a_job_inserted_in_any_status_is_not_left_lying(
+    database: Database, tables: Tables, status: int, becomes: int | None, history: list[str]
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), status=status)
+    tick(database)
+    if status == 2:
+        tick(database)
+    rows = tables("SELECT status FROM oai_job")
+    assert [row.status for row in rows] == ([] if becomes is None else [becomes])
+    assert [row.status for row in tables("SELECT status FROM oai_history")] == history
+
+
+@pytest.mark.parametrize("state", [1, 2, 3, 4, 5])
+def test_a_schedule_inserted_in_a_later_state_is_taken_at_its_word(
+    database: Database, tables: Tables, state: int
+) -> None:
+    tables.add("oai_recurring_job", repository_id=tables.repository(), frequency="hourly", state=state)
+    tick(database)
+    assert tables.one("SELECT state FROM oai_recurring_job") == state
+    assert len(tables("SELECT FROM oai_job")) == (1 if state == 1 else 0)
+
+
+def test_a_row_that_was_put_right_is_honoured(database: Database, tables: Tables, tmp_path: Path) -> None:
+    repository = tables.repository()
+    tables.add("oai_recurring_job", repository_id=repository, filter_file_path=str(tmp_path / "filters.xml"))
+    tables.add("oai_job", repository_id=repository, filter_file_path=str(tmp_path / "filters.xml"))
+    tick(database)
+    rule_files(tmp_path)
+    tables("UPDATE oai_recurring_job SET state = 0")
+    tables("UPDATE oai_job SET status = 0")
+    tick(database)
+    assert tables.one("SELECT state FROM oai_recurring_job") == 2
+    assert [row.status for row in tables("SELECT status FROM oai_job ORDER BY job_id")] == [2, 0]
+
+
+WAITING: list[Callable[[Tables], Any]] = [
+    lambda tables: tables("UPDATE oai_job SET waiting = '[1]'"),
+    lambda tables: tables('UPDATE oai_job SET waiting = \'{"code": "repository"}\''),
+    lambda tables: tables("UPDATE oai_job SET waiting = '{\"code\": 7}'"),
+]
+
+
+@pytest.mark.parametrize("write", WAITING)
+def test_nonsense_in_the_reason_is_written_over(
+    database: Database, tables: Tables, write: Callable[[Tables], Any]
+) -> None:
+    repository = tables.repository()
+    tables.add("oai_job", repository_id=repository)
+    tables.add("oai_job", repository_id=repository)
+    write(tables)
+    tick(database)
+    assert tables.one("SELECT waiting FROM oai_job WHERE job_id = 2") == {"code": "repository", "job": 1}
+
+
+def test_who_wants_to_know_is_told_of_what_was_set_aside(database: Database, tables: Tables) -> None:
+    tables.ask_for_notices()
+    repository = tables.repository()
+    tables.add("oai_recurring_job", repository_id=repository, time_zone="Moon")
+    tables.add("oai_job", repository_id=repository, files_per_dir=0)
+    tick(database)
+    tick(database)
+    assert [occasion for occasion, _ in tables.notices()] == ["set aside", "set aside"]
+    assert ["'Moon'" in tables.notices()[0][1], "files_per_dir" in tables.notices()[1][1]] == [True, True]
+
+
+async def test_among_bad_rows_of_every_kind_the_good_ones_are_harvested(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    repository = tables.repository()
+    for columns, _ in (*IN_BOTH, *IN_SCHEDULES):
+        tables.add("oai_recurring_job", repository_id=repository, **columns)
+    for columns, _ in IN_BOTH:
+        tables.add("oai_job", repository_id=repository, **columns)
+    tables.add("oai_recurring_job", repository_id=repository)
+    tables.add("oai_job", repository_id=repository)
+    async with managing(quick, database):
+        await until(lambda: len(tables.history()) == 2)
+        silent = "SELECT count(*) FROM oai_recurring_job WHERE state = 0"
+        await until(lambda: tables.one(silent) == 0)

@@ -1,0 +1,117 @@
+"""Workers as rows and as processes: they tell of themselves, drain, are lost; their jobs move to others."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from manager import workers
+from manager.processes import host_name
+from manager.status import manager_status
+from oai.database import Database
+from oai.errors import UsageError
+from oai.settings import Settings
+from tests.manager.conftest import Tables, alive, manager_process, managing, running_process, until
+from tests.manager.test_commands import zatva
+
+WORKER = ("tests.manager.manager_process", "worker")
+
+
+def in_row(tables: Tables, process: asyncio.subprocess.Process) -> int | None:
+    """The number of the worker that this process is, once it has told."""
+    rows = tables("SELECT worker_id FROM oai_worker WHERE process_id = :number", number=process.pid)
+    return rows[0].worker_id if rows else None
+
+
+def has_job(tables: Tables, process: asyncio.subprocess.Process) -> bool:
+    query = (
+        "SELECT FROM oai_job JOIN oai_worker USING (worker_id)"
+        " WHERE status = 1 AND oai_worker.process_id = :number"
+    )
+    return bool(tables(query, number=process.pid))
+
+
+async def test_a_worker_tells_where_it_is_and_how_much_it_does(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    async with managing(quick, database):
+        await until(lambda: running_process(tables))
+        with database.session() as session:
+            (worker,) = manager_status(session).workers
+    assert (worker.host, worker.process_id, worker.concurrency) == (host_name(), os.getpid(), 4)
+    assert (worker.harvests, worker.draining, worker.lost) == (1, False, False)
+    assert tables("SELECT FROM oai_worker") == []
+
+
+def test_a_worker_that_is_silent_is_lost_and_later_forgotten(database: Database, tables: Tables) -> None:
+    add = (
+        "INSERT INTO oai_worker (host, process_id, concurrency, last_sign, good_until)"
+        " VALUES ('a', 1, 4, now() - :silence * interval '1 s', now() + (10 - :silence) * interval '1 s')"
+    )
+    for silence in (9, 11, 31):
+        tables(add, silence=silence)
+    with database.session() as session:
+        assert [worker.lost for worker in workers.all_workers(session)] == [False, True, True]
+        assert workers.places(session) == 4
+        assert workers.forget_lost(session) == [3]
+
+
+def test_an_unknown_worker_is_not_drained_and_neither_are_the_others(
+    database: Database, tables: Tables
+) -> None:
+    tables("INSERT INTO oai_worker (host, process_id, concurrency, good_until) VALUES ('a', 1, 4, now())")
+    with database.session() as session, pytest.raises(UsageError, match="worker 9"):
+        workers.drain(session, [1, 9])
+    assert tables.one("SELECT draining FROM oai_worker") is False
+
+
+@pytest.mark.parametrize("way", ["command", "all", "signal"])
+async def test_a_drained_worker_finishes_what_it_has_takes_nothing_more_and_ends(
+    quick_environment: dict[str, str], tables: Tables, way: str
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    tables("UPDATE oai_job SET status = 2")
+    tables.add("oai_job", repository_id=tables.repository("https://other.example/"), status=4)
+    async with manager_process(quick_environment) as manager:
+        await until(lambda: has_job(tables, manager))
+        harvest = await until(lambda: running_process(tables))
+        number = await until(lambda: in_row(tables, manager))
+        if way == "signal":
+            manager.send_signal(signal.SIGUSR1)
+        else:
+            words = ["--all"] if way == "all" else [str(number)]
+            assert zatva(quick_environment, "worker", "drain", *words).returncode == 0
+        await until(lambda: tables.one("SELECT draining FROM oai_worker"))
+        tables("UPDATE oai_job SET status = 0 WHERE job_id = 2")
+        await until(lambda: tables.one("SELECT status FROM oai_job WHERE job_id = 2") == 2)
+        assert alive(harvest)
+        async with manager_process(quick_environment, *WORKER) as worker:
+            await until(tables.history)
+            assert tables.history() == [("completed", "oai_dc")]
+            assert alive(harvest)
+            os.kill(harvest, signal.SIGTERM)
+            await until(lambda: in_row(tables, manager) is None)
+            assert in_row(tables, worker) is not None
+            worker.send_signal(signal.SIGUSR1)
+            assert await worker.wait() == 0
+        # The manager goes on leading.
+        assert manager.returncode is None
+
+
+async def test_the_job_of_a_worker_that_is_killed_moves_to_another(
+    quick_environment: dict[str, str], tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    async with manager_process(quick_environment, *WORKER) as first:
+        await until(lambda: in_row(tables, first))
+        async with manager_process(quick_environment) as manager:
+            await until(lambda: has_job(tables, first) or has_job(tables, manager))
+            holder = first if has_job(tables, first) else manager
+            harvest = await until(lambda: running_process(tables))
+            async with manager_process(quick_environment), manager_process(quick_environment, *WORKER):
+                holder.kill()
+                await until(lambda: not alive(harvest))
+                await until(lambda: running_process(tables) not in {None, harvest})
+                assert not has_job(tables, holder)

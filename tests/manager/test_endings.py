@@ -1,0 +1,144 @@
+"""However a manager or a worker ends, no harvester is left behind."""
+
+import asyncio
+import contextlib
+import os
+import pty
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from manager.launching import launch_due
+from oai.database import Database
+from oai.settings import Settings
+from tests.manager.conftest import Tables, alive, running_process, until
+
+_HARVESTS = 3
+
+End = Callable[["OnTerminal"], Awaitable[None]]
+
+
+class OnTerminal:
+    """A program that leads a session on a terminal of its own, as one that was typed there."""
+
+    def __init__(self, process_id: int, terminal: int) -> None:
+        self.process_id = process_id
+        self._terminal = terminal
+        asyncio.get_running_loop().add_reader(terminal, self._read)
+
+    def close_terminal(self) -> None:
+        """As when the window is closed: the kernel sends SIGHUP, and reads and writes fail."""
+        if self._terminal >= 0:
+            asyncio.get_running_loop().remove_reader(self._terminal)
+            os.close(self._terminal)
+            self._terminal = -1
+
+    def _read(self) -> None:
+        try:
+            said = os.read(self._terminal, 65_536)
+        except OSError:
+            said = b""
+        if not said:
+            asyncio.get_running_loop().remove_reader(self._terminal)
+
+
+@contextlib.asynccontextmanager
+async def on_a_terminal(environment: dict[str, str], module: str) -> AsyncIterator[OnTerminal]:
+    ours, theirs = pty.openpty()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.manager.on_terminal", module,
+            stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, env=environment,
+        )  # fmt: skip
+    finally:
+        os.close(theirs)
+    program = OnTerminal(process.pid, ours)
+    try:
+        yield program
+        await asyncio.wait_for(process.wait(), 60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        program.close_terminal()
+
+
+async def by_sigterm(program: OnTerminal) -> None:
+    os.kill(program.process_id, signal.SIGTERM)
+
+
+async def by_sigkill(program: OnTerminal) -> None:
+    os.kill(program.process_id, signal.SIGKILL)
+
+
+async def by_closing_the_terminal(program: OnTerminal) -> None:
+    program.close_terminal()
+
+
+async def by_control_c_twice(program: OnTerminal) -> None:
+    os.kill(program.process_id, signal.SIGINT)
+    await asyncio.sleep(0.05)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(program.process_id, signal.SIGINT)
+
+
+ENDINGS = [by_sigterm, by_sigkill, by_closing_the_terminal, by_control_c_twice]
+
+
+def harvests(tables: Tables) -> set[int]:
+    """The processes of all the harvests, once they run and listen."""
+    rows = tables(
+        "SELECT process_id FROM oai_job JOIN oai_harvest USING (job_id, process_id) WHERE oai_job.status = 1"
+    )
+    return {row.process_id for row in rows} if len(rows) == _HARVESTS else set()
+
+
+def plan(tables: Tables) -> None:
+    for number, conduct in enumerate(("long", "long", "stubborn")):
+        repository = tables.repository(f"https://example{number}.org/oai")
+        tables.add("oai_job", repository_id=repository, metadata_prefix=conduct)
+
+
+@pytest.mark.parametrize("end", ENDINGS)
+async def test_the_end_of_a_manager_leaves_no_harvester_behind(
+    quick_environment: dict[str, str], tables: Tables, end: End
+) -> None:
+    plan(tables)
+    environment = quick_environment | {"ZATVA_MANAGER__STOP_SECONDS": "2"}
+    async with on_a_terminal(environment, "tests.manager.manager_process") as manager:
+        processes = await until(lambda: harvests(tables))
+        await end(manager)
+    await until(lambda: not any(map(alive, processes)))
+
+
+@pytest.mark.parametrize("end", [by_sigterm, by_sigkill, by_closing_the_terminal])
+async def test_the_end_of_a_worker_leaves_no_harvester_behind(
+    quick: Settings, quick_environment: dict[str, str], database: Database, tables: Tables, end: End
+) -> None:
+    plan(tables)
+    with database.session() as session:
+        assert len(launch_due(session, quick.manager)) == _HARVESTS
+        session.commit()
+    environment = quick_environment | {"ZATVA_MANAGER__STOP_SECONDS": "2"}
+    async with on_a_terminal(environment, "tests.manager.worker_process") as worker:
+        processes = await until(lambda: harvests(tables))
+        await end(worker)
+    await until(lambda: not any(map(alive, processes)))
+
+
+async def test_a_manager_started_with_nohup_outlives_its_terminal(
+    quick_environment: dict[str, str], tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    environment = quick_environment | {"TESTS_IGNORE_SIGHUP": "1"}
+    async with on_a_terminal(environment, "tests.manager.manager_process") as manager:
+        harvest = await until(lambda: running_process(tables))
+        manager.close_terminal()
+        tables.add("oai_job", repository_id=tables.repository("https://later.example/oai"))
+        await until(tables.history)
+        assert alive(manager.process_id)
+        assert alive(harvest)
+        os.kill(manager.process_id, signal.SIGTERM)
+    await until(lambda: not alive(harvest))

@@ -1,0 +1,112 @@
+"""What is to be expected of jobs."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from manager import jobs
+from manager.jobs import JobView
+from oai.database import Database
+from tests.manager.conftest import Tables
+
+
+def views(database: Database) -> dict[int, JobView]:
+    with database.session() as session:
+        return {view.job_id: view for view in jobs.list_jobs(session)}
+
+
+def worker(tables: Tables, concurrency: int) -> None:
+    tables(
+        "INSERT INTO oai_worker (host, process_id, concurrency, good_until)"
+        " VALUES ('here', 1, :places, now() + interval '1 hour')",
+        places=concurrency,
+    )
+
+
+def schedule(tables: Tables, seconds: float) -> dict[str, Any]:
+    """The columns of a job of a new repository's schedule that usually takes so long."""
+    number = tables.one("SELECT count(*) FROM oai_repository")
+    repository = tables.repository(f"https://{number}.example/")
+    tables.add("oai_recurring_job", repository_id=repository, usual_seconds=seconds, state=3)
+    return {"repository_id": repository, "recurring_id": tables.one("SELECT max(id) FROM oai_recurring_job")}
+
+
+def from_now(moment: datetime | None) -> float | None:
+    return None if moment is None else (moment - datetime.now(UTC)).total_seconds()
+
+
+def test_jobs_begin_in_their_order_as_places_become_free(database: Database, tables: Tables) -> None:
+    worker(tables, 1)
+    long, short = schedule(tables, 100), schedule(tables, 10)
+    started = datetime.now(UTC) - timedelta(seconds=40)
+    tables.add("oai_job", **long, status=1, process_id=5, started=started)
+    tables.add("oai_job", **short)
+    tables.add("oai_job", **schedule(tables, 50), priority=5)
+    found = views(database)
+    assert found[1].estimate.seconds == pytest.approx(60, abs=3)
+    assert (found[3].estimate.position, found[2].estimate.position) == (1, 2)
+    assert from_now(found[3].estimate.start) == pytest.approx(60, abs=3)
+    assert from_now(found[2].estimate.start) == pytest.approx(110, abs=3)
+
+
+def test_a_job_waits_for_the_one_before_it_at_its_repository(database: Database, tables: Tables) -> None:
+    worker(tables, 5)
+    columns = schedule(tables, 100)
+    tables.add("oai_job", **columns)
+    tables.add("oai_job", **columns)
+    found = views(database)
+    assert from_now(found[1].estimate.start) == pytest.approx(0, abs=3)
+    assert from_now(found[2].estimate.start) == pytest.approx(100, abs=3)
+
+
+def test_a_job_that_is_due_later_begins_then(database: Database, tables: Tables) -> None:
+    worker(tables, 1)
+    due = datetime.now(UTC) + timedelta(hours=1)
+    tables.add("oai_job", **schedule(tables, 10), harvest_start_time=due)
+    assert views(database)[1].estimate.start == due
+
+
+def test_without_workers_nothing_tells_when_a_job_begins(database: Database, tables: Tables) -> None:
+    tables.add("oai_job", **schedule(tables, 10))
+    estimate = views(database)[1].estimate
+    assert (estimate.position, estimate.start, estimate.seconds) == (1, None, 10)
+
+
+def test_behind_a_harvest_of_unknown_length_nothing_tells_when_a_job_begins(
+    database: Database, tables: Tables
+) -> None:
+    worker(tables, 1)
+    tables.add("oai_job", repository_id=tables.repository("https://x.example/"), status=1, process_id=5)
+    tables.add("oai_job", repository_id=tables.repository("https://y.example/"))
+    assert views(database)[2].estimate.start is None
+
+
+def test_a_running_harvest_ends_by_its_own_rate_where_the_size_is_told(
+    database: Database, tables: Tables
+) -> None:
+    columns = schedule(tables, 9999)
+    tables.add("oai_job", **columns, status=1, process_id=5, started=datetime.now(UTC))
+    tables.add(
+        "oai_harvest", repository_id=columns["repository_id"], metadata_prefix="oai_dc", job_id=1,
+        counts='{"records": 1000}', complete_list_size=3000, records_per_second=20,
+    )  # fmt: skip
+    assert views(database)[1].estimate.seconds == pytest.approx(100)
+
+
+def test_a_repository_that_asked_to_be_left_alone_is_not_expected_to_begin_before(
+    database: Database, tables: Tables
+) -> None:
+    worker(tables, 1)
+    waiting = '{"code": "not before", "until": "2050-01-01T00:00:00Z"}'
+    tables.add("oai_job", **schedule(tables, 10), waiting=waiting)
+    assert views(database)[1].estimate.start == datetime(2050, 1, 1, tzinfo=UTC)
+
+
+def test_a_paused_job_holds_no_place(database: Database, tables: Tables) -> None:
+    worker(tables, 1)
+    tables.add("oai_job", **schedule(tables, 10), status=4)
+    tables.add("oai_job", **schedule(tables, 10))
+    found = views(database)
+    assert found[1].estimate.position is None
+    assert found[2].estimate.position == 1

@@ -1,0 +1,130 @@
+"""Schedules whose runs fail: later and later, then suspended."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from manager import schedules
+from manager.failures import pause_after
+from manager.launching import run_of
+from manager.models import Job
+from manager.watching import Cause, Ending, settle
+from oai.database import Database
+from oai.sections import ManagerSettings
+from tests.manager.conftest import Tables
+from tests.manager.test_recurring import due_times, make_jobs, now
+
+SETTINGS = ManagerSettings(retry_minutes=5, retries=0, suspend_after=3)
+ENDED = Ending(cause=Cause.ENDED, exit_code=4)
+
+
+def schedule(tables: Tables, **columns: Any) -> None:
+    own = {"repository_id": tables.repository(), "frequency": "every 1 minute", "start_date": "2026-01-01"}
+    tables.add("oai_recurring_job", **{**own, **columns})
+
+
+def run_once(database: Database, tables: Tables, status: str, ending: Ending = ENDED, **history: Any) -> None:
+    """One run of the schedule from its job to its end, with the row that its harvester writes."""
+    make_jobs(database)
+    tables("UPDATE oai_job SET status = 1, started = now()")
+    tables("UPDATE oai_recurring_job SET last_due = now()")
+    number = tables.one("SELECT job_id FROM oai_job")
+    tables.add(
+        "oai_history", repository_id=1, job_id=number, recurring_id=1, status=status,
+        failure_reason="no answer", harvest_start_time=now(), **history,
+    )  # fmt: skip
+    with database.session() as session:
+        job = session.get(Job, number)
+        assert job is not None
+        settle(session, run_of(job), ending, SETTINGS)
+        session.commit()
+
+
+def failures(tables: Tables) -> int:
+    number: int = tables.one("SELECT failures FROM oai_recurring_job")
+    return number
+
+
+@pytest.mark.parametrize(
+    ("count", "minutes"), [(0, 0), (1, 5), (2, 10), (3, 20), (9, 1280), (10, 1440), (999, 1440)]
+)
+def test_each_failure_doubles_the_pause_up_to_a_day(count: int, minutes: int) -> None:
+    assert pause_after(count, SETTINGS) == timedelta(minutes=minutes)
+
+
+def test_a_schedule_that_fails_does_not_come_again_at_its_next_due_time(
+    database: Database, tables: Tables
+) -> None:
+    schedule(tables)
+    run_once(database, tables, "failed")
+    make_jobs(database)
+    (due,) = due_times(tables)
+    assert timedelta(minutes=4) < due - now() <= timedelta(minutes=6)
+    assert due.second == 0
+
+
+def test_a_good_run_ends_the_streak(database: Database, tables: Tables) -> None:
+    schedule(tables)
+    run_once(database, tables, "failed")
+    run_once(database, tables, "lost")
+    assert failures(tables) == 2
+    run_once(database, tables, "no changes")
+    assert failures(tables) == 0
+    make_jobs(database)
+    assert due_times(tables)[0] - now() <= timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("status", "records", "cause", "counted"),
+    [
+        ("failed", 0, Cause.ENDED, 1),
+        ("lost", 0, Cause.LOST, 1),
+        ("incomplete", 0, Cause.ENDED, 1),
+        ("incomplete", 5, Cause.ENDED, 0),
+        ("held", 0, Cause.ENDED, 0),
+        ("completed with errors", 9, Cause.ENDED, 0),
+        ("killed", 0, Cause.STOPPED, 0),
+        ("incomplete", 0, Cause.SHUTDOWN, 0),
+    ],
+)
+def test_only_what_the_other_side_or_the_machine_did_counts(
+    database: Database, tables: Tables, status: str, records: int, cause: Cause, counted: int
+) -> None:
+    schedule(tables)
+    run_once(database, tables, status, Ending(cause=cause, exit_code=4), record_count=records)
+    assert failures(tables) == counted
+
+
+def test_after_so_many_failures_a_schedule_is_suspended_and_says_why(
+    database: Database, tables: Tables
+) -> None:
+    tables.ask_for_notices()
+    schedule(tables)
+    for _ in range(3):
+        run_once(database, tables, "failed")
+    (row,) = tables("SELECT state, state_reason FROM oai_recurring_job")
+    assert row.state == 5
+    assert "3 runs in a row failed, the last one: no answer" in row.state_reason
+    assert tables.notices() == [("suspended", row.state_reason)]
+    make_jobs(database)
+    assert due_times(tables) == []
+
+
+def test_a_suspended_schedule_that_is_resumed_begins_afresh(database: Database, tables: Tables) -> None:
+    schedule(tables)
+    for _ in range(3):
+        run_once(database, tables, "failed")
+    with database.session() as session:
+        schedules.resume_schedule(session, 1)
+        session.commit()
+    assert failures(tables) == 0
+    make_jobs(database)
+    assert due_times(tables)[0] - now() <= timedelta(minutes=1)
+
+
+def test_good_runs_tell_how_long_the_schedule_usually_takes(database: Database, tables: Tables) -> None:
+    schedule(tables)
+    for seconds in (100, 200):
+        run_once(database, tables, "completed", harvest_end_time=now() + timedelta(seconds=seconds))
+    assert tables.one("SELECT usual_seconds FROM oai_recurring_job") == pytest.approx(130, abs=2)

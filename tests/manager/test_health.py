@@ -1,0 +1,132 @@
+"""Health, readiness and figures of a manager, over HTTP."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from sqlalchemy import create_engine
+
+from manager.health import create_app, health
+from manager.metrics import exposition, read_figures
+from manager.transactions import Transactions
+from oai.database import Database
+from oai.errors import UsageError
+from oai.settings import Settings
+from tests.manager.conftest import Tables, managing
+
+
+@contextlib.asynccontextmanager
+async def asking(database: Database, *, leads: bool) -> AsyncIterator[TestClient]:  # type: ignore[type-arg]
+    with Transactions(database) as transactions:
+        app = create_app(transactions, lambda: leads)
+        async with TestClient(TestServer(app)) as client:
+            yield client
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+async def test_a_manager_that_leads_or_stands_by_is_ready(database: Database) -> None:
+    for leads, words in ((True, "leads"), (False, "stands by")):
+        async with asking(database, leads=leads) as client:
+            answer = await client.get("/readyz")
+            assert (answer.status, await answer.text()) == (200, f"ready: {words}\n")
+
+
+async def test_a_manager_without_its_database_is_alive_but_not_ready() -> None:
+    gone = Database(engine=create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none"))
+    async with asking(gone, leads=False) as client:
+        statuses = [(await client.get(path)).status for path in ("/healthz", "/readyz", "/metrics")]
+    assert statuses == [200, 503, 503]
+
+
+async def test_the_figures_tell_what_is_due_late_running_and_failed(
+    database: Database, tables: Tables
+) -> None:
+    repository = tables.repository()
+    for status, due in (
+        (0, "-10 seconds"),
+        (0, "-10 minutes"),
+        (2, "-5 minutes"),
+        (1, "-1 hour"),
+        (0, "1 hour"),
+    ):
+        tables.add("oai_job", repository_id=repository, status=status)
+        tables(
+            "UPDATE oai_job SET harvest_start_time = now() + CAST(:due AS interval)"
+            " WHERE job_id = (SELECT max(job_id) FROM oai_job)",
+            due=due,
+        )
+    for ended in ("now", "2020-01-01T00:00Z"):
+        tables.add(
+            "oai_history",
+            repository_id=repository,
+            status="failed",
+            harvest_start_time="now",
+            harvest_end_time=ended,
+        )
+    tables.add("notice", occasion="failing", channel="mail", target="a@b.example", facts="{}")
+    async with asking(database, leads=True) as client:
+        answer = await client.get("/metrics")
+        lines = (await answer.text()).splitlines()
+    figures = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    assert answer.content_type == "text/plain"
+    expected = {
+        "zatva_manager_jobs_due": 3, "zatva_manager_jobs_late": 2, "zatva_manager_jobs_running": 1,
+        "zatva_manager_leads": 1, "zatva_manager_led": 0, 'zatva_manager_ended{status="failed"}': 1,
+        'zatva_manager_notices{state="waiting"}': 1,
+    }  # fmt: skip
+    assert {name: float(figures[name]) for name in expected} == expected
+    assert 600 <= float(figures["zatva_manager_lag_seconds"]) < 1200
+
+
+async def test_no_port_is_no_server_and_a_taken_one_is_told(settings: Settings, database: Database) -> None:
+    with Transactions(database) as transactions, socket.socket() as taken:
+        async with health(settings.manager, transactions, lambda: True):
+            pass
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=r"manager\.health_port"):
+            async with health(
+                settings.manager.model_copy(update={"health_port": port}), transactions, lambda: True
+            ):
+                pass
+
+
+async def test_a_manager_at_work_answers_on_its_port(quick: Settings, database: Database) -> None:
+    port = free_port()
+    listening = quick.manager.model_copy(update={"health_port": port})
+    async with (
+        managing(quick.model_copy(update={"manager": listening}), database),
+        aiohttp.ClientSession() as session,
+    ):
+
+        async def ready() -> str:
+            with contextlib.suppress(aiohttp.ClientError):
+                async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
+                    return await answer.text()
+            return ""
+
+        said = ""
+        for _ in range(200):
+            said = await ready()
+            if said == "ready: leads\n":
+                break
+            await asyncio.sleep(0.05)
+        assert said == "ready: leads\n"
+
+
+def test_figures_of_an_empty_database_are_all_nought(database: Database) -> None:
+    with database.session() as session:
+        figures = read_figures(session)
+    assert (figures.due, figures.late, figures.running, figures.lag) == (0, 0, 0, 0)
+    assert b"zatva_manager_lag_seconds 0.0" in exposition(figures, leads=False)

@@ -1,0 +1,159 @@
+"""Hooks: what runs after a harvest, with what it is told."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from manager.hooks import FOLDER
+from oai.database import Database
+from oai.outgoing import HookSettings
+from oai.settings import Settings
+from tests.manager.conftest import Tables, alive, until
+from tests.manager.notices.conftest import Told, outgoing, teller
+from tests.manager.notices.receiver import receiver
+
+_KEEP = """
+import json, os, pathlib, sys
+told = json.load(sys.stdin)
+given = {name: value for name, value in os.environ.items() if name.startswith("ZATVA_HOOK_")}
+changes = pathlib.Path(given["ZATVA_HOOK_CHANGES"]).read_text()
+with open(sys.argv[1], "a") as file:
+    print(json.dumps({"told": told, "given": given, "changes": changes}), file=file)
+"""
+
+
+@pytest.fixture
+def told(database: Database, tables: Tables) -> Told:
+    return Told(database, tables)
+
+
+def a_run_with_changes(told: Told, changes: int) -> None:
+    told.run("completed", new_count=changes, harvest_id=5, run_started="2026-01-01T00:00Z", set_spec="a:b")
+    told.tables(
+        "INSERT INTO oai_change (transaction_id, repository_id, harvest_id, run_started, identifier,"
+        " metadata_prefix, change, filename, datestamp)"
+        " SELECT 7, 1, harvest, '2026-01-01T00:00Z', 'oai:x:' || number, 'oai_dc', 'new',"
+        " number || '.xml', '2026'"
+        " FROM generate_series(1, :changes) AS number, unnest(ARRAY[5, 6]) AS harvest ORDER BY number",
+        changes=changes,
+    )
+
+
+def script(name: str, *arguments: str, program: str = _KEEP, timeout: float = 30) -> HookSettings:
+    return HookSettings(
+        name=name, command=(sys.executable, "-c", program, *arguments), timeout=timeout, tries=3
+    )
+
+
+async def test_a_command_gets_the_run_and_its_change_list(
+    settings: Settings, database: Database, told: Told, tmp_path: Path
+) -> None:
+    a_run_with_changes(told, 3)
+    hook = script("index", str(tmp_path / "out"))
+    async with teller(outgoing(settings, hooks=(hook,)), database) as tick:
+        for _ in range(3):
+            await tick()
+    (line,) = (tmp_path / "out").read_text().splitlines()
+    got = json.loads(line)
+    assert (got["told"]["history_id"], got["told"]["status"], got["told"]["new"]) == (1, "completed", 3)
+    assert (got["given"]["ZATVA_HOOK_RUN"], got["given"]["ZATVA_HOOK_SET"]) == ("1", "a:b")
+    changes = [json.loads(change) for change in got["changes"].splitlines()]
+    assert [change["identifier"] for change in changes] == ["oai:x:1", "oai:x:2", "oai:x:3"]
+    assert changes[0].keys() == {
+        "change_id", "changed", "repository_id", "identifier", "metadata_prefix", "change", "filename",
+        "datestamp",
+    }  # fmt: skip
+    assert list((settings.data / FOLDER).iterdir()) == []
+    assert told.states() == ["sent"]
+
+
+async def test_a_command_that_fails_is_tried_again_a_few_times_and_then_given_up(
+    settings: Settings, database: Database, told: Told, tmp_path: Path
+) -> None:
+    told.run("completed")
+    program = _KEEP + "sys.exit('no room')"
+    hook = script("index", str(tmp_path / "out"), program=program)
+    async with teller(outgoing(settings, hooks=(hook,)), database) as tick:
+        for _ in range(5):
+            await tick()
+            told.tables("UPDATE notice SET due = now() WHERE state = 'waiting'")
+    assert len((tmp_path / "out").read_text().splitlines()) == 3
+    assert told.states() == ["given up"]
+    assert told.tables.one("SELECT last_error FROM notice").endswith("exit code 1; the last it said: no room")
+
+
+async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
+    settings: Settings, database: Database, told: Told, tmp_path: Path
+) -> None:
+    told.run("completed")
+    program = (
+        "import os, pathlib, subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "pathlib.Path(sys.argv[1]).write_text(f'{os.getpid()} {child.pid}'); time.sleep(600)"
+    )
+    hook = script("slow", str(tmp_path / "out"), program=program, timeout=3)
+    async with teller(outgoing(settings, hooks=(hook,)), database) as tick:
+        await tick()
+    assert "took longer than 3 seconds" in told.tables.one("SELECT last_error FROM notice")
+    processes = [int(process_id) for process_id in (tmp_path / "out").read_text().split()]
+    await until(lambda: not any(map(alive, processes)))
+
+
+async def test_a_command_that_is_not_there_is_told(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.run("completed")
+    hook = HookSettings(name="none", command=("/no/such/program",))
+    async with teller(outgoing(settings, hooks=(hook,)), database) as tick:
+        await tick()
+    assert "'/no/such/program' cannot be started" in told.tables.one("SELECT last_error FROM notice")
+
+
+async def test_a_hook_that_the_settings_have_no_more_is_given_up(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.run("completed")
+    told.announce(HookSettings(name="gone", command=("true",)))
+    async with teller(outgoing(settings), database) as tick:
+        await tick()
+    assert told.states() == ["given up"]
+
+
+async def test_a_web_address_gets_the_run_with_the_beginning_of_its_change_list(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    a_run_with_changes(told, 1001)
+    async with receiver(500) as there:
+        hook = HookSettings(name="web", url=there.url)
+        async with teller(outgoing(settings, hooks=(hook,)), database) as tick:
+            await tick()
+            told.tables("UPDATE notice SET due = now()")
+            await tick()
+    first, second = there.posts
+    assert (second["hook"], second["try"], second["changes_complete"]) == ("web", 2, False)
+    assert len(first["changes"]) == 1000
+    assert told.states() == ["sent"]
+
+
+async def test_the_end_of_the_manager_ends_a_hook_and_the_next_one_runs_it_again(
+    settings: Settings, database: Database, told: Told, tmp_path: Path
+) -> None:
+    told.run("completed")
+    hook = script(
+        "slow",
+        str(tmp_path / "out"),
+        program="import os, pathlib, sys, time\n"
+        "pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(600)",
+        timeout=600,
+    )
+    hasty = outgoing(settings, hooks=(hook,))
+    hasty = hasty.model_copy(update={"manager": hasty.manager.model_copy(update={"stop_seconds": 0.2})})
+    async with teller(hasty, database) as tick:
+        tick_task = asyncio.create_task(tick())
+        process_id = int(await until(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text()))
+        tick_task.cancel()
+    assert not alive(process_id)
+    assert told.states() == ["waiting"]

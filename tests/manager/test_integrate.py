@@ -1,0 +1,57 @@
+"""The SQL of docs/how-to/integrate.md does what the page says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.manager.conftest import Tables
+
+_PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "integrate.md"
+_BLOCK = re.compile(r"<!-- tested: (\w+) -->\n```sql\n(.*?)```", re.DOTALL)
+
+
+def statement(name: str) -> str:
+    blocks: dict[str, str] = dict(_BLOCK.findall(_PAGE.read_text(encoding="utf-8")))
+    return blocks[name]
+
+
+@pytest.fixture
+def three(tables: Tables) -> Tables:
+    for number in range(3):
+        tables.repository(f"https://example{number}.org/oai")
+    return tables
+
+
+@pytest.mark.parametrize("status", range(9))
+def test_a_repository_is_busy_while_a_job_of_its_is_under_way(three: Tables, status: int) -> None:
+    three.add("oai_job", repository_id=3, status=status, harvest_start_time="2999-01-01T00:00Z")
+    assert three.one(statement("quiet")) is (status in (0, 4, 8))
+
+
+def test_a_repository_is_busy_when_a_harvest_is_about_to_begin(three: Tables) -> None:
+    three.add("oai_job", repository_id=2)
+    assert three.one(statement("quiet"))
+    three.add("oai_job", repository_id=3)
+    assert not three.one(statement("quiet"))
+
+
+def test_what_is_new_is_found_by_the_number_of_the_last_run(three: Tables) -> None:
+    for verdict in ("complete", "failed", "partial"):
+        three.add(
+            "oai_history",
+            repository_id=3,
+            status="completed",
+            verdict=verdict,
+            harvest_start_time="now",
+            new_count=2,
+        )
+    assert [row.history_id for row in three(statement("since"))] == [1, 3]
+    assert [row.history_id for row in three(statement("since").replace("> 0", "> 1"))] == [3]
+
+
+def test_the_next_harvest_is_the_first_planned_one(three: Tables) -> None:
+    assert three.one(statement("next")) is None
+    for year in (2998, 2997):
+        three.add("oai_job", repository_id=3, harvest_start_time=f"{year}-01-01T00:00Z")
+    assert three.one(statement("next")).year == 2997

@@ -1,0 +1,96 @@
+"""The second function: due jobs go into the queue, and the others tell why they wait."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from manager.launching import claim, launch_due
+from oai.database import Database
+from oai.sections import ManagerSettings
+from tests.manager.conftest import Tables
+
+HOUR = timedelta(hours=1)
+
+
+def launch(database: Database, **settings: Any) -> list[int]:
+    with database.session() as session:
+        launched = launch_due(session, ManagerSettings(**settings))
+        session.commit()
+        return launched
+
+
+def waiting(tables: Tables, number: int) -> Any:
+    return tables.one("SELECT waiting FROM oai_job WHERE job_id = :number", number=number)
+
+
+def test_what_is_due_later_is_left_alone(database: Database, tables: Tables) -> None:
+    later = datetime.now(UTC) + HOUR
+    tables.add("oai_job", repository_id=tables.repository(), harvest_start_time=later)
+    assert launch(database) == []
+    assert waiting(tables, 1) is None
+
+
+def test_a_second_job_of_a_repository_waits_and_its_row_says_so(database: Database, tables: Tables) -> None:
+    repository = tables.repository()
+    for _ in range(2):
+        tables.add("oai_job", repository_id=repository)
+    assert launch(database) == [1]
+    assert waiting(tables, 2) == {"code": "repository", "job": 1}
+    tables("DELETE FROM oai_job WHERE job_id = 1")
+    assert launch(database) == [2]
+    assert waiting(tables, 2) is None
+
+
+def test_a_host_is_counted_over_all_its_repositories(database: Database, tables: Tables) -> None:
+    for number in range(3):
+        tables.add("oai_job", repository_id=tables.repository(f"https://One.example/oai/{number}"))
+    assert launch(database, per_host=2) == [1, 2]
+    assert waiting(tables, 3) == {"code": "host", "host": "one.example", "limit": 2}
+
+
+def test_a_retry_after_is_honoured_and_told(database: Database, tables: Tables) -> None:
+    until = datetime(2050, 1, 1, tzinfo=UTC)
+    repository = tables.repository()
+    tables("UPDATE oai_repository SET not_before = :until", until=until)
+    tables.add("oai_job", repository_id=repository)
+    assert launch(database) == []
+    assert waiting(tables, 1) == {"code": "not before", "until": "2050-01-01T00:00:00Z"}
+    tables("UPDATE oai_repository SET not_before = now() - interval '1 second'")
+    assert launch(database) == [1]
+
+
+def test_a_retry_after_without_end_stops_nobody_else(database: Database, tables: Tables) -> None:
+    tables.add("oai_job", repository_id=tables.repository())
+    tables("UPDATE oai_repository SET not_before = 'infinity'")
+    tables.add("oai_job", repository_id=tables.repository("https://other.example/"))
+    assert launch(database) == [2]
+
+
+def test_an_urgent_job_overtakes_those_in_the_queue(database: Database, tables: Tables) -> None:
+    for number in range(3):
+        tables.add("oai_job", repository_id=tables.repository(f"https://{number}.example/"))
+    launch(database)
+    tables.add("oai_job", repository_id=tables.repository("https://urgent.example/"), priority=10)
+    launch(database)
+    first = "SELECT args ->> 'job_id' FROM procrastinate_jobs ORDER BY priority DESC, id LIMIT 1"
+    assert tables.one(first) == "4"
+
+
+def test_the_queue_takes_no_more_than_the_workers_soon_can(database: Database, tables: Tables) -> None:
+    for number in range(60):
+        tables.add("oai_job", repository_id=tables.repository(f"https://{number}.example/"))
+    tables(
+        "INSERT INTO oai_worker (host, process_id, concurrency, good_until)"
+        " VALUES ('a', 1, 10, now() + interval '1 hour')"
+    )
+    assert len(launch(database)) == 20
+    assert waiting(tables, 60) == {"code": "worker"}
+
+
+def test_a_job_goes_to_one_of_two_that_claim_it(database: Database, tables: Tables) -> None:
+    tables.add("oai_job", repository_id=tables.repository())
+    launch(database)
+    with database.session() as session:
+        assert claim(session, 1, "here", 5) is not None
+        assert claim(session, 1, "there", 6) is None
+        session.commit()
+    assert tuple(tables("SELECT host, worker_id FROM oai_job")[0]) == ("here", 5)

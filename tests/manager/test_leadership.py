@@ -1,0 +1,120 @@
+"""Who leads, and that nobody else writes as if he did."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from manager.leadership import Lead, NotLeadingError, leadership, lost, managers, stand_in_fence
+from manager.models import RecurringJob
+from oai.database import Database
+from tests.manager.conftest import Tables, manager_process, until
+
+POLL = 0.05
+_CONNECTIONS = (
+    "FROM pg_stat_activity WHERE application_name LIKE 'zatva manager on %' AND datname = current_database()"
+)
+_WAITS_FOR_THE_FENCE = f"SELECT pid {_CONNECTIONS} AND wait_event = 'advisory'"
+_CUT = (
+    f"SELECT pg_terminate_backend(pid) {_CONNECTIONS} AND pid IN"  # noqa: S608 the test's own words
+    " (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted)"
+)
+
+
+@contextlib.asynccontextmanager
+async def standing_by(database: Database) -> AsyncIterator["asyncio.Task[int]"]:
+    """A manager that would lead; the task gives its number when it does."""
+
+    async def lead() -> int:
+        async with leadership(database, poll_seconds=POLL) as won:
+            return won.number
+
+    task = asyncio.create_task(lead())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def cut(lead: Lead, tables: Tables) -> None:
+    """Take the leader's connection away, as an administrator or a network may."""
+    tables("SELECT pg_terminate_backend(:number)", number=lead.connection.info.backend_pid)
+    await lost(lead, poll_seconds=POLL)
+
+
+async def test_each_leadership_has_a_higher_number(database: Database) -> None:
+    numbers = []
+    for _ in range(2):
+        async with leadership(database, poll_seconds=POLL) as lead:
+            numbers.append(lead.number)
+    assert numbers == [1, 2]
+
+
+async def test_what_the_leader_writes_is_committed(database: Database, tables: Tables) -> None:
+    number = tables.repository()
+    async with leadership(database, poll_seconds=POLL) as lead:
+        with database.session() as session:
+            stand_in_fence(session, lead.number)
+            session.add(RecurringJob(repository_id=number))
+            session.commit()
+    assert len(tables("SELECT FROM oai_recurring_job")) == 1
+
+
+async def test_a_former_leader_cannot_write(database: Database, tables: Tables) -> None:
+    async with leadership(database, poll_seconds=POLL) as former:
+        await cut(former, tables)
+        async with leadership(database, poll_seconds=POLL):
+            with database.session() as session, pytest.raises(NotLeadingError, match="leader 2"):
+                stand_in_fence(session, former.number)
+
+
+async def test_a_successor_does_not_begin_before_what_the_former_leader_writes_is_over(
+    database: Database, tables: Tables
+) -> None:
+    async with leadership(database, poll_seconds=POLL) as former:
+        with database.session() as session:
+            stand_in_fence(session, former.number)
+            await cut(former, tables)
+            async with standing_by(database) as successor:
+                await until(lambda: tables(_WAITS_FOR_THE_FENCE))
+                assert not successor.done()
+                assert tables.one("SELECT number FROM oai_leader") == former.number
+                session.commit()
+                assert await successor == former.number + 1
+
+
+async def test_who_leads_and_who_stands_by_is_told(database: Database) -> None:
+    async with leadership(database, poll_seconds=POLL), standing_by(database):
+
+        def told() -> Any:
+            with database.session() as session:
+                present = managers(session)
+            return present if present.stand_bys else None
+
+        present = await until(told)
+    assert present.leader is not None
+    assert len(present.stand_bys) == 1
+
+
+async def test_a_manager_that_loses_the_lead_in_a_tick_makes_no_job_beside_its_successors(
+    quick_environment: dict[str, str], database: Database, tables: Tables
+) -> None:
+    repository = tables.repository()
+    async with manager_process(quick_environment), manager_process(quick_environment):
+        await until(lambda: tables.one(f"SELECT count(*) {_CONNECTIONS}") == 2)
+        number = await until(lambda: tables("SELECT number FROM oai_leader"))
+        with database.engine.begin() as connection:
+            connection.exec_driver_sql("LOCK TABLE oai_job IN SHARE MODE")
+            tables.add("oai_recurring_job", repository_id=repository, frequency="hourly")
+            await until(lambda: tables("SELECT FROM pg_stat_activity WHERE wait_event = 'relation'"))
+            tables(_CUT)
+            await until(lambda: tables(_WAITS_FOR_THE_FENCE))
+            assert tables("SELECT number FROM oai_leader") == number
+        await until(lambda: tables("SELECT number FROM oai_leader") > number)
+        await until(tables.history)
+        await until(lambda: tables("SELECT FROM oai_job WHERE harvest_start_time > now()"))
+    assert tables.history() == [("completed", "oai_dc")]
+    assert len(tables("SELECT FROM oai_job")) == 1

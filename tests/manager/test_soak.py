@@ -1,0 +1,261 @@
+"""Two hundred schedules while managers and workers die and the database restarts: each due run, once.
+
+Everything is a process: managers, workers, database, harvesters. One schedule of each repository is
+harvested by the harvester itself, over HTTP; the others by a small one, for starting two hundred real ones
+takes minutes of two cores. With `--long` all are real.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import psycopg
+import pytest
+from pydantic import SecretStr
+from sqlalchemy.exc import OperationalError
+
+from oai import keeper
+from oai.database import Database, open_database
+from oai.embedded import EmbeddedServer, cluster_folder
+from oai.settings import Settings
+from tests.harvester.fake_repository import FakeRepository, many, serve
+from tests.manager.conftest import Tables, manager_process, until
+from tests.manager.notices.receiver import SECRET, Receiver, receiver
+
+_REPOSITORIES = 20
+_SCHEDULES = 200
+_ONE_OFF = 4
+"""Every so manieth schedule is for one harvest alone."""
+_SPREAD = 10
+"""Seconds over which they are due."""
+_MANAGERS, _WORKERS = 2, 3
+_PATIENCE = 240.0
+"""For machines with other things to do; alone on two cores it is over in less than a minute."""
+_SETTINGS = {
+    "ZATVA_MANAGER__TICK_SECONDS": "0.3",
+    "ZATVA_MANAGER__RETRY_MINUTES": "0.001",
+    "ZATVA_MANAGER__LOST_SECONDS": "3",
+    "ZATVA_MANAGER__CONCURRENCY": "2",
+    "ZATVA_MANAGER__PER_HOST": "100",
+    "ZATVA_MANAGER__RETRIES": "20",
+    "ZATVA_MANAGER__SUSPEND_AFTER": "0",
+    "ZATVA_WEBHOOKS__SECRET": SECRET,
+    "ZATVA_WEBHOOKS__PRIVATE_NETWORKS": "true",
+    "ZATVA_LOG__LEVEL": "error",
+}
+
+
+class OwnServer:
+    """A database server that this test alone has, and may restart."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._embedded = EmbeddedServer(data)
+        self._embedded.acquire()
+        self.url = self._embedded.url
+
+    def restart(self) -> None:
+        """Stop it as an administrator does: connections are cut, open transactions rolled back."""
+        keeper.stop(cluster_folder(self._data))
+        again = EmbeddedServer(self._data)
+        again.acquire()
+        self._embedded.release()
+        self._embedded = again
+
+    def end(self) -> None:
+        self._embedded.release()
+        shutil.rmtree(cluster_folder(self._data))
+
+
+@pytest.fixture
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
+    server = OwnServer(tmp_path_factory.mktemp("own"))
+    conninfo = server.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("SELECT pg_reload_conf()")
+    yield server
+    server.end()
+
+
+@contextlib.asynccontextmanager
+async def repositories(tables: Tables) -> AsyncIterator[list[FakeRepository]]:
+    async with contextlib.AsyncExitStack() as stack:
+        served = [
+            await stack.enter_async_context(serve(FakeRepository(items=many(5))))
+            for _ in range(_REPOSITORIES)
+        ]
+        for number, repository in enumerate(served):
+            tables.add("oai_repository", base_url=repository.url, base_dir=f"r{number}")
+        yield served
+
+
+def plan(tables: Tables, *, real: bool) -> None:
+    """The schedules, spread over repositories and time; one of each repository is really harvested."""
+    tables(
+        "INSERT INTO oai_recurring_job (repository_id, metadata_prefix, frequency, start_date)"
+        " SELECT 1 + number % :repositories,"
+        " CASE WHEN :real OR number < :repositories THEN 'oai_dc' ELSE 'alone' END,"
+        " CASE WHEN number % :one_off > 0 THEN 'every 5 hours' END,"
+        " now() + interval '2 seconds' + number * interval '1 second' * CAST(:spread AS float) / :schedules"
+        " FROM generate_series(0, :schedules - 1) AS number",
+        repositories=_REPOSITORIES,
+        real=real,
+        one_off=_ONE_OFF,
+        spread=_SPREAD,
+        schedules=_SCHEDULES,
+    )
+
+
+class Processes:
+    """The managers and workers that live."""
+
+    def __init__(self, environment: dict[str, str], tables: Tables) -> None:
+        self._environment = environment
+        self._tables = tables
+        self._stack = contextlib.AsyncExitStack()
+        self._managers: list[asyncio.subprocess.Process] = []
+        self._workers: list[asyncio.subprocess.Process] = []
+
+    async def __aenter__(self) -> Self:
+        for kept, number, what in (
+            (self._managers, _MANAGERS, "run"),
+            (self._workers, _WORKERS, "run_worker"),
+        ):
+            for _ in range(number):
+                command = ("tests.manager.soak_process", what)
+                process = manager_process(self._environment, *command)
+                kept.append(await self._stack.enter_async_context(process))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for process in (*self._managers, *self._workers):
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+        for process in (*self._managers, *self._workers):
+            await asyncio.wait_for(process.wait(), 60)
+        await self._stack.aclose()
+
+    async def kill_the_leader(self) -> None:
+        names = self._tables("SELECT process_id FROM oai_leader")
+        leading = [process for process in self._managers if process.pid == names[0].process_id]
+        await self._kill(self._managers, leading[0])
+
+    async def kill_a_worker(self) -> None:
+        await self._kill(self._workers, self._workers[-1])
+
+    async def _kill(
+        self, kept: list[asyncio.subprocess.Process], process: asyncio.subprocess.Process
+    ) -> None:
+        process.kill()
+        kept.remove(process)
+        await process.wait()
+
+
+def came_to(tables: Tables, number: int) -> bool:
+    """Whether so many runs have come to a good end; not while the database is away."""
+    good = "SELECT count(*) FROM oai_history WHERE status IN ('completed', 'no changes')"
+    try:
+        return bool(tables.one(good) >= number)
+    except OperationalError:
+        return False
+
+
+def over(tables: Tables) -> bool:
+    """Whether every schedule has had its run, and nothing runs, is due, or is to be told any more."""
+    rest = tables.one(
+        "SELECT (SELECT count(*) FROM oai_job"
+        " WHERE status <> 0 OR harvest_start_time < now() + interval '1 hour')"
+        " + (SELECT count(*) FROM oai_history WHERE announced IS NULL)"
+        " + (SELECT count(*) FROM notice WHERE ended IS NULL)"
+        " + (SELECT count(*) FROM oai_recurring_job AS schedule WHERE NOT EXISTS"
+        " (SELECT FROM oai_history WHERE recurring_id = schedule.id"
+        " AND status IN ('completed', 'no changes', 'not alone')))"
+    )
+    return bool(rest == 0)
+
+
+async def test_every_due_run_happens_once_whatever_dies(
+    own_server: OwnServer, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    seed = random.randrange(10**6)
+    settings = Settings(
+        data=tmp_path / "data", database_url=SecretStr(own_server.url.render_as_string(hide_password=False))
+    )
+    assert settings.database_url is not None
+    environment |= {
+        **_SETTINGS,
+        "ZATVA_DATABASE_URL": settings.database_url.get_secret_value(),
+        "ZATVA_DATA": str(settings.data),
+    }
+    with open_database(settings) as database:
+        tables = Tables(database)
+        async with repositories(tables) as served, receiver() as told:
+            tables.add("notice_rule", kind="always", channel="webhook", target=told.url)
+            async with Processes(environment, tables) as processes:
+                plan(tables, real=bool(request.config.getoption("--long")))
+                await disturb(random.Random(seed), tables, processes, own_server, database)
+                await until(lambda: over(tables), patience=_PATIENCE)
+        judge(tables, served, told, f"seed {seed}")
+    assert leftovers(settings.data) == []
+
+
+async def disturb(
+    chance: random.Random, tables: Tables, processes: Processes, server: OwnServer, database: Database
+) -> None:
+    """Kill the leader, kill a worker and restart the database, in any order, each at a random moment."""
+
+    async def restart() -> None:
+        await asyncio.to_thread(server.restart)
+        database.engine.dispose()
+
+    troubles: list[Callable[[], Awaitable[None]]] = [
+        processes.kill_the_leader,
+        processes.kill_a_worker,
+        restart,
+    ]
+    chance.shuffle(troubles)
+    moments = sorted(chance.sample(range(5, _SCHEDULES * 3 // 4), len(troubles)))
+    for moment, trouble in zip(moments, troubles, strict=True):
+        await until(partial(came_to, tables, moment), patience=_PATIENCE)
+        await trouble()
+
+
+def judge(tables: Tables, served: list[FakeRepository], told: Receiver, seed: str) -> None:
+    runs = tables("SELECT history_id, recurring_id, status FROM oai_history")
+    good = Counter(run.recurring_id for run in runs if run.status in ("completed", "no changes"))
+    assert sorted(good) == list(range(1, _SCHEDULES + 1)), f"{seed}: missed"
+    assert set(good.values()) == {1}, f"{seed}: twice: {[each for each in good.items() if each[1] > 1]}"
+    others = {run.status for run in runs} - {"completed", "no changes"}
+    assert others <= {"lost", "failed", "incomplete", "killed"}, seed
+    planned = tables("SELECT recurring_id, count(*) AS jobs FROM oai_job GROUP BY 1")
+    assert {row.jobs for row in planned} == {1}, seed
+    recurring = tables.one("SELECT count(*) FROM oai_recurring_job WHERE frequency IS NOT NULL")
+    assert len(planned) == recurring, seed
+    assert all(repository.lists() for repository in served), seed
+    assert tables.one("SELECT count(*) FROM oai_record") == 5 * _REPOSITORIES, seed
+    assert {post["facts"]["history_id"] for post in told.posts} == {run.history_id for run in runs}, seed
+
+
+def leftovers(data: Path) -> list[str]:
+    """Harvesters of this test that live still (Linux)."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            ours = f"ZATVA_DATA={data}".encode() in (place / "environ").read_bytes().split(b"\0")
+            command = (place / "cmdline").read_bytes().split(b"\0")
+            if (
+                ours
+                and any(word.startswith(b"--job-id=") for word in command)
+                and int(place.name) != os.getpid()
+            ):
+                found.append(place.name)
+    return found

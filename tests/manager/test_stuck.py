@@ -1,0 +1,106 @@
+"""Harvests that run and get nowhere."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from manager import jobs
+from manager.reasons import Code
+from manager.stuck import flag_stuck
+from oai.database import Database
+from oai.sections import ManagerSettings
+from oai.settings import Settings
+from tests.manager.conftest import Tables, alive, managing, until
+
+MINUTE = timedelta(minutes=1)
+
+
+def running_harvest(tables: Tables, *, started: int, updated: int, pages: int, **columns: Any) -> None:
+    """A harvest that began and had its last page so many minutes ago."""
+    now = datetime.now(UTC)
+    repository = tables.repository()
+    job = {"status": 1, "process_id": 7, "started": now - started * MINUTE, **columns.pop("job", {})}
+    tables.add("oai_job", repository_id=repository, **job)
+    tables.add(
+        "oai_harvest", repository_id=repository, metadata_prefix="oai_dc", job_id=1,
+        updated=now - updated * MINUTE, counts=f'{{"pages": {pages}}}', **columns,
+    )  # fmt: skip
+
+
+def flagged(database: Database, **settings: Any) -> list[int]:
+    with database.session() as session:
+        stuck = flag_stuck(session, ManagerSettings(**{"stuck_minutes": 15, "stuck_pages": 20, **settings}))
+        session.commit()
+        return stuck
+
+
+@pytest.mark.parametrize(
+    ("started", "updated", "pages", "stuck"),
+    [
+        (60, 14, 1000, False),
+        (60, 16, 1000, True),
+        # Ten pages in 100 minutes: 20 times as long as a page are 200 minutes.
+        (250, 150, 10, False),
+        (310, 210, 10, True),
+        (14, 14, 0, False),
+        (16, 16, 0, True),
+    ],
+)
+def test_the_allowed_silence_is_measured_by_the_runs_own_pages(
+    database: Database, tables: Tables, started: int, updated: int, pages: int, *, stuck: bool
+) -> None:
+    running_harvest(tables, started=started, updated=updated, pages=pages)
+    assert flagged(database) == [1] * stuck
+    assert (tables.one("SELECT stuck_since FROM oai_job") is not None) is stuck
+
+
+def test_the_pages_before_an_interruption_do_not_count_for_the_time_since(
+    database: Database, tables: Tables
+) -> None:
+    running_harvest(tables, started=250, updated=150, pages=1010, job={"pages_before": 1000})
+    assert flagged(database) == []
+
+
+def test_a_harvest_that_the_repository_keeps_waiting_is_not_stuck(database: Database, tables: Tables) -> None:
+    until_then = datetime.now(UTC) + MINUTE
+    note = f"waiting until {until_then:%Y-%m-%dT%H:%M:%SZ}: status 503"
+    running_harvest(tables, started=600, updated=500, pages=100000, last_error=note)
+    assert flagged(database) == []
+
+
+def test_it_is_told_once_shown_and_taken_back_when_it_moves(database: Database, tables: Tables) -> None:
+    tables.ask_for_notices()
+    running_harvest(tables, started=60, updated=30, pages=1000)
+    assert flagged(database) == [1]
+    assert flagged(database) == []
+    assert [occasion for occasion, _ in tables.notices()] == ["stuck"]
+    with database.session() as session:
+        (view,) = jobs.list_jobs(session)
+    assert view.reason is not None
+    assert (view.state, view.reason.code) == ("running", Code.STUCK)
+    tables("UPDATE oai_harvest SET updated = now()")
+    flagged(database)
+    assert tables.one("SELECT stuck_since FROM oai_job") is None
+
+
+@pytest.mark.parametrize(("restart", "status"), [(False, 1), (True, 7)])
+def test_it_is_started_anew_only_where_so_set(
+    database: Database, tables: Tables, status: int, *, restart: bool
+) -> None:
+    running_harvest(tables, started=60, updated=30, pages=1000)
+    flagged(database, stuck_restart=restart)
+    assert tables.one("SELECT status FROM oai_job") == status
+
+
+async def test_a_stuck_harvest_goes_on_in_another_process(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    strict = {"stuck_minutes": 0.001, "stuck_pages": 0.001, "stuck_restart": True, "stop_seconds": 0.2}
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="stubborn")
+    settings = quick.model_copy(update={"manager": quick.manager.model_copy(update=strict)})
+    async with managing(settings, database):
+        await until(lambda: tables("SELECT FROM oai_job WHERE attempt >= 1"))
+        (first, *_) = tables("SELECT process_id, failure_reason FROM oai_history ORDER BY history_id")
+        assert not alive(first.process_id)
+    assert "made no progress" in first.failure_reason

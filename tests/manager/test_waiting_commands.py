@@ -1,0 +1,117 @@
+"""`zatva job wait`: until a job has ended, or a repository is quiet."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from sqlalchemy.orm import Session
+
+from manager.waiting_commands import Ended, exit_code_of, job_ended, repository_quiet, until
+from oai.database import Database
+from oai.errors import TryLaterError, UsageError
+from tests.manager.conftest import Tables
+
+
+def wait(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "zatva", "job", "wait", *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ("completed", 0), ("no changes", 0), ("completed with errors", 3), ("held", 3), ("failed", 4),
+        ("lost", 1),
+        ("killed", 130), ("incomplete", 130), ("on holiday", 1),
+    ],
+)  # fmt: skip
+def test_the_exit_code_is_the_harvests_own(status: str, code: int) -> None:
+    assert exit_code_of(status) == code
+
+
+def test_a_job_that_has_ended_gives_its_outcome(environment: dict[str, str], tables: Tables) -> None:
+    repository = tables.repository()
+    tables.add(
+        "oai_history",
+        repository_id=repository,
+        job_id=7,
+        status="completed with errors",
+        harvest_start_time="now",
+    )
+    done = wait(environment, "7", "--json")
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (3, "completed with errors")
+
+
+def test_the_end_of_the_time_is_told_by_the_exit_code(environment: dict[str, str], tables: Tables) -> None:
+    tables.add("oai_job", repository_id=tables.repository())
+    assert wait(environment, "--repository", "1", "--timeout", "0.1").returncode == 75
+    assert wait(environment, "1", "--timeout", "0.1").returncode == 75
+
+
+def test_what_is_not_there_is_not_waited_for(environment: dict[str, str], tables: Tables) -> None:
+    tables.repository()
+    for words in (("9",), ("--repository", "9"), (), ("1", "--repository", "1")):
+        assert wait(environment, *words).returncode == 2
+
+
+def test_a_repository_without_harvests_is_quiet(environment: dict[str, str], tables: Tables) -> None:
+    tables.repository()
+    assert wait(environment, "--repository", "1").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "due", "quiet"),
+    [
+        (0, "1 hour", True), (0, "-1 second", False), (1, "-1 second", False), (2, "-1 second", False),
+        (3, "-1 second", False), (4, "-1 second", True),
+    ],
+)  # fmt: skip
+def test_what_runs_or_is_due_makes_a_repository_busy(
+    database: Database,
+    tables: Tables,
+    status: int,
+    due: str,
+    quiet: bool,  # noqa: FBT001 a case
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), status=status)
+    tables("UPDATE oai_job SET harvest_start_time = now() + CAST(:due AS interval)", due=due)
+    with database.session() as session:
+        assert (repository_quiet(session, 1) is not None) is quiet
+
+
+def test_waiting_looks_again_until_it_has_ended(database: Database, tables: Tables) -> None:
+    repository = tables.repository()
+    tables.add("oai_job", repository_id=repository)
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            tables("DELETE FROM oai_job")
+            tables.add(
+                "oai_history",
+                repository_id=repository,
+                job_id=1,
+                status="completed",
+                harvest_start_time="now",
+            )
+
+    ended = until(database, lambda session: job_ended(session, 1), timeout=None, sleep=nap)
+    assert (ended.run is not None, naps) == (True, [1.0, 1.0, 1.0])
+
+
+def test_waiting_ends_at_its_time_by_the_clock_it_is_given(database: Database) -> None:
+    moments = iter([0.0, 1.0, 4.9, 5.0])
+
+    def never(session: Session) -> Ended | None:
+        del session
+        return None
+
+    with pytest.raises(TryLaterError, match="5 seconds"):
+        until(database, never, timeout=5, clock=lambda: next(moments), sleep=lambda _: None)
+
+
+def test_a_job_of_no_number_is_told(database: Database) -> None:
+    with database.session() as session, pytest.raises(UsageError, match="job 5"):
+        job_ended(session, 5)

@@ -1,0 +1,18 @@
+"""A worker as a process of its own whose harvester is the stand-in; the environment says the rest."""
+
+from manager.running import run_worker, until_told
+from oai.database import open_database
+from oai.logs import configure
+from oai.settings import load_settings
+from tests.manager.conftest import STAND_IN
+
+
+def main() -> None:
+    settings = load_settings()
+    configure(settings.log)
+    with open_database(settings) as database:
+        until_told(run_worker(settings, database, command=STAND_IN))
+
+
+if __name__ == "__main__":
+    main()
