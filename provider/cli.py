@@ -25,30 +25,11 @@ def add_commands(commands: "Subcommands") -> None:
     )
     status.add_argument("--run", type=_number, metavar="N", help="show each file of an indexing run")
     _add_statistics(provider)
-    harvesters = add_command(
-        provider,
-        "harvesters",
-        help="show who harvests, and what they got",
-        handler="provider.client_commands:show_harvesters",
-    )
-    harvesters.add_argument("--lists", action="store_true", help="how far through which lists they are")
+    _add_harvesters(provider)
     _add_check(provider)
     _add_collection(add_group(provider, "collection", help="collections, who may see them, what is in them"))
-    access = add_group(provider, "access", help="who may see what")
-    add_command(
-        access,
-        "refresh",
-        help="lift embargoes that have ended, and finish interrupted changes of collections",
-        handler=f"{_COLLECTIONS}:access_refresh",
-    )
-    for name, help_text in (
-        ("hide", "show documents as deleted to harvesters"),
-        ("unhide", "show hidden documents again"),
-    ):
-        command = add_command(provider, name, help=help_text, handler=f"{_COLLECTIONS}:{name}")
-        _add_selectors(command).add_argument(
-            "document", nargs="?", metavar="IDENTIFIER|URL", help="one document, or all captures of a URL"
-        )
+    _add_access(add_group(provider, "access", help="who may see what"))
+    _add_hiding(provider)
     _add_find(provider)
 
 
@@ -77,6 +58,16 @@ def _add_serve(provider: "Subcommands") -> None:
     serve.add_argument(
         "--processes", type=_number, default=1, metavar="N", help="processes (default: %(default)s)"
     )
+
+
+def _add_harvesters(provider: "Subcommands") -> None:
+    harvesters = add_command(
+        provider,
+        "harvesters",
+        help="show who harvests, and what they got",
+        handler="provider.client_commands:show_harvesters",
+    )
+    harvesters.add_argument("--lists", action="store_true", help="how far through which lists they are")
 
 
 def _add_check(provider: "Subcommands") -> None:
@@ -155,6 +146,26 @@ def _add_collection(collection: "Subcommands") -> None:
         command = add_command(collection, name, help=help_text, handler=f"{_COLLECTIONS}:collection_{name}")
         command.add_argument("spec", metavar="SPEC", help="such as serials:nov07")
         _ARGUMENTS[name](command)
+
+
+def _add_access(access: "Subcommands") -> None:
+    add_command(
+        access,
+        "refresh",
+        help="lift embargoes that have ended, and finish interrupted changes of collections",
+        handler=f"{_COLLECTIONS}:access_refresh",
+    )
+
+
+def _add_hiding(provider: "Subcommands") -> None:
+    for name, help_text in (
+        ("hide", "show documents as deleted to harvesters"),
+        ("unhide", "show hidden documents again"),
+    ):
+        command = add_command(provider, name, help=help_text, handler=f"{_COLLECTIONS}:{name}")
+        _add_selectors(command).add_argument(
+            "document", nargs="?", metavar="IDENTIFIER|URL", help="one document, or all captures of a URL"
+        )
 
 
 def _add_new_spec(command: argparse.ArgumentParser) -> None:

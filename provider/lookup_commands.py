@@ -44,7 +44,7 @@ def find(invocation: Invocation) -> ExitCode:
     with open_database(settings) as database, database.session() as session:
         result = find_captures(session, query)
     rows = [_row(one, settings.provider.namespace) for one in result.found]
-    invocation.console.table(rows, _COLUMNS, empty=f"nothing is archived of {arguments.url}")
+    invocation.console.table(rows, _COLUMNS, empty=f"nothing like that is archived of {arguments.url}")
     if result.end is not None:
         invocation.console.note(f"the first {len(rows):,}; there may be more: see --limit")
     return ExitCode.DONE

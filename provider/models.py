@@ -169,6 +169,8 @@ class Document(Base):
 
 # There are few of them among millions, and the landing page shows them.
 Index("ix_domain_top", Domain.set_spec, postgresql_where=text("parent_id IS NULL"))
+# One level of the tree; the counts are left out, for they change with every file that is loaded.
+Index("ix_domain_below", Domain.parent_id, Domain.set_spec)
 Index("ix_document_datestamp", Document.datestamp, Document.id)
 Index("ix_document_tld", Document.tld_id, Document.datestamp, Document.id)
 Index("ix_document_domain", Document.domain_id, Document.datestamp, Document.id)

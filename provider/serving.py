@@ -1,6 +1,7 @@
 """`zatva provider serve`: the provider in one process, or in several that share a port."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
@@ -18,6 +19,7 @@ from oai.errors import ExitCode, UsageError
 from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
 from provider.app import create_app
+from provider.http.attending import ATTENDANCE
 from provider.http.connections import BoundedSite
 from provider.http.endpoint import PATH
 from provider.http.keys import SETTINGS
@@ -147,6 +149,11 @@ async def _until_stopped(
         announce()
         await stop.wait()
         _end_at_last()
+        latest = asyncio.get_running_loop().time() + _STOP_SECONDS
+    # What clients have still to take of finished answers is in memory, and would end with this process.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout_at(latest):
+            await app[ATTENDANCE].slowness.all_taken()
 
 
 def _end_at_last() -> None:

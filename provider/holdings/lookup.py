@@ -22,7 +22,7 @@ from provider.holdings.index_batches import EARLIEST, LATEST, Edge, Order, Readi
 from provider.holdings.sets import domain_set_specs
 from provider.holdings.sieve import Collapse, Test
 from provider.holdings.url_ranges import Group
-from provider.holdings.urlkeys import parts_of, prefixes, spellings, url_key
+from provider.holdings.urlkeys import bare_roots, parts_of, prefixes, spellings, url_key
 from provider.models import Access, Document, Domain
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -141,8 +141,9 @@ def _meant(query: Query) -> Callable[[str], bool]:
     if query.match is Match.EXACT:
         return frozenset(spellings(query.url)).__contains__
     if query.match is Match.PREFIX:
-        beginnings = tuple(prefixes(query.url))
-        return lambda url: url.startswith(beginnings)
+        roots = bare_roots(query.url)
+        beginnings = (*prefixes(query.url), *(f"{root}?" for root in roots))
+        return lambda url: url.startswith(beginnings) or url in roots
     return lambda _: True
 
 

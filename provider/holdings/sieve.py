@@ -14,6 +14,7 @@ from oai.errors import UsageError
 from provider.holdings.found import FIELDS, Found, field_name
 
 _MOST_FILTERS: Final = 20
+_LONGEST_NUMBER: Final = 18
 _LONGEST_EXPRESSION: Final = 1000
 _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False
@@ -52,9 +53,19 @@ def read_collapse(text: str | None) -> Collapse | None:
     if not text:
         return None
     name, colon, number = text.partition(":")
-    if colon and not (number.isascii() and number.isdigit() and int(number)):
-        raise UsageError(f"collapse {text!r}: write a field, or a field, a colon and a number from 1 on")
-    return Collapse(field=field_name(name), characters=int(number) if colon else None)
+    characters = read_number(number)
+    if colon and characters is None:
+        raise UsageError(
+            f"collapse {text[:100]!r}: write a field, or a field, a colon and a number from 1 on"
+        )
+    return Collapse(field=field_name(name), characters=characters)
+
+
+def read_number(text: str) -> int | None:
+    """A number from 1 on; None for anything else, and for one with more digits than anybody can need."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER):
+        return None
+    return int(text) or None
 
 
 def _filter(text: str) -> Test:
@@ -91,4 +102,6 @@ def _compiled(expression: str) -> "re2._Regexp[str]":
     try:
         return re2.compile(expression, _OPTIONS)
     except re2.error as error:
-        raise UsageError(f"{expression!r} is no regular expression of RE2: {error}") from None
+        told = error.args[0]
+        reason = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+        raise UsageError(f"{expression!r} is no regular expression of RE2: {reason}") from None

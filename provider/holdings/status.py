@@ -113,28 +113,15 @@ def archive_status(session: Session) -> ArchiveStatus:
 
 def run_statuses(session: Session, *, most: int = 20) -> list[RunStatus]:
     """The latest runs, the last one first."""
-
-    def counted(state: IndexFileState) -> ColumnElement[int]:
-        return func.count().filter(IndexFile.state == state)
-
-    size = func.coalesce(func.sum(IndexFile.size), 0)
-    over = IndexFile.state.in_((IndexFileState.DONE, IndexFileState.FAILED))
+    numbers = _run_numbers()
+    latest = select(IndexRun.id).order_by(IndexRun.id.desc()).limit(most)
     rows = session.execute(
-        select(
-            IndexRun,
-            *(counted(state).label(state.value) for state in IndexFileState),
-            func.count().filter(is_lost()).label("lost"),
-            func.sum(IndexFile.new).label("new"),
-            func.sum(IndexFile.problems).label("problems"),
-            func.coalesce(func.sum(IndexFile.size).filter(over), 0).label("bytes_done"),
-            size.label("bytes_total"),
-        )
+        select(IndexRun, *(number.label(name) for name, number in numbers.items()))
         .join(IndexFile, IndexFile.run_id == IndexRun.id)
+        .where(IndexRun.id.in_(latest))
         .group_by(IndexRun.id)
         .order_by(IndexRun.id.desc())
-        .limit(most)
     )
-    numbers = ("waiting", "lost", "running", "done", "failed", "new", "problems", "bytes_done", "bytes_total")
     return [
         RunStatus(
             run_id=row.IndexRun.id,
@@ -147,6 +134,19 @@ def run_statuses(session: Session, *, most: int = 20) -> list[RunStatus]:
     ]
 
 
+def _run_numbers() -> dict[str, ColumnElement[int]]:
+    """What is counted of each run, by the names that `RunStatus` has for it."""
+    over = IndexFile.state.in_((IndexFileState.DONE, IndexFileState.FAILED))
+    return {
+        **{state.value: func.count().filter(IndexFile.state == state) for state in IndexFileState},
+        "lost": func.count().filter(is_lost()),
+        "new": func.sum(IndexFile.new),
+        "problems": func.sum(IndexFile.problems),
+        "bytes_done": func.coalesce(func.sum(IndexFile.size).filter(over), 0),
+        "bytes_total": func.coalesce(func.sum(IndexFile.size), 0),
+    }
+
+
 def run_status(session: Session, run_id: int) -> list[RunFile]:
     """The files of a run in their order. Raises UsageError where there is no such run."""
     if session.get(IndexRun, run_id) is None:
@@ -154,9 +154,10 @@ def run_status(session: Session, run_id: int) -> list[RunFile]:
     rows = session.execute(
         select(IndexFile, is_lost()).where(IndexFile.run_id == run_id).order_by(IndexFile.id)
     )
-    return [_run_file(row, lost=lost) for row, lost in rows]
+    return [run_file(row, lost=lost) for row, lost in rows]
 
 
-def _run_file(row: IndexFile, *, lost: bool) -> RunFile:
+def run_file(row: IndexFile, *, lost: bool) -> RunFile:
+    """The file as a value; one that nobody will index any more is told so."""
     values = {one.name: getattr(row, one.name) for one in fields(RunFile)}
     return RunFile(**values | ({"reason": _LOST} if lost else {}))

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from provider.holdings.selection import INDEXED_CHARACTERS
 from provider.holdings.sets import domain_set_specs
-from provider.holdings.urlkeys import parts_of, prefixes, spellings, without_www
+from provider.holdings.urlkeys import bare_roots, parts_of, prefixes, spellings, without_www
 
 _LAST: Final = "\U0010ffff"
 _NEXT: Final = "\x01"
@@ -22,6 +22,7 @@ _NEXT: Final = "\x01"
 _HOSTS_AT_ONCE: Final = 200
 # The bare host, and whatever may follow one in a URL: its place in the order of bytes to the next character.
 _ENDINGS: Final = (("", _NEXT), ("#", "$"), ("/", "0"), (":", ";"), ("?", "@"))
+_WITHOUT_SLASH: Final = (("", _NEXT), ("?", "@"))
 _HOSTS: Final = r"""
 SELECT host.id, host.set_spec, host.name, host.documents, ARRAY(
     SELECT other.name FROM domain AS other
@@ -80,8 +81,9 @@ def of_url(url: str) -> Group:
 
 
 def of_prefix(url: str) -> Group:
-    """All URLs that begin so."""
-    return _of_beginnings(prefixes(url), _LAST)
+    """All URLs that begin so; a root is below itself also where it was archived without its slash."""
+    below = _of_beginnings(prefixes(url), _LAST).ranges
+    return Group(ranges=[*below, *_of_starts(bare_roots(url), _WITHOUT_SLASH)])
 
 
 def of_host(url: str) -> Group:
@@ -119,10 +121,13 @@ def behind(set_spec: str) -> str:
 
 def _of_names(names: Iterable[str]) -> list[UrlRange]:
     shown = [f"[{name}]" if ":" in name else name for name in names]
+    starts = (f"{scheme}://{name}" for scheme, name in product(("http", "https"), shown))
+    return _of_starts(starts, _ENDINGS)
+
+
+def _of_starts(starts: Iterable[str], endings: Sequence[tuple[str, str]]) -> list[UrlRange]:
     return [
-        UrlRange(start=start, low=start + low, high=start + high)
-        for start in (f"{scheme}://{name}" for scheme, name in product(("http", "https"), shown))
-        for low, high in _ENDINGS
+        UrlRange(start=start, low=start + low, high=start + high) for start in starts for low, high in endings
     ]
 
 

@@ -77,6 +77,15 @@ def prefixes(url: str) -> list[str]:
     return list(dict.fromkeys((*as_it_is, *found)))
 
 
+def bare_roots(url: str) -> list[str]:
+    """A root's URLs without their slash, in the spellings of `prefixes`; none for a URL that is no root."""
+    path, query = parts_of(url)[2:]
+    if path not in {"", "/"} or query or "#" in url:
+        return []
+    as_it_is = [url.removesuffix("/")] if "://" in url else []
+    return list(dict.fromkeys((*as_it_is, *_beginnings(url))))
+
+
 def without_www(host: str) -> str:
     """A host without a leading `www.`, `www2.` and the like."""
     return _WWW.sub("", host, count=1) if _WWW.match(host) else host

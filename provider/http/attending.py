@@ -73,14 +73,7 @@ async def attended(request: web.Request, handler: Handler) -> web.StreamResponse
     ended = _GONE
     why = None
     try:
-        with (
-            request.app[CONNECTIONS].asking(request),
-            parts.limits.request(asked.limited_as),
-            parts.slowness.sending(request),
-        ):
-            response = await handler(request)
-            await response.prepare(request)
-            await response.write_eof()
+        response = await _answered(request, handler, asked)
         ended = _outcome(request, response.status)
     except TryLater as error:
         why = error.why
@@ -96,6 +89,20 @@ async def attended(request: web.Request, handler: Handler) -> web.StreamResponse
         raise
     finally:
         _count(request, parts, asked, ended, why, asyncio.get_running_loop().time() - begun)
+    return response
+
+
+async def _answered(request: web.Request, handler: Handler, asked: Visitor) -> web.StreamResponse:
+    """The answer, when all of it was sent."""
+    parts = request.app[ATTENDANCE]
+    with (
+        request.app[CONNECTIONS].asking(request),
+        parts.limits.request(asked.limited_as),
+        parts.slowness.sending(request),
+    ):
+        response = await handler(request)
+        await response.prepare(request)
+        await response.write_eof()
     return response
 
 

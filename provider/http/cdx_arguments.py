@@ -14,7 +14,7 @@ from oai.errors import UsageError
 from provider.holdings.found import field_name
 from provider.holdings.index_batches import Order
 from provider.holdings.lookup import Match, Place, Query
-from provider.holdings.sieve import read_collapse, read_filters
+from provider.holdings.sieve import read_collapse, read_filters, read_number
 from provider.models import Access
 
 ARGUMENTS: Final = (
@@ -90,9 +90,10 @@ def _query(arguments: MultiMapping[str], limits: Limits) -> Query:
     if "matchType" not in arguments:
         url, match = _wildcard(url)
     order, closest = _order(arguments, match)
-    limit = arguments.get("limit") or str(limits.lines)
-    if not (limit.isascii() and limit.isdigit() and int(limit)):
-        raise UsageError(f"limit {limit!r} is no number from 1 on")
+    written = arguments.get("limit") or str(limits.lines)
+    limit = read_number(written)
+    if limit is None:
+        raise UsageError(f"limit {written[:100]!r} is no number from 1 on")
     return Query(
         url=url,
         match=match,
@@ -100,7 +101,7 @@ def _query(arguments: MultiMapping[str], limits: Limits) -> Query:
         until=_moment(arguments, "to", _LATEST),
         order=order,
         closest=closest,
-        limit=min(int(limit), limits.lines),
+        limit=min(limit, limits.lines),
         examined=limits.examined,
         rules=tuple(limits.rules),
         filters=read_filters(arguments.getall("filter", [])),

@@ -113,13 +113,7 @@ def harvesters(session: Session, *, abandoned_after: timedelta, limit: int = 100
         select(ProviderClient).order_by(ProviderClient.last_request.desc()).limit(limit)
     ).all()
     keys = [client.key for client in clients]
-    errors: dict[UUID, dict[str, int]] = {key: {} for key in keys}
-    for error in session.scalars(
-        select(ProviderClientError)
-        .where(ProviderClientError.client_key.in_(keys))
-        .order_by(ProviderClientError.code)
-    ):
-        errors[error.client_key][error.code] = error.answers
+    errors = _errors(session, keys)
     counts = _list_counts(session, keys, abandoned_after)
     return [
         Harvester(
@@ -165,6 +159,18 @@ def harvested_lists(
         )
         for row, state in session.execute(wanted.limit(limit))
     ]
+
+
+def _errors(session: Session, keys: Sequence[UUID]) -> dict[UUID, dict[str, int]]:
+    """For each client the answers by error code."""
+    found: dict[UUID, dict[str, int]] = {key: {} for key in keys}
+    for error in session.scalars(
+        select(ProviderClientError)
+        .where(ProviderClientError.client_key.in_(keys))
+        .order_by(ProviderClientError.code)
+    ):
+        found[error.client_key][error.code] = error.answers
+    return found
 
 
 def _list_counts(

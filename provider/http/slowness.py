@@ -17,6 +17,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 _NOT_SENT: Final = 64 * 1024
 _LONGEST_TICK: Final = 1.0
+_SHORT_TICK: Final = 0.05
 
 
 @dataclass(eq=False, kw_only=True)
@@ -67,6 +68,11 @@ class Slowness:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+    async def all_taken(self) -> None:
+        """Wait until no answer is left in memory; those that were ended are taken from there, too."""
+        while any(sending.transport.get_write_buffer_size() for sending in self._under_way):  # noqa: ASYNC110 nothing tells of it
+            await asyncio.sleep(_SHORT_TICK)
 
     async def _keep_watching(self) -> None:
         while True:

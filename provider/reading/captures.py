@@ -135,15 +135,6 @@ def _capture(
     if may_have_title(mime_type, status) and header.record_type != "revisit":
         front = content.extend(min(payload + TITLE_WINDOW, header.end))
         title = find_title(front[payload : min(payload + TITLE_WINDOW, header.end)], head, address[1])
-    digest = header.digest
-    if check is not None:
-        content.pass_to(header.end, check.see, payload)
-    elif digest is None and header.record_type != "revisit":
-        hashed = PayloadDigest()
-        content.pass_to(header.end, hashed.see, payload)
-        digest = hashed.text()
-    else:
-        content.pass_to(header.end)
     return Capture(
         offset=offset,
         record_type=header.record_type,
@@ -152,10 +143,25 @@ def _capture(
         archived=archived,
         http_status=status,
         mime_type=mime_type,
-        digest=digest,
+        digest=_pass_payload(content, header, payload, check),
         length=header.end - payload,
         title=title,
     )
+
+
+def _pass_payload(
+    content: Content, header: RecordHeader, payload: int, check: DigestCheck | None
+) -> str | None:
+    """Go to the record's end; gives the payload's digest, computed where the record says none."""
+    if check is not None:
+        content.pass_to(header.end, check.see, payload)
+    elif header.digest is None and header.record_type != "revisit":
+        hashed = PayloadDigest()
+        content.pass_to(header.end, hashed.see, payload)
+        return hashed.text()
+    else:
+        content.pass_to(header.end)
+    return header.digest
 
 
 def _kind_left(header: RecordHeader) -> str | None:

@@ -11,6 +11,7 @@ import pytest
 from oai.database import Database
 from oai.settings import Settings
 from tests.provider.archive import Archive
+from tests.provider.conftest import Provider
 from tests.provider.listening import app_of, listening
 from tests.provider.raw import connect, get
 
@@ -145,3 +146,46 @@ async def test_torn_requests(
     archive.add()
     await assert_survives(database, settings, torn, 3)
     assert_nothing_went_wrong(caplog)
+
+
+HOSTILE = [
+    b"GET /oai?verb=Identify%0d%0aX:%20y HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai?verb=Identify\x00 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai?verb=\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai?verb=Identify#fragment HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://x:99999/oai?verb=Identify HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET http://[::1/oai?verb=Identify HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET //oai?verb=Identify HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai/../oai?verb=Identify HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /%6fai?verb=Identify HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai\xff?verb=Identify HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai?%zz=%&verb=%u0041 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai?" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /oai?verb=Identify HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip;q=\xff, ;;,=,\r\n\r\n",
+    b"POST /oai HTTP/1.1\r\nHost: x\r\nContent-Type: \xff/;;\r\nContent-Length: 3\r\n\r\nabc",
+    b"POST /oai HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+    b"POST /oai HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\nverb=",
+    b"POST /oai HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"POST /oai HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
+    (
+        b"POST /oai HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+        b"Content-Length: 10\r\n\r\nverb=\xff\x00%00"
+    ),
+    b"BREW /oai HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01",
+]
+
+
+@pytest.mark.parametrize("sent", HOSTILE, ids=range(len(HOSTILE)))
+async def test_nothing_that_a_client_sends_is_answered_with_500(provider: Provider, sent: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", provider.client.port)
+    writer.write(sent)
+    writer.write_eof()
+    try:
+        answer = await asyncio.wait_for(reader.read(), 20)
+    except ConnectionResetError:
+        answer = b""  # refused and closed before all of it was read
+    writer.close()
+    status = answer.split(b" ", 2)[1:2]
+    assert status == [] or status[0][:1] in b"24"
+    assert not (await provider.ask(verb="Identify")).codes

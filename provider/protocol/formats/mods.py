@@ -35,15 +35,7 @@ def _elements(item: Item, site: Site) -> Iterator[str]:
     yield from _physical_description(item)
     if item.http_status is not None:
         yield f'<note type="HTTP status">{item.http_status}</note>'
-    for set_spec, name in item.collections or ():
-        yield (
-            f'<relatedItem type="series"><titleInfo><title>{escape(name)}</title></titleInfo>'
-            f'<identifier type="setSpec">{escape(set_spec)}</identifier></relatedItem>'
-        )
-    yield (
-        f'<relatedItem type="host"><titleInfo><title>{escape(item.archive_file)}</title></titleInfo>'
-        f'<part><detail type="offset"><number>{item.offset}</number></detail></part></relatedItem>'
-    )
+    yield from _related_items(item)
     yield f'<identifier type="uri">{escape(item.url)}</identifier>'
     if item.digest:
         yield f'<identifier type="digest">{escape(item.digest)}</identifier>'
@@ -65,6 +57,18 @@ def _physical_description(item: Item) -> Iterator[str]:
     if item.length is not None:
         yield f"<extent>{item.length} bytes</extent>"
     yield "<digitalOrigin>born digital</digitalOrigin></physicalDescription>"
+
+
+def _related_items(item: Item) -> Iterator[str]:
+    for set_spec, name in item.collections or ():
+        yield (
+            f'<relatedItem type="series"><titleInfo><title>{escape(name)}</title></titleInfo>'
+            f'<identifier type="setSpec">{escape(set_spec)}</identifier></relatedItem>'
+        )
+    yield (
+        f'<relatedItem type="host"><titleInfo><title>{escape(item.archive_file)}</title></titleInfo>'
+        f'<part><detail type="offset"><number>{item.offset}</number></detail></part></relatedItem>'
+    )
 
 
 def _location(item: Item, site: Site) -> Iterator[str]:

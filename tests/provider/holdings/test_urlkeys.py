@@ -2,7 +2,7 @@
 
 import pytest
 
-from provider.holdings.urlkeys import prefixes, spellings, url_key
+from provider.holdings.urlkeys import bare_roots, prefixes, spellings, url_key
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,11 @@ def test_an_address_has_no_www() -> None:
 def test_a_host_alone_is_a_prefix_of_its_own_urls_only() -> None:
     assert "http://a.example/" in prefixes("a.example")
     assert all(one.endswith("/") for one in prefixes("a.example"))
+
+
+def test_a_root_may_lack_its_slash() -> None:
+    assert {"http://a.example", "https://www.a.example"} <= set(bare_roots("http://a.example/"))
+    assert bare_roots("ftp://f.example/")[0] == "ftp://f.example"
+    assert not bare_roots("http://a.example/x")
+    assert not bare_roots("http://a.example/?x=1")
+    assert not bare_roots("http://a.example/#x")

@@ -101,6 +101,33 @@ async def test_a_collapsed_list_of_urls_has_each_once(provider: Provider) -> Non
     assert len(keys) == len(set(keys)) == 7
 
 
+SLASHLESS = [
+    Page(url="http://s.example", date="2007-01-01T00:00:00Z"),
+    Page(url="https://www.s.example/", date="2008-01-01T00:00:00Z"),
+    Page(url="http://s.example", date="2009-01-01T00:00:00Z"),
+    Page(url="http://www.s.example?a=1", date="2010-01-01T00:00:00Z"),
+    Page(url="http://s.example/x", date="2011-01-01T00:00:00Z"),
+    *(
+        Page(url=url, date="2012-01-01T00:00:00Z")
+        for url in ("http://s.example.com", "http://s.examples/", "http://s.example:8080")
+    ),
+]
+
+
+@pytest.mark.parametrize("root", ["http://s.example/", "s.example", "https://www.s.example"])
+async def test_a_root_without_its_slash_is_below_the_root(
+    provider: Provider, database: Database, tmp_path: Path, root: str
+) -> None:
+    path = write_archive(tmp_path / "s.warc.gz", [warc_record(page) for page in SLASHLESS])
+    index_file(database, path, IndexOptions(margin=1))
+    query = f"url={root}*&fl=timestamp"
+    whole = [line[:4] for line in await lines(provider, query)]
+    assert sorted(whole) == ["2007", "2008", "2009", "2010", "2011"]
+    for limit in (1, 2):
+        pieces = await in_pieces(provider, f"{query}&limit={limit}")
+        assert [line[:4] for piece in pieces for line in piece] == whole
+
+
 WHOLE = [
     "url=a.example",
     "url=a.example&sort=reverse",

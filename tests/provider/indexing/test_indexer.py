@@ -2,18 +2,18 @@
 
 import random
 import shutil
-from datetime import datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import ColumnElement, func, select, text, update
+from sqlalchemy import func, select, text, update
 
 from oai.database import Database
 from oai.errors import InterruptedRunError, UsageError
 from provider.holdings.collections import add_collection, lineage
-from provider.indexing.indexer import FileReport, IndexOptions, find_archives, index_file
-from provider.models import Arc, ArcProblem, Collection, Document, DocumentCollection, Domain, Mimetype
+from provider.indexing.indexer import IndexOptions, find_archives, index_file
+from provider.models import Arc, ArcProblem, Document, Domain, Mimetype
 from tests.provider.archives import Page, arc_record, warc_other, warc_record, write_archive, write_pages
+from tests.provider.indexing.indexed import check_counts, counts, places
 
 OPTIONS = IndexOptions(margin=1)
 AGAIN = IndexOptions(margin=1, again=True)
@@ -23,37 +23,6 @@ PAGES = [
     Page(url="http://b.example/", mime_type=None),
     Page(url="http://192.0.2.7/"),
 ]
-
-
-def counts(report: FileReport) -> tuple[int, int, int, int]:
-    merged = report.merged
-    return merged.new, merged.unchanged, merged.moved, merged.duplicates
-
-
-def places(database: Database) -> list[tuple[str | None, int, datetime]]:
-    with database.session() as session:
-        rows = select(Arc.path, Document.offset, Document.datestamp).join(Arc, Arc.id == Document.arc_id)
-        return [(path, offset, stamp) for path, offset, stamp in session.execute(rows.order_by(Document.url))]
-
-
-def check_counts(database: Database) -> None:
-    """Compare every kept number with what is really there."""
-    with database.session() as session:
-
-        def real(condition: ColumnElement[bool]) -> int:
-            return session.scalar(select(func.count()).where(condition)) or 0
-
-        for domain in session.scalars(select(Domain)):
-            inside = select(Domain.id).where(func.starts_with(Domain.set_spec + ":", domain.set_spec + ":"))
-            assert domain.documents == real(Document.host_id.in_(inside)), domain.set_spec
-        for kind in session.scalars(select(Mimetype)):
-            column = Document.mime_major_id if kind.parent_id is None else Document.mime_id
-            assert kind.documents == real(column == kind.id), kind.set_spec
-        for arc in session.scalars(select(Arc)):
-            assert arc.documents == real(Document.arc_id == arc.id), arc.path
-        for collection in session.scalars(select(Collection)):
-            number = real(DocumentCollection.collection_id == collection.id)
-            assert collection.documents == number, collection.set_spec
 
 
 @pytest.mark.parametrize("name", ["x.warc", "x.warc.gz", "x.arc", "x.arc.gz"])

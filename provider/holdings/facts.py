@@ -1,0 +1,89 @@
+"""All that the tables say of one document, for the archive's staff."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from provider.models import UNLISTED, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
+
+
+@dataclass(frozen=True, kw_only=True)
+class InCollection:
+    """A collection that the document is in."""
+
+    set_spec: str
+    name: str
+    direct: bool
+    """Assigned to this very one, not to one below it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentFacts:
+    """A document."""
+
+    key: uuid.UUID
+    url: str
+    title: str | None
+    archived: datetime
+    datestamp: datetime | None
+    """None where it was never listed, since a rule withholds it."""
+    mime_type: str
+    http_status: int | None
+    length: int | None
+    digest: str | None
+    record_type: str
+    deleted: bool
+    access: str
+    embargo_until: datetime | None
+    file: str
+    offset: int
+    host: str | None
+    """setSpec of its host, or of what is nearest to it."""
+    collections: Sequence[InCollection]
+
+
+def document_facts(session: Session, key: uuid.UUID) -> DocumentFacts | None:
+    """The document with this key, or None where there is none."""
+    row = session.execute(
+        select(Document, Arc, Mimetype.name.label("mime_type"), Domain.set_spec.label("host"))
+        .join(Arc, Arc.id == Document.arc_id)
+        .join(Mimetype, Mimetype.id == Document.mime_id)
+        .outerjoin(Domain, Domain.id == Document.host_id)
+        .where(Document.key == key)
+    ).one_or_none()
+    if row is None:
+        return None
+    document: Document = row.Document
+    return DocumentFacts(
+        key=document.key,
+        url=document.url,
+        title=document.title,
+        archived=document.archived,
+        datestamp=None if document.datestamp == UNLISTED else document.datestamp,
+        mime_type=row.mime_type,
+        http_status=document.http_status,
+        length=document.length,
+        digest=document.digest,
+        record_type=document.record_type,
+        deleted=document.deleted,
+        access=document.access,
+        embargo_until=document.embargo_until,
+        file=row.Arc.path or row.Arc.name,
+        offset=document.offset,
+        host=row.host,
+        collections=_collections(session, document.id),
+    )
+
+
+def _collections(session: Session, document_id: int) -> Sequence[InCollection]:
+    rows = session.execute(
+        select(Collection.set_spec, Collection.name, DocumentCollection.direct)
+        .join(DocumentCollection, DocumentCollection.collection_id == Collection.id)
+        .where(DocumentCollection.document_id == document_id)
+        .order_by(Collection.set_spec)
+    )
+    return [InCollection(set_spec=spec, name=name, direct=direct) for spec, name, direct in rows]
