@@ -3,10 +3,10 @@
 from dataclasses import asdict
 from typing import Any
 
-from harvester.models import Hold
 from harvester.running import holds
 from harvester.running.holds import HoldKind
 from harvester.running.locks import only_harvest
+from harvester.running.models import Hold
 from harvester.store.changes import read_changes
 from harvester.store_commands import run_of
 from oai.cli import Invocation

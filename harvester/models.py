@@ -81,7 +81,10 @@ class Repository(Base):
     """A repository that we harvest. Base URL and base directory are enough; Identify tells the rest."""
 
     __tablename__ = "oai_repository"
-    __table_args__ = (UniqueConstraint("base_url", "base_dir"),)
+    __table_args__ = (
+        UniqueConstraint("base_url", "base_dir"),
+        CheckConstraint("deletion_policy IN ('remove', 'mark', 'move')", name="deletion_policy"),
+    )
 
     repository_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     repository_name: Mapped[str | None] = mapped_column(Text)
@@ -107,6 +110,12 @@ class Repository(Base):
     """Per cent of the records that one run may change; none: as `harvester.brake_updates` says."""
     not_before: Mapped[datetime | None]
     """Until then the repository asked to be left alone (a Retry-After longer than we wait)."""
+    examined: Mapped[datetime | None]
+    """When its behaviour was last examined."""
+    examination: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """What the examination found, as `zatva repository doctor --json` prints it."""
+    profile: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """How it is best harvested: method, slice, incremental, validation, delay and retries."""
 
 
 class OaiSet(Base):
@@ -196,20 +205,6 @@ class SetMapping(Base):
     set_spec: Mapped[str] = mapped_column(Text, primary_key=True)
 
 
-class Directory(Base):
-    """How many files a folder of a repository's store has got, so that nobody has to list it."""
-
-    __tablename__ = "oai_directory"
-
-    repository_id: Mapped[int] = mapped_column(
-        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), primary_key=True
-    )
-    path_key: Mapped[uuid.UUID] = mapped_column(primary_key=True)
-    """First 128 bits of the SHA-256 of the folder's path below the base directory."""
-    files: Mapped[int]
-    """Files ever placed there, its `starting_at_` folders included."""
-
-
 class Harvest(Base):
     """Where one selective harvest (repository, format, set) stands: watermark, checkpoint, live progress."""
 
@@ -291,157 +286,11 @@ class History(Base):
     """The WARC file with the run's requests and answers, below the data folder; none where none were kept."""
     replay_of: Mapped[int | None] = mapped_column(BigInteger)
     """The run (`history_id`) whose kept answers were taken in again."""
+    pace: Mapped[list[list[float]]] = mapped_column(JSONB, server_default=text("'[]'"))
+    """Samples over its course: seconds since it began, records and requests by then."""
     announced: Mapped[datetime | None]
     """When notices and hooks were made of it; none where that is still to come."""
 
 
 Index("ix_oai_history_unannounced", History.history_id, postgresql_where=text("announced IS NULL"))
-
-
-class Quarantined(Base):
-    """A record, or a part of an answer, that could not be read; the bytes are kept for whoever mends it."""
-
-    __tablename__ = "oai_quarantine"
-    __table_args__ = (
-        UniqueConstraint("repository_id", "metadata_prefix", "fault_key"),
-        Index("ix_oai_quarantine_identifier_key", "repository_id", "metadata_prefix", "identifier_key"),
-    )
-
-    quarantine_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
-    repository_id: Mapped[int] = mapped_column(ForeignKey("oai_repository.repository_id", ondelete="CASCADE"))
-    metadata_prefix: Mapped[str] = mapped_column(Text)
-    set_spec: Mapped[str] = mapped_column(Text, server_default="")
-    """Of the harvest that saw it last; empty for the whole repository."""
-    fault_key: Mapped[uuid.UUID]
-    """First 128 bits of the SHA-256 of the identifier, or, where that is not known, of the bytes."""
-    identifier: Mapped[str | None] = mapped_column(Text)
-    """Where the broken bytes name one."""
-    identifier_key: Mapped[uuid.UUID | None]
-    """As in `oai_record`."""
-    reason: Mapped[str] = mapped_column(Text)
-    url: Mapped[str] = mapped_column(Text)
-    byte_offset: Mapped[int | None] = mapped_column(BigInteger)
-    """Where the bytes begin in the answer; none where the whole answer was at fault."""
-    raw: Mapped[bytes] = mapped_column(LargeBinary)
-    """As they came, decompressed; the first million where there were more."""
-    raw_size: Mapped[int] = mapped_column(BigInteger)
-    """How many there were."""
-    first_seen: Mapped[datetime] = mapped_column(server_default=func.now())
-    last_seen: Mapped[datetime] = mapped_column(server_default=func.now())
-    last_run: Mapped[datetime]
-    """When the run that saw it last began (`oai_harvest.run_started`)."""
-    history_id: Mapped[int | None] = mapped_column(BigInteger, index=True)
-    """The last run that saw it, once that has ended."""
-    job_id: Mapped[int | None]
-    resolved: Mapped[datetime | None]
-    """When a later run read the record well."""
-
-
-class RecordChange(Base):
-    """What changed in the store: a line for each new, updated or deleted record, kept for some days (STO-7).
-
-    Transactions do not commit in the order of their numbers. Whoever follows along reads in the order of
-    (`transaction_id`, `change_id`), and only below the oldest transaction under way, so as to miss nothing.
-    Neither repository nor run is a foreign key: a check of each line would slow every harvest.
-    """
-
-    __tablename__ = "oai_change"
-
-    transaction_id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    """`pg_current_xact_id()` of the transaction that wrote it."""
-    change_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
-    repository_id: Mapped[int]
-    harvest_id: Mapped[int]
-    run_started: Mapped[datetime]
-    """With `harvest_id` the run, as in `oai_history`."""
-    identifier: Mapped[str] = mapped_column(Text)
-    metadata_prefix: Mapped[str] = mapped_column(Text)
-    change: Mapped[str] = mapped_column(Text)
-    """new, updated or deleted."""
-    filename: Mapped[str | None] = mapped_column(Text)
-    """Path of the record's file below the base directory, after the change."""
-    datestamp: Mapped[str] = mapped_column(Text)
-    """As the repository wrote it."""
-    changed: Mapped[datetime] = mapped_column(server_default=func.now())
-
-
-# One B-tree is what a line may cost; the table only grows at its end, so block ranges find the rest.
-Index("ix_oai_change_blocks", RecordChange.change_id, RecordChange.run_started, postgresql_using="brin")
-
-
-class StoreAudit(Base):
-    """One comparison of a repository's files with their rows (STO-6)."""
-
-    __tablename__ = "oai_store_audit"
-
-    audit_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
-    repository_id: Mapped[int] = mapped_column(
-        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), index=True
-    )
-    started: Mapped[datetime]
-    ended: Mapped[datetime | None]
-    """None while it goes on, or where it was cut off."""
-    files: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """Files that rows name."""
-    missing: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    altered: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    stray: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """Files that no row names, unfinished ones included."""
-
-
-class HeldDeletion(Base):
-    """A deletion that waits for its run's end, or for a person's yes."""
-
-    __tablename__ = "oai_held_deletion"
-
-    harvest_id: Mapped[int] = mapped_column(
-        ForeignKey("oai_harvest.harvest_id", ondelete="CASCADE"), primary_key=True
-    )
-    run_started: Mapped[datetime] = mapped_column(primary_key=True)
-    record_id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-    datestamp: Mapped[str] = mapped_column(Text)
-    set_specs: Mapped[list[str] | None] = mapped_column(JSONB(none_as_null=True))
-    """As the tombstone has them; none where the record disappeared, which leaves it in its sets."""
-    reason: Mapped[str] = mapped_column(Text)
-    digest: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """Of the record's file then: a record that has changed since is not deleted."""
-
-
-class Sighting(Base):
-    """A record that a run saw unchanged; kept while a run looks for what has disappeared."""
-
-    __tablename__ = "oai_sighting"
-
-    harvest_id: Mapped[int] = mapped_column(
-        ForeignKey("oai_harvest.harvest_id", ondelete="CASCADE"), primary_key=True
-    )
-    run_started: Mapped[datetime] = mapped_column(primary_key=True)
-    record_id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-
-
-class Hold(Base):
-    """A run that was held, for it would have deleted or changed too large a share of the records."""
-
-    __tablename__ = "oai_hold"
-
-    history_id: Mapped[int] = mapped_column(
-        BigInteger, ForeignKey("oai_history.history_id", ondelete="CASCADE"), primary_key=True
-    )
-    harvest_id: Mapped[int] = mapped_column(
-        ForeignKey("oai_harvest.harvest_id", ondelete="CASCADE"), index=True
-    )
-    run_started: Mapped[datetime]
-    kind: Mapped[str] = mapped_column(Text)
-    """deletions or updates."""
-    state: Mapped[str] = mapped_column(Text, server_default="held")
-    """held; released, by a person; superseded, by a later run."""
-    would_delete: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    would_update: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """As many as had come when the run was held."""
-    active: Mapped[int] = mapped_column(BigInteger)
-    """Records that lived here before the run."""
-    allowed: Mapped[float]
-    """Per cent that the run may delete or change."""
-    sample: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
-    """Some of the identifiers."""
-    decided: Mapped[datetime | None]
+Index("ix_oai_history_status", History.status, History.history_id)

@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from harvester.models import Quarantined
+from harvester.running.models import Quarantined
 from harvester.running.quarantine import get_quarantined, quarantined
 from oai.cli import Invocation
 from oai.database import open_database

@@ -1,4 +1,4 @@
-"""What `zatva store` and `zatva repository policy` do."""
+"""What `zatva store` does."""
 
 import os
 import sys
@@ -13,19 +13,18 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester import repositories
-from harvester.models import DeletionPolicy, History, RecordChange, Repository
+from harvester.models import History, Repository
 from harvester.running.locks import is_held, only_harvest
 from harvester.store.auditing import Audit, Auditor, Finding
 from harvester.store.exporting import Exported, Form, export
 from harvester.store.files import UNFINISHED
+from harvester.store.models import RecordChange
 from harvester.store.rebuilding import Rebuilder, Rebuilt
 from harvester.store.records import RunKey
 from oai.cli import Invocation
 from oai.console import Console
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
-
-_AS_SET = "default"
 
 
 def verify(invocation: Invocation) -> ExitCode:
@@ -99,29 +98,6 @@ def export_records(invocation: Invocation) -> ExitCode:
             exported = write(out)
     _tell_export(invocation, exported)
     return ExitCode.RECORDS_REFUSED if exported.missing else ExitCode.DONE
-
-
-def repository_policy(invocation: Invocation) -> ExitCode:
-    """Set what becomes of deleted records, and how much one run may do without a yes."""
-    arguments = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
-        repository = repositories.get_repository(session, arguments.id)
-        if arguments.deletions is not None:
-            repository.deletion_policy = DeletionPolicy(arguments.deletions).value
-        for name in ("brake_deletions", "brake_updates"):
-            given: str | None = getattr(arguments, name)
-            if given is not None:
-                setattr(repository, name, _per_cent(given))
-        session.commit()
-        facts = {
-            "repository_id": repository.repository_id,
-            "deletion_policy": repository.deletion_policy,
-            "brake_deletions": repository.brake_deletions,
-            "brake_updates": repository.brake_updates,
-        }
-    shown = (f"{name}: {'as set' if value is None else value}" for name, value in facts.items())
-    invocation.console.result(facts, "\n".join(shown))
-    return ExitCode.DONE
 
 
 def run_of(session: Session, history_id: int) -> tuple[int, RunKey]:
@@ -254,16 +230,3 @@ def _tell_export(invocation: Invocation, exported: Exported) -> None:
     else:
         facts: dict[str, Any] = {**asdict(exported), "out": str(invocation.arguments.out)}
         invocation.console.result(facts, words)
-
-
-def _per_cent(given: str) -> float | None:
-    """A share in per cent; None for `default`."""
-    if given == _AS_SET:
-        return None
-    try:
-        share = float(given)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < float("inf"):
-        raise UsageError(f"{given!r} is no share in per cent; give a number such as 20, or `{_AS_SET}`")
-    return share

@@ -137,6 +137,7 @@ def _arguments(job: Job) -> list[str]:
         "--validation": job.validation,
         "--files-per-dir": job.files_per_dir,
         "--slice": job.slice or None,
+        "--max": job.max_records,
     }
     # With `=`, a value that begins with a hyphen is a value still.
     arguments = [f"{name}={value}" for name, value in options.items() if value is not None]

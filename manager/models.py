@@ -210,6 +210,8 @@ class Job(Base):
     """Its last sign of progress, where that is suspiciously long ago."""
     last_history: Mapped[int | None] = mapped_column(BigInteger)
     """The newest row of the history that comes from this job, before it was paused."""
+    max_records: Mapped[int | None]
+    """It is a sample, which ends after so many records; none: everything."""
 
 
 Index("ix_oai_job_due", Job.status, Job.harvest_start_time)

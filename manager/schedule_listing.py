@@ -17,7 +17,7 @@ def find_schedules(
     limit: int,
     after: int = 0,
     repository_id: int | None = None,
-    among: Select[tuple[int]] | None = None,
+    among: Select[int] | None = None,
 ) -> list[ScheduleView]:
     """Schedules by number, behind the one numbered `after`; `among` selects the repositories that count."""
     query = _views().where(RecurringJob.id > after)

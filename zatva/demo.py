@@ -75,6 +75,7 @@ def _own_settings(settings: Settings) -> Iterator[Settings]:
                 "database_url": None,
                 "provider": settings.provider.model_copy(update=sample),
                 "manager": settings.manager.model_copy(update={"tick_seconds": 0.5}),
+                "web": settings.web.model_copy(update={"private_addresses": True}),
             }
         )
 

@@ -85,6 +85,23 @@ def upgrade() -> None:
         sa.UniqueConstraint("short_name", name=op.f("uq_web_organisation_short_name")),
     )
     op.create_table(
+        "web_self_test",
+        sa.Column("self_test_id", sa.Integer(), sa.Identity(always=False), nullable=False),
+        sa.Column("base_url", sa.Text(), nullable=False),
+        sa.Column("asked_by", sa.Text(), nullable=True),
+        sa.Column("started", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.Column("ended", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("checks", sa.Integer(), server_default="0", nullable=False),
+        sa.Column(
+            "findings",
+            postgresql.JSONB(astext_type=sa.Text()),
+            server_default=sa.text("'[]'"),
+            nullable=False,
+        ),
+        sa.Column("failure", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("self_test_id", name=op.f("pk_web_self_test")),
+    )
+    op.create_table(
         "web_sign_in_attempt",
         sa.Column("attempt_id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("key", sa.Text(), nullable=False),
@@ -369,6 +386,7 @@ def upgrade() -> None:
             "rule_id", "repository_id", "metadata_prefix", "set_spec", name=op.f("pk_notice_streak")
         ),
     )
+    op.create_index("ix_domain_below", "domain", ["parent_id", "set_spec"], unique=False)
     op.add_column(
         "oai_harvest",
         sa.Column(
@@ -393,7 +411,14 @@ def upgrade() -> None:
     op.add_column("oai_history", sa.Column("run_started", sa.DateTime(timezone=True), nullable=True))
     op.add_column("oai_history", sa.Column("raw_path", sa.Text(), nullable=True))
     op.add_column("oai_history", sa.Column("replay_of", sa.BigInteger(), nullable=True))
+    op.add_column(
+        "oai_history",
+        sa.Column(
+            "pace", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'[]'"), nullable=False
+        ),
+    )
     op.add_column("oai_history", sa.Column("announced", sa.DateTime(timezone=True), nullable=True))
+    op.create_index("ix_oai_history_status", "oai_history", ["status", "history_id"], unique=False)
     op.create_index(
         "ix_oai_history_unannounced",
         "oai_history",
@@ -412,6 +437,7 @@ def upgrade() -> None:
     op.add_column("oai_job", sa.Column("pages_before", sa.Integer(), server_default="0", nullable=False))
     op.add_column("oai_job", sa.Column("stuck_since", sa.DateTime(timezone=True), nullable=True))
     op.add_column("oai_job", sa.Column("last_history", sa.BigInteger(), nullable=True))
+    op.add_column("oai_job", sa.Column("max_records", sa.Integer(), nullable=True))
     op.add_column("oai_record", sa.Column("deletion_reason", sa.Text(), nullable=True))
     op.add_column("oai_recurring_job", sa.Column("slice", sa.Text(), nullable=True))
     op.add_column("oai_recurring_job", sa.Column("overlap", sa.Text(), server_default="skip", nullable=False))

@@ -27,6 +27,8 @@ class Record:
 
     header: Header
     element: etree._Element
+    notes: tuple[str, ...] = ()
+    """What was odd about the answer, of a record that came alone."""
 
     @property
     def metadata(self) -> etree._Element | None:

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from harvester.client.errors import EndlessListError
 
 _MOST_EMPTY_PAGES = 1000
+_MOST_MARKS = 20_000
 
 
 class Circles:
     """Looks at a list's pages as they come.
 
     A token that comes again is no proof, for some servers use one token for a whole list; a token that comes
-    again with the same items is.
+    again with the same items is. The first pages are all remembered; of later ones every one whose number is
+    a power of two, which is enough to notice any circle, if not at once (R. P. Brent's way).
     """
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
+        self._pages = 0
         self._empty = 0
 
     def check(self, url: str, token: str, names: Sequence[str]) -> None:
@@ -34,4 +37,6 @@ class Circles:
             raise EndlessListError(
                 url, f"the list goes in circles: the resumptionToken {token!r} came a second time"
             )
-        self._seen.add(mark)
+        self._pages += 1
+        if self._pages <= _MOST_MARKS or not self._pages & (self._pages - 1):
+            self._seen.add(mark)

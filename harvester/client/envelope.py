@@ -5,7 +5,7 @@ answers of OAI-PMH 1.1 are read as what they are meant to be; what was odd is no
 """
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lxml import etree
@@ -58,12 +58,7 @@ def open_envelope(body: bytes, verb: Verb, url: str, *, loose: bool = False) -> 
     )
     date = (root.findtext(OAI + "responseDate") or "").strip()
     _raise_errors(root, stray, url, date)
-    if not containers and not stray:
-        raise MalformedAnswerError(url, f"there is neither a {verb} nor an error element in the answer")
-    if len(containers) > 1:
-        notes.append(f"there are {len(containers)} {verb} elements")
-    if stray:
-        notes.append(f"there are parts of the list outside the {verb} element")
+    notes += _odd_parts(containers, stray, verb, url)
     if notes and not loose:
         raise MalformedAnswerError(url, notes[0])
     children = [child for container in containers for child in container.iterchildren(etree.Element)]
@@ -75,6 +70,18 @@ def open_envelope(body: bytes, verb: Verb, url: str, *, loose: bool = False) -> 
         children=children + stray,
         notes=notes,
     )
+
+
+def _odd_parts(
+    containers: Sequence[etree._Element], stray: Sequence[etree._Element], verb: Verb, url: str
+) -> Iterator[str]:
+    """What is odd about where the parts of the list are; none at all raises MalformedAnswerError."""
+    if not containers and not stray:
+        raise MalformedAnswerError(url, f"there is neither a {verb} nor an error element in the answer")
+    if len(containers) > 1:
+        yield f"there are {len(containers)} {verb} elements"
+    if stray:
+        yield f"there are parts of the list outside the {verb} element"
 
 
 def adopt(element: etree._Element) -> bool:
@@ -123,7 +130,9 @@ def _not_well_formed(error: MalformedXmlError, body: bytes, url: str) -> ClientE
     head = body[:_HEAD_BYTES].lstrip(codecs.BOM_UTF8)
     # UTF-16 puts a NUL beside each letter.
     if b"OAI-PMH" in head.replace(b"\0", b""):
-        where = f" (line {error.line}, column {error.column})" if error.line else ""
+        # libxml2 tells the place itself, as a rule.
+        told = "line" in error.reason or not error.line
+        where = "" if told else f" (line {error.line}, column {error.column})"
         return MalformedAnswerError(url, f"the answer is not well-formed: {error.reason}{where}")
     kind = "an HTML page" if b"<html" in head.lower() else "no XML"
     return NotOaiPmhError(url, kind, head)

@@ -38,6 +38,8 @@ class TransportKind(StrEnum):
     DISCONNECTED = "disconnected"
     REDIRECT = "redirect"
     ADDRESS = "address"
+    PRIVATE = "private"
+    """It would have led to an address that is not on the public internet, which the settings do not allow."""
 
 
 class ClientError(RemoteError):

@@ -10,12 +10,11 @@ It needs no database, no manager and no files::
 import asyncio
 import contextlib
 import copy
-import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypedDict, TypeVar
+from typing import Protocol, TypeVar, Unpack
 
 import aiohttp
 
@@ -32,7 +31,7 @@ from harvester.client.errors import (
 from harvester.client.exchange import Method
 from harvester.client.listing import Listing
 from harvester.client.politeness import Politeness
-from harvester.client.retrying import Retrying
+from harvester.client.retrying import Patience, Retrying
 from harvester.client.selection import Bound, Selection, as_datestamp
 from harvester.client.transport import Arguments, HttpReply, Transport, open_transport
 from oai.sections import HarvesterSettings
@@ -63,20 +62,12 @@ class Client:
         self,
         base_url: str,
         transport: Transport,
-        *,
-        retries: int = 5,
-        max_wait: float = 3600,
-        clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        chance: Callable[[], float] = random.random,
-        on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None,
+        **patience: Unpack[Patience],
     ) -> None:
         self.base_url = base_url
         self.traffic = Traffic()
         self._transport = transport
-        self._retrying = Retrying(
-            retries=retries, max_wait=max_wait, clock=clock, sleep=sleep, chance=chance, on_wait=on_wait
-        )
+        self._retrying = Retrying(**patience)
 
     def with_retries(self, retries: int) -> "Client":
         """A client of the same repository with other patience; the traffic of both is counted together."""
@@ -101,7 +92,8 @@ class Client:
             raise MalformedAnswerError(page.url, page.faults[0].reason)
         if len(page.records) != 1:
             raise MalformedAnswerError(page.url, f"{len(page.records)} records in answer to GetRecord")
-        return page.records[0]
+        alone = page.records[0]
+        return replace(alone, notes=page.notes) if page.notes else alone
 
     def records(
         self,
@@ -209,7 +201,14 @@ class Client:
     async def _page(self, verb: Verb, arguments: Arguments, *, loose: bool) -> Page:
         for last in (False, True):
             reply = await self._fetch(verb, arguments, loose=loose)
-            read = partial(replies.read_page, reply.body, verb, **_said(reply), loose=loose)
+            read = partial(
+                replies.read_page,
+                reply.body,
+                verb,
+                url=reply.url,
+                content_type=reply.content_type,
+                loose=loose,
+            )
             try:
                 page = await asyncio.to_thread(read)
             except (MalformedAnswerError, NotOaiPmhError) as error:
@@ -226,10 +225,10 @@ class Client:
         """An answer of one piece, asked for once more where it is broken."""
         reply = await self._fetch(verb, arguments)
         try:
-            return read(reply.body, **_said(reply))
+            return read(reply.body, url=reply.url, content_type=reply.content_type)
         except (MalformedAnswerError, NotOaiPmhError):
             reply = await self._fetch(verb, arguments)
-        return read(reply.body, **_said(reply))
+        return read(reply.body, url=reply.url, content_type=reply.content_type)
 
     async def _fetch(self, verb: Verb, arguments: Arguments, *, loose: bool = False) -> HttpReply:
         """Send a request until it succeeds or further tries are in vain."""
@@ -247,17 +246,6 @@ class _Read(Protocol[_T_co]):
     """A reader of answers."""
 
     def __call__(self, body: bytes, *, url: str, content_type: str) -> _T_co: ...
-
-
-class _Said(TypedDict):
-    """What a reader is told of an answer beside its bytes."""
-
-    url: str
-    content_type: str
-
-
-def _said(reply: HttpReply) -> _Said:
-    return _Said(url=reply.url, content_type=reply.headers.get("Content-Type", ""))
 
 
 @contextlib.asynccontextmanager
@@ -285,6 +273,7 @@ async def open_client(
             transport,
             retries=chosen.retries if retries is None else retries,
             max_wait=chosen.max_wait,
+            first_delay=chosen.first_delay,
             clock=clock,
             sleep=sleep,
             on_wait=on_wait,

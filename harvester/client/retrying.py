@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import TypedDict
 
 from harvester.client.errors import HttpStatusError, ServerBusyError, TransportError, TransportKind
 from harvester.client.replies import looks_like_oai_pmh
@@ -16,11 +17,24 @@ _SUCCESS = 200
 _BUSY = frozenset({429, 503})
 # 52x are those of a proxy before the server: it is down, or slow.
 _WORTH_ANOTHER_TRY = frozenset({408, 425, 429, 500, 502, 503, 504, *range(520, 525)})
-_HOPELESS = frozenset({TransportKind.ADDRESS, TransportKind.REDIRECT, TransportKind.TLS})
-_FIRST_DELAY = 0.5
+_HOPELESS = frozenset(
+    {TransportKind.ADDRESS, TransportKind.PRIVATE, TransportKind.REDIRECT, TransportKind.TLS}
+)
 _LONGEST_DELAY = 60.0
 _LONGEST_ASKED = 366 * 86_400.0
 _ENDING = b"OAI-PMH>"
+
+
+class Patience(TypedDict, total=False):
+    """How patient a client is to be; what is left out is as `Retrying` has it."""
+
+    retries: int
+    max_wait: float
+    first_delay: float
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    chance: Callable[[], float]
+    on_wait: Callable[[float, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +42,14 @@ class Retrying:
     """How patient a client is.
 
     A request that failed in a way that may pass is tried `retries` more times. Between the tries it waits
-    0.5, 1, 2, … seconds up to a minute, by chance up to a half less, or as long as the server's Retry-After
-    says, unless that is more than `max_wait` seconds. `on_wait` is told how long and why. `clock` gives
-    seconds since 1970, `sleep` waits, `chance` gives a figure from 0 to 1.
+    `first_delay` seconds, then twice as long each time, up to a minute, by chance up to a half less, or as
+    long as the server's Retry-After says, unless that is more than `max_wait` seconds. `on_wait` is told how
+    long and why. `clock` gives seconds since 1970, `sleep` waits, `chance` gives a figure from 0 to 1.
     """
 
     retries: int = 5
     max_wait: float = 3600
+    first_delay: float = 0.5
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Callable[[], float] = random.random
@@ -66,7 +81,7 @@ class Retrying:
         await self.sleep(seconds)
 
     def _delay(self, number: int) -> float:
-        return float(min(_FIRST_DELAY * 2.0 ** min(number, 10), _LONGEST_DELAY) * (1 - self.chance() / 2))
+        return float(min(self.first_delay * 2.0 ** min(number, 10), _LONGEST_DELAY) * (1 - self.chance() / 2))
 
     def _delay_after(self, reply: HttpReply, number: int, *, last: bool) -> float:
         """Seconds to wait after a status that is no success, or its error."""

@@ -11,6 +11,7 @@ from yarl import URL
 
 from harvester.client.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
 from harvester.client.exchange import HttpRequest, RawReply
+from harvester.client.guarding import PrivateAddressError
 
 _CHUNK = 256 * 1024
 _MAX_ERROR_BODY = 64 * 1024
@@ -132,6 +133,8 @@ def _translated(url: str) -> Iterator[None]:
 
 def _in_words(error: Exception) -> tuple[TransportKind, str]:
     """What happened, as a kind and in words."""
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, PrivateAddressError):
+        return TransportKind.PRIVATE, f"{error.os_error}; see setting private_addresses"
     for types, kind, words in _KINDS:
         if isinstance(error, types):
             detail = str(error)

@@ -14,6 +14,7 @@ from yarl import URL
 from harvester.client.decoding import TooLargeError, decode
 from harvester.client.errors import AnswerTooLargeError, TransportError, TransportKind
 from harvester.client.exchange import HttpRequest, Method, RawReply, Send
+from harvester.client.guarding import public_connector
 from harvester.client.politeness import Politeness
 from harvester.client.sending import SessionSender
 from oai.sections import HarvesterSettings
@@ -45,6 +46,11 @@ class HttpReply:
     compression: Sequence[str] = ()
     method: Method = "GET"
     cut: TransportError | None = None
+
+    @property
+    def content_type(self) -> str:
+        """As the server said it; empty where it did not."""
+        return self.headers.get("Content-Type", "")
 
 
 Transport = Callable[[str, Arguments], Awaitable[HttpReply]]
@@ -147,7 +153,7 @@ async def open_transport(
     `around` may put something between the transport and the network, as the raw capture does.
     """
     async with contextlib.AsyncExitStack() as own:
-        used = session if session is not None else await own.enter_async_context(aiohttp.ClientSession())
+        used = session if session is not None else await own.enter_async_context(_new_session(settings))
         send = SessionSender(
             session=used,
             timeout=settings.timeout,
@@ -162,6 +168,10 @@ async def open_transport(
             method=method,
             politeness=politeness or Politeness(per_host=settings.per_host, delay=settings.delay),
         )
+
+
+def _new_session(settings: HarvesterSettings) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(connector=None if settings.private_addresses else public_connector())
 
 
 def request_headers(settings: HarvesterSettings) -> list[tuple[str, str]]:

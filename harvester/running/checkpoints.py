@@ -12,6 +12,8 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Session
 
 from harvester.models import Harvest
+from harvester.running import marks_kept
+from harvester.running.marks import Marks
 from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Plan, Standing
 
@@ -23,6 +25,8 @@ class Checkpoint:
     harvest_id: int
     counts: Mapping[str, int]
     state: Mapping[str, Any]
+    marks: Marks
+    """Of the list at hand."""
     warnings: Sequence[str]
     watermark: str | None
     response_date: str | None
@@ -57,6 +61,7 @@ def begin(session: Session, request: HarvestRequest, plan: Plan, *, now: datetim
         row.counts, row.run_state, row.warnings = {}, {}, []
         row.complete_list_size = row.run_response_date = None
         row.run_started = now
+        marks_kept.forget(session, row.harvest_id)
     row.job_id = request.job_id
     row.process_id = os.getpid()
     row.host = socket.gethostname()
@@ -66,6 +71,7 @@ def begin(session: Session, request: HarvestRequest, plan: Plan, *, now: datetim
         harvest_id=row.harvest_id,
         counts=dict(row.counts),
         state=dict(row.run_state),
+        marks=marks_kept.kept(session, row.harvest_id),
         warnings=list(row.warnings),
         watermark=row.watermark,
         response_date=row.run_response_date,
@@ -94,6 +100,7 @@ def end(
     values: dict[str, Any] = {"job_id": None, "process_id": None, "last_error": error, "estimated_end": None}
     if not resumable:
         values |= {"resumption_token": None, "run_parameters": None, "run_state": {}, "warnings": []}
+        marks_kept.forget(session, harvest_id)
     if watermark is not None:
         values["watermark"] = watermark
     _update(session, harvest_id, **values)

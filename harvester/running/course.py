@@ -14,6 +14,7 @@ from harvester.client.errors import (
 from harvester.client.repository_client import Client
 from harvester.running.fetching import Fetching, check_alive, where
 from harvester.running.isolation import Division, Isolation
+from harvester.running.marks import Known, mark
 from harvester.running.planning import Plan
 from harvester.running.preparing import Level
 from harvester.running.progress import Progress, StateChange
@@ -39,7 +40,7 @@ class Course:
     client: Client
     store: FileStore
     pump: Pump
-    _skip: frozenset[int] = field(default_factory=frozenset)
+    _skip: Known = field(default_factory=Known)
     """Records that came before their list broke, so that they are not fetched one by one."""
 
     async def all(self) -> End:
@@ -115,13 +116,13 @@ class Course:
             loose=self._loose,
             allowance=self.run.allowance,
             one_by_one=window.one_by_one,
-            skip=self._skipped() if window.one_by_one else frozenset(),
+            skip=self._skipped() if window.one_by_one else Known(),
             most=None if most is None else most - self.run.counts["records"],
         )
 
-    def _skipped(self) -> frozenset[int]:
-        """Hashes of the identifiers that need not be fetched one by one."""
-        return self._skip | {hash(identifier) for identifier in self.run.progress.fetched}
+    def _skipped(self) -> Known:
+        """The identifiers that need not be fetched one by one."""
+        return self._skip.with_more(map(mark, self.run.progress.fetched))
 
     async def _finish(self, window: Window, end: End) -> None:
         if window.taken_up and self.run.progress.watch.fell:
@@ -145,13 +146,10 @@ class Course:
             loose=self._loose,
         )
         match remedy(broken):
-            case Remedy.NOTHING_THERE | Remedy.ENDED_EARLY as what:
-                if isinstance(error, OaiError):
-                    run.response_date = run.response_date or error.response_date
-                late = what is Remedy.ENDED_EARLY
-                end = End.NO_RECORDS_MATCH_LATE if late else End.NO_RECORDS_MATCH
-                await self._finish(window, end)
-                return end
+            case Remedy.NOTHING_THERE:
+                return await self._nothing_more(window, error, End.NO_RECORDS_MATCH)
+            case Remedy.ENDED_EARLY:
+                return await self._nothing_more(window, error, End.NO_RECORDS_MATCH_LATE)
             case Remedy.AGAIN:
                 await self._begin_again(window, error)
             case Remedy.TAKE_UP:
@@ -163,6 +161,13 @@ class Course:
             case Remedy.NONE:
                 await self._give_in(error)
         return state.end
+
+    async def _nothing_more(self, window: Window, error: ClientError, end: End) -> End:
+        """End the list with the error that says that nothing matches."""
+        if isinstance(error, OaiError):
+            self.run.response_date = self.run.response_date or error.response_date
+        await self._finish(window, end)
+        return end
 
     async def _give_in(self, error: ClientError) -> None:
         """Raise what broke; a strict run says that it was strict."""
@@ -205,7 +210,7 @@ class Course:
         if division.hopeless:
             await self._leave_out(error, division)
             return run.progress.end
-        self._skip |= run.progress.watch.seen()
+        self._skip = self._skip.with_more(run.progress.watch.marks)
         again = not any(part.one_by_one for part in division.windows)
         words = f"{error}; {division.remark}"
         await self._change(lambda state: state.divide(division.windows), words, again=again)

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from xml.sax.saxutils import unescape
 
 from harvester.client.answers import Fault, Header, Page
@@ -18,6 +18,7 @@ from harvester.client.errors import (
     TransportKind,
 )
 from harvester.client.repository_client import Client, Selection
+from harvester.running.marks import Known
 from harvester.running.preparing import Entry
 from harvester.running.refusals import Refusal
 from oai.vocabulary import Verb
@@ -60,6 +61,11 @@ class Fetched:
     gave_up: bool = False
     """Further records of the page would have taken more requests than allowed."""
 
+    def bare(self) -> "Fetched":
+        """The page without its elements, which are large, once they have been made use of."""
+        page = replace(self.page, records=())
+        return replace(self, page=page, entries=[(header, None) for header, _ in self.entries])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fetching:
@@ -74,8 +80,8 @@ class Fetching:
     allowance: Allowance
     one_by_one: bool = False
     """The records are fetched each by itself, for a page of them cannot be read; requests are counted."""
-    skip: frozenset[int] = field(default_factory=frozenset)
-    """Hashes of identifiers that are here already."""
+    skip: Known = field(default_factory=Known)
+    """Identifiers of records that are here already."""
     most: int | None = None
     """A sample's number of records."""
 
@@ -95,20 +101,21 @@ class Fetching:
     async def _fetched(self, page: Page, verb: Verb, left: int | None) -> Fetched:
         refused: list[Refusal] = []
         mended: list[Entry] = []
+        notes: list[str] = []
         # What is broken of a page that breaks off is asked for again with what is missing of it.
         if page.faults and not (page.cut_off and self.allowance.left):
-            refused, mended = await self._mend(page)
+            refused, mended = await self._mend(page, notes)
         entries: list[Entry]
         gave_up = False
         if verb is Verb.LIST_RECORDS:
             entries = [(record.header, record.element) for record in page.records[:left]]
         else:
-            wanted = [header for header in page.headers[:left] if hash(header.identifier) not in self.skip]
-            entries, missing, gave_up = await self._each(wanted)
+            wanted = [header for header in page.headers[:left] if header.identifier not in self.skip]
+            entries, missing, gave_up = await self._each(wanted, notes)
             refused += missing
         entries += mended
         return Fetched(
-            page=page,
+            page=replace(page, notes=(*page.notes, *dict.fromkeys(notes))) if notes else page,
             entries=entries,
             refused=refused,
             mended=[header for header, _ in mended],
@@ -116,23 +123,25 @@ class Fetching:
             gave_up=gave_up,
         )
 
-    async def _mend(self, page: Page) -> tuple[list[Refusal], list[Entry]]:
+    async def _mend(self, page: Page, notes: list[str]) -> tuple[list[Refusal], list[Entry]]:
         """Fetch the records that broken parts of a page name, each by itself."""
         refused: list[Refusal] = []
         mended: list[Entry] = []
         for fault in page.faults:
             names = list(dict.fromkeys(_names(fault.raw)))[:_MOST_NAMES]
-            results = [] if page.cut_off else [await self._try(name) for name in names]
+            results = [] if page.cut_off else [await self._try(name, notes) for name in names]
             entries = [result for result in results if isinstance(result, tuple)]
             mended += entries
             if not results or len(entries) < len(results):
                 refused.append(_refusal(page, fault, names))
         return refused, mended
 
-    async def _try(self, identifier: str) -> Entry | Refusal | None:
-        return await self._one(identifier, self.brisk) if self.allowance.spend() else None
+    async def _try(self, identifier: str, notes: list[str]) -> Entry | Refusal | None:
+        return await self._one(identifier, self.brisk, notes) if self.allowance.spend() else None
 
-    async def _each(self, headers: Sequence[Header]) -> tuple[list[Entry], list[Refusal], bool]:
+    async def _each(
+        self, headers: Sequence[Header], notes: list[str]
+    ) -> tuple[list[Entry], list[Refusal], bool]:
         """Fetch the records that the headers name, a few at a time; deletions need no fetching."""
         limit = asyncio.Semaphore(_AT_ONCE)
         client = self.brisk if self.one_by_one else self.client
@@ -143,7 +152,7 @@ class Fetching:
             async with limit:
                 if self.one_by_one and not self.allowance.spend():
                     return None
-                return await self._one(header.identifier, client)
+                return await self._one(header.identifier, client, notes)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -157,9 +166,10 @@ class Fetching:
             None in results,
         )
 
-    async def _one(self, identifier: str, client: Client) -> Entry | Refusal:
+    async def _one(self, identifier: str, client: Client, notes: list[str]) -> Entry | Refusal:
+        """The record, or why it cannot be had; what is odd about its answer is added to the notes."""
         try:
-            record = await client.get_record(identifier, self.metadata_prefix)
+            record = await client.get_record(identifier, self.metadata_prefix, loose=self.loose)
         except OaiError as error:
             return Refusal(reason=str(error), url=error.url, identifier=identifier)
         except ClientError as error:
@@ -171,6 +181,7 @@ class Fetching:
         if record.header.identifier != identifier:
             reason = f"the answer was the record {record.header.identifier!r}"
             return Refusal(reason=reason, url=client.base_url, identifier=identifier)
+        notes += record.notes
         return record.header, record.element
 
 

@@ -9,8 +9,9 @@ from typing import ClassVar
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from harvester.models import DeletionPolicy, Harvest, Hold, Repository
+from harvester.models import DeletionPolicy, Harvest, Repository
 from harvester.repositories import base_folder
+from harvester.running.models import Hold
 from harvester.store import deletions
 from harvester.store.deletions import Estate
 from harvester.store.records import RunKey

@@ -15,7 +15,19 @@ from harvester.running.verdict import Evidence, Verdict
 from harvester.store.records import RunKey
 from oai.errors import ExitCode
 
-COUNTS = ("records", "new", "updated", "unchanged", "deleted", "filtered", "invalid", "requests", "bytes")
+_COLUMNS = {
+    "records": "record_count",
+    "new": "new_count",
+    "updated": "updated_count",
+    "unchanged": "unchanged_count",
+    "deleted": "deleted_count",
+    "filtered": "filtered_count",
+    "invalid": "invalid_count",
+    "requests": "requests",
+    "bytes": "bytes",
+}
+"""Of `oai_history`, by the counts that they have."""
+COUNTS = tuple(_COLUMNS)
 
 _VERDICT_WORDS = {
     Verdict.COMPLETE: "Everything asked for is here.",
@@ -39,6 +51,8 @@ class Outcome:
     failure_reason: str | None = None
     warnings: Sequence[str] = ()
     raw_path: str | None = None
+    pace: Sequence[Sequence[float]] = ()
+    """Samples of seconds, records and requests over its course."""
 
     def as_json(self) -> dict[str, Any]:
         """The result for programs."""
@@ -80,12 +94,10 @@ class Outcome:
 
 def write_history(session: Session, request: HarvestRequest, outcome: Outcome, *, run: RunKey | None) -> int:
     """Add the run's row to `oai_history`, and give its number; the caller commits."""
-    counts = outcome.counts
     row = History(
         harvest_id=run.harvest_id if run else None,
         run_started=run.run_started if run else None,
         repository_id=outcome.repository_id,
-        record_count=counts.get("records", 0),
         harvest_start_time=outcome.started,
         job_id=request.job_id,
         recurring_id=request.recurring_id,
@@ -94,21 +106,15 @@ def write_history(session: Session, request: HarvestRequest, outcome: Outcome, *
         failure_reason=outcome.failure_reason,
         set_spec=request.set_spec or None,
         metadata_prefix=request.metadata_prefix,
-        new_count=counts.get("new", 0),
-        updated_count=counts.get("updated", 0),
-        unchanged_count=counts.get("unchanged", 0),
-        deleted_count=counts.get("deleted", 0),
-        filtered_count=counts.get("filtered", 0),
-        invalid_count=counts.get("invalid", 0),
-        requests=counts.get("requests", 0),
-        bytes=counts.get("bytes", 0),
         warnings=list(outcome.warnings),
         evidence=outcome.evidence.as_json(),
         harvest_method=int(request.method),
         host=socket.gethostname(),
         process_id=os.getpid(),
         raw_path=outcome.raw_path,
+        pace=[list(sample) for sample in outcome.pace],
         replay_of=request.replay,
+        **{column: outcome.counts.get(name, 0) for name, column in _COLUMNS.items()},
     )
     session.add(row)
     session.flush()

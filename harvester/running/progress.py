@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from harvester.running.fetching import Fetched
+from harvester.running.marks import Marks
 from harvester.running.verdict import End
 from harvester.running.watching import ListWatch, watch_from_json
 from harvester.running.windows import Calendar, Window, next_slice, window_from_json
@@ -136,11 +137,11 @@ class Progress:
         }
 
 
-def progress_from_json(found: dict[str, Any]) -> Progress:
-    """How far the run was that wrote the checkpoint."""
+def progress_from_json(found: dict[str, Any], marks: Marks) -> Progress:
+    """How far the run was that wrote the checkpoint, with the marks of the list at hand."""
     return Progress(
         windows=[window_from_json(window) for window in found.get("windows", [])],
-        watch=watch_from_json(found.get("list", {})),
+        watch=watch_from_json(found.get("list", {}), marks),
         totals=Counter(found.get("totals", {})),
         fetched=list(found.get("fetched", [])),
         counted=Counter(found.get("counted", {})),

@@ -66,7 +66,7 @@ class Pump:
                 batch = await asyncio.to_thread(
                     self.run.preparer.prepare, fetched.entries, url=fetched.page.url
                 )
-                await waiting.put(Taken(fetched=fetched, batch=batch))
+                await waiting.put(Taken(fetched=fetched.bare(), batch=batch))
                 if fetched.page.size > _LARGE_PAGE:
                     await waiting.join()
         except Exception as error:  # noqa: BLE001 it is raised where the pages are taken in, in its turn

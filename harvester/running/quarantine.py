@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, exists, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from harvester.models import Quarantined
+from harvester.running.models import Quarantined
 from harvester.running.parameters import HarvestRequest
 from harvester.running.refusals import Refusal
 from harvester.store.paths import identifier_key

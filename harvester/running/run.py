@@ -23,6 +23,7 @@ from harvester.running.outcome import Outcome, write_history
 from harvester.running.planning import plan
 from harvester.running.preparing import Batch, Level, joined
 from harvester.running.quarantine import open_ward
+from harvester.running.recounting import brought_before
 from harvester.running.sourcing import check_standing, open_source, without_superseded
 from harvester.running.state import RunState
 from harvester.running.taken import Taken
@@ -110,7 +111,9 @@ class Run(RunState):
             if self.request.replay is not None:
                 batch, superseded = self._current(session, batch)
                 found += Counter(superseded=superseded, unchanged=superseded)
+            again = self._brought_before(session, batch)
             found += self._intake.take(session, batch, now=now)
+            found["unchanged"] -= again
             self._ward.note(session, [record.key for record in batch.records], refusals, now=now)
             self.progress.counted += found
             self.counts = self._with_traffic(self.counts + found)
@@ -124,6 +127,19 @@ class Run(RunState):
             batch,
             repository_id=self.request.repository_id,
             metadata_prefix=self.request.metadata_prefix,
+        )
+
+    def _brought_before(self, session: Session, batch: Batch) -> int:
+        """How many of the batch's records this run has brought as they are, before a list began again."""
+        totals = self.progress.totals
+        if not (totals["restarts"] or totals["taken_up"] or totals["halvings"]) or self._brake is None:
+            return 0
+        return brought_before(
+            session,
+            batch.records,
+            repository_id=self.request.repository_id,
+            metadata_prefix=self.request.metadata_prefix,
+            run_started=self._brake.run.run_started,
         )
 
     def conclude(self, end: End, error: Exception | None = None) -> Outcome:
@@ -146,16 +162,23 @@ class Run(RunState):
             failure_reason=failure_reason(evidence, error),
             warnings=self.notes.all(),
             raw_path=self.source.raw_path,
+            pace=self._pace.close(
+                time.monotonic() - self._begun, self.counts["records"], self.traffic.requests
+            ),
         )
+        self._write_down(outcome, held, error)
+        prune_changes(self.database, keep_days=self.settings.harvester.keep_changes)
+        return outcome
+
+    def _write_down(self, outcome: Outcome, held: Held | None, error: Exception | None) -> None:
+        """Write the history row, and end the checkpoint in the same transaction."""
         with self.database.session() as session:
             run = self._brake.run if self._brake else None
             history_id = write_history(session, self.request, outcome, run=run)
             if held is not None and run is not None:
                 holds.note(session, run, held, history_id=history_id)
-            self._end_checkpoint(session, end, verdict, error, history_id)
+            self._end_checkpoint(session, outcome.evidence.end, outcome.verdict, error, history_id)
             session.commit()
-        prune_changes(self.database, keep_days=self.settings.harvester.keep_changes)
-        return outcome
 
     def _settle(self, end: End, error: Exception | None) -> Held | None:
         """Make the deletions that the run has found, or tell what holds it."""

@@ -62,7 +62,12 @@ class Source:
         try:
             async with open_transport(chosen, around=around) as transport:
                 yield Client(
-                    base_url, transport, retries=chosen.retries, max_wait=chosen.max_wait, on_wait=on_wait
+                    base_url,
+                    transport,
+                    retries=chosen.retries,
+                    max_wait=chosen.max_wait,
+                    first_delay=chosen.first_delay,
+                    on_wait=on_wait,
                 )
         finally:
             if self.capture is not None:

@@ -9,13 +9,15 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from harvester.client.repository_client import Traffic
-from harvester.running import checkpoints
+from harvester.running import checkpoints, marks_kept
 from harvester.running.brake import Brake
 from harvester.running.checkpoints import Checkpoint
 from harvester.running.concluding import gather
 from harvester.running.fetching import Allowance
 from harvester.running.intake import Intake, Layout
+from harvester.running.marks import Marks, no_marks
 from harvester.running.notes import Notes
+from harvester.running.pacing import Pace
 from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Plan
 from harvester.running.preparing import Preparer
@@ -59,6 +61,10 @@ class RunState:
     _ward: Ward | None = None
     _brake: Brake | None = None
     _before: Counter[str] = field(default_factory=Counter)
+    _pace: Pace = field(default_factory=Pace)
+    _marks: Marks = field(default_factory=no_marks)
+    """Of the list whose marks were saved last; so many of them were."""
+    _marks_saved: int = 0
 
     def __post_init__(self) -> None:
         self.source = Source(settings=self.settings)
@@ -103,7 +109,8 @@ class RunState:
     def _stand(self, point: Checkpoint, planned: Plan) -> None:
         """Take up the state that the checkpoint has, or that a new run begins with."""
         self._checkpoint = point
-        self.progress = progress_from_json(dict(point.state))
+        self.progress = progress_from_json(dict(point.state), point.marks)
+        self._marks, self._marks_saved = point.marks, len(point.marks)
         self.progress.windows = [replace(window, put_off=False) for window in planned.windows]
         self.token, self.response_date = planned.resumption_token, point.response_date
         self.complete_list_size = point.complete_list_size
@@ -135,10 +142,21 @@ class RunState:
         self.progress.see(fetched)
         self.token = page.next_token
 
+    def _save_marks(self, session: Session) -> None:
+        """Save the marks that are new; those of a list that is done with go."""
+        marks = self.progress.watch.marks
+        if marks is not self._marks:
+            marks_kept.forget(session, self._harvest_id)
+            self._marks, self._marks_saved = marks, 0
+        marks_kept.keep(session, self._harvest_id, marks[self._marks_saved :])
+        self._marks_saved = len(marks)
+
     def _save(self, session: Session) -> None:
+        self._save_marks(session)
         unsaved = self.notes.take_unsaved()
         seconds = time.monotonic() - self._begun
         rate = (self.counts["records"] - self._before["records"]) / seconds if seconds > 0 else None
+        self._pace.note(seconds, self.counts["records"], self.traffic.requests)
         checkpoints.save(
             session,
             self._harvest_id,

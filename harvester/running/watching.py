@@ -1,15 +1,14 @@
 """What one list shows of itself, page by page: the evidence that the verdict and the next step rest on."""
 
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from harvester.client.answers import Header, Page
+from harvester.running.marks import Marks, count_repeated, mark, no_marks
 
 _RISES_THAT_CONVINCE = 8
 """So many times the datestamps rose, and never fell: by chance that is one list in 300,000."""
-_AT_ONCE = 100_000
 _DATESTAMP_LENGTHS = (10, 20)
 
 
@@ -27,7 +26,9 @@ class ListWatch:
     empty: int = 0
     """Pages without a record that gave a token."""
     repeated: int = 0
-    """Entries that came before, as far as the process that ended the list has seen it."""
+    """Entries that came before in this list."""
+    overlapping: int = 0
+    """Those and, of a list that was taken up again, the ones that came before it was."""
     longest_page: int = 0
     last_page: int = 0
     lowest: str = ""
@@ -40,8 +41,11 @@ class ListWatch:
     earlier: int = 0
     """Entries of the list before it was taken up again from a later datestamp."""
     earlier_size: int | None = None
-    """completeListSize then."""
-    _seen: "array[int]" = field(default_factory=lambda: array("q"), repr=False)
+    """completeListSize of the list as it was asked for first."""
+    begins: int = 0
+    """Marks of before the list was taken up again."""
+    marks: Marks = field(default_factory=no_marks, repr=False)
+    """Of all entries whose identifiers could be read, in their order."""
 
     def see(self, page: Page, *, mended: Sequence[Header] = (), unreadable: int = 0) -> None:
         """Add a page: its headers, those that were fetched one by one, and what could not be read."""
@@ -55,13 +59,9 @@ class ListWatch:
         if size is not None:
             self.revised += self.size is not None and size != self.size
             self.size = size
-        self._seen.extend([hash(header.identifier) for header in page.headers])
-        self._seen.extend([hash(header.identifier) for header in mended])
+        self.marks.extend([mark(header.identifier) for header in page.headers])
+        self.marks.extend([mark(header.identifier) for header in mended])
         self._order([header.datestamp for header in page.headers])
-
-    def seen(self) -> frozenset[int]:
-        """Hashes of the identifiers that came while this process watched."""
-        return frozenset(self._seen)
 
     @property
     def orderly(self) -> bool:
@@ -69,19 +69,20 @@ class ListWatch:
         return not self.fell and self.rises >= _RISES_THAT_CONVINCE and bool(self.settled)
 
     def count_repeated(self) -> int:
-        """Count the entries that came before; in parts, so that a large list needs little memory."""
-        parts = len(self._seen) // _AT_ONCE + 1
-        distinct = sum(len({mark for mark in self._seen if mark % parts == part}) for part in range(parts))
-        self.repeated = len(self._seen) - distinct
+        """Count the entries that came before."""
+        self.repeated = self.overlapping = count_repeated(self.marks, self.begins)
+        if self.begins:
+            self.overlapping = count_repeated(self.marks)
         return self.repeated
 
     @property
     def missing(self) -> int:
         """Records that the server announced and did not list; one that came twice counts once."""
         here = self.listed - self.repeated
+        in_all = self.earlier + self.listed - self.overlapping
         return max(
             0 if self.size is None else self.size - here,
-            0 if self.earlier_size is None else self.earlier_size - self.earlier - here,
+            0 if self.earlier_size is None else self.earlier_size - in_all,
             0,
         )
 
@@ -92,7 +93,13 @@ class ListWatch:
 
     def taken_up(self) -> "ListWatch":
         """The watch over what follows when the list is asked for again from its largest datestamp."""
-        return ListWatch(earlier=self.earlier + self.listed, earlier_size=self.size, rises=self.rises)
+        return ListWatch(
+            earlier=self.earlier + self.listed,
+            earlier_size=self.earlier_size if self.begins else self.size,
+            rises=self.rises,
+            begins=len(self.marks),
+            marks=self.marks,
+        )
 
     def abrupt(self, *, no_token: bool) -> bool:
         """Whether the list may have lost its token: a full page like those before, and no token element.
@@ -122,13 +129,14 @@ class ListWatch:
             self.settled = stamps[0]
 
 
-def watch_from_json(found: dict[str, Any]) -> ListWatch:
-    """A watch out of the checkpoint."""
-    return ListWatch(**{name: found[name] for name in _KEPT if name in found})
+def watch_from_json(found: dict[str, Any], marks: Marks | None = None) -> ListWatch:
+    """A watch out of the checkpoint; its marks are kept apart (`marks_kept`)."""
+    known = {name: found[name] for name in _KEPT if name in found}
+    return ListWatch(**known, marks=no_marks() if marks is None else marks)
 
 
 def _kept() -> Iterator[str]:
-    return (entry.name for entry in fields(ListWatch) if not entry.name.startswith("_"))
+    return (entry.name for entry in fields(ListWatch) if entry.name != "marks")
 
 
 _KEPT = tuple(_kept())

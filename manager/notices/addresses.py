@@ -2,7 +2,6 @@
 
 import ipaddress
 import socket
-from typing import Final
 from urllib.parse import urlsplit
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -10,9 +9,7 @@ from aiohttp.resolver import ThreadedResolver
 
 from manager.notices.refusals import NotSentError
 from oai.errors import UsageError
-
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_IPV4_BITS: Final = 0xFFFF_FFFF
+from oai.public_addresses import is_public
 
 
 class PrivateAddressError(NotSentError, OSError):
@@ -32,20 +29,6 @@ def check_url(url: str, *, private_networks: bool) -> None:
         raise UsageError("the address carries a user name or password; leave them out: it is shown in lists")
     if not private_networks and _is_literal(host) and not is_public(host):
         raise UsageError(_refusal(host, host))
-
-
-def is_public(address: str) -> bool:
-    """Whether an IP address is on the public internet; those that carry an IPv4 address count as that."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour
-        if ip in _NAT64:
-            inner = ipaddress.IPv4Address(int(ip) & _IPV4_BITS)
-        if inner is not None:
-            return is_public(str(inner))
-        if ip.teredo is not None:
-            return False
-    return ip.is_global and not ip.is_multicast
 
 
 class PublicResolver(AbstractResolver):

@@ -32,12 +32,20 @@ class WebSettings(Section):
     )
     session_hours: float = Field(12, gt=0, description="How long a sign-in lasts, in hours.")
     link_minutes: float = Field(30, gt=0, description="How long a one-time sign-in link is good, in minutes.")
-    invitation_hours: float = Field(72, gt=0, description="How long a new user's invitation is good, in hours.")
-    password_length: int = Field(12, ge=8, le=100, description="The least number of characters of a password.")
-    sign_in_tries: int = Field(
-        10, ge=1, description="Wrong tries to sign in, from one address or for one user, before both have to wait."
+    invitation_hours: float = Field(
+        72, gt=0, description="How long a new user's invitation is good, in hours."
     )
-    sign_in_minutes: float = Field(15, gt=0, description="For how long tries to sign in are counted, in minutes.")
+    password_length: int = Field(
+        12, ge=8, le=100, description="The least number of characters of a password."
+    )
+    sign_in_tries: int = Field(
+        10,
+        ge=1,
+        description="Wrong tries to sign in, from one address or for one user, before both have to wait.",
+    )
+    sign_in_minutes: float = Field(
+        15, gt=0, description="For how long tries to sign in are counted, in minutes."
+    )
     trusted_proxies: tuple[str, ...] = Field(
         (),
         description="Addresses or networks of proxies in front of the dashboard, whose headers are believed.",
@@ -47,12 +55,13 @@ class WebSettings(Section):
         pattern=r"^[A-Za-z0-9-]+$",
         description="Header in which a trusted proxy names the user that it has signed in; unset: none is.",
     )
-    audit_days: float = Field(
-        365, ge=0, description="For how many days the audit log is kept; 0: for ever."
+    audit_days: float = Field(365, ge=0, description="For how many days the audit log is kept; 0: for ever.")
+    api_per_minute: int = Field(
+        600, ge=0, description="How many requests a minute one caller of the API may make; 0: no limit."
     )
     private_addresses: bool = Field(
         default=False,
-        description="Whether addresses that users type may lead to private, loopback and link-local networks.",
+        description="Whether addresses that users type may lead to private and loopback networks.",
     )
 
     @field_validator("trusted_proxies")

@@ -11,6 +11,10 @@ class HarvesterSettings(Section):
     user_agent: str = Field(
         "Zatva/0.1 (OAI-PMH harvester)", min_length=1, description="Sent with each request."
     )
+    private_addresses: bool = Field(
+        default=True,
+        description="Whether harvests may lead to private, loopback and link-local networks.",
+    )
     contact: str | None = Field(None, description="E-mail address sent as `From` with each request.")
     timeout: float = Field(120, gt=0, le=3600, description="Seconds for one request.")
     slow_seconds: float = Field(
@@ -27,6 +31,9 @@ class HarvesterSettings(Section):
         default=False, description="Whether every request and answer of a harvest is kept in a WARC file."
     )
     retries: int = Field(5, ge=0, le=100, description="Further tries of a request that failed.")
+    first_delay: float = Field(
+        0.5, ge=0, le=60, description="Seconds before the first further try; doubled before each other one."
+    )
     max_wait: float = Field(3600, ge=0, description="Longest Retry-After to sit out, in seconds.")
     overlap: float = Field(60, ge=0, description="Seconds that an incremental harvest reaches back further.")
     files_per_directory: int = Field(5000, ge=1, description="Files in one directory of the store.")

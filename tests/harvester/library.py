@@ -8,9 +8,10 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from harvester.models import Hold, Record, Repository
+from harvester.models import Record, Repository
 from harvester.repositories import add_repository
 from harvester.running.harvest import harvest
+from harvester.running.models import Hold
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest
 from harvester.store.auditing import Audit, Auditor, Finding

@@ -4,6 +4,7 @@ from argparse import Namespace
 
 import pytest
 
+from harvester.harvest_cli import build_process_parser
 from harvester.overrides import overridden
 from oai.errors import UsageError
 from oai.settings import Settings
@@ -53,3 +54,11 @@ def test_without_options_the_settings_are_the_same() -> None:
 def test_a_value_out_of_range_is_told_by_its_option(option: str, value: object) -> None:
     with pytest.raises(UsageError, match=f"^--{option.replace('_', '-')} "):
         overridden(Settings(), _given(**{option: value}))
+
+
+def test_the_harvest_process_takes_the_options_of_the_client_and_of_the_course() -> None:
+    told = "--repository-id 1 --timeout 3 --retries 2 --delay 1 --max-wait 9 --user-agent Me --keep-raw"
+    arguments = build_process_parser().parse_args([*told.split(), "--slice", "month"])
+    ours = overridden(Settings(), arguments).harvester
+    assert (ours.timeout, ours.retries, ours.delay, ours.max_wait) == (3, 2, 1, 9)
+    assert (ours.user_agent, ours.keep_raw, arguments.slice) == ("Me", True, "month")

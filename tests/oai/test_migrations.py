@@ -11,7 +11,10 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 import harvester.models
+import harvester.running.models
+import harvester.store.models
 import manager.models
+import manager.notices.models
 import provider.http.models
 import provider.models
 import web.models
@@ -21,7 +24,16 @@ from oai.errors import DatabaseNotReadyError
 from oai.models import Base
 from oai.settings import Settings
 
-_PARTS = (harvester.models, manager.models, provider.http.models, provider.models, web.models)
+_PARTS = (
+    harvester.models,
+    harvester.running.models,
+    harvester.store.models,
+    manager.models,
+    manager.notices.models,
+    provider.http.models,
+    provider.models,
+    web.models,
+)
 
 
 def test_the_migrated_tables_are_those_of_the_models(database: Database) -> None:
@@ -36,6 +48,33 @@ def test_the_migrated_tables_are_those_of_the_models(database: Database) -> None
             },
         )
         assert compare_metadata(context, Base.metadata) == []
+
+
+def test_the_migrated_tables_have_the_checks_of_the_models(database: Database) -> None:
+    """The comparison above does not look at them."""
+    with database.engine.connect() as connection:
+        migrated = _checks(connection)
+        connection.execute(sa.text("CREATE SCHEMA anew"))
+        connection.execute(sa.text("SET LOCAL search_path TO anew"))
+        Base.metadata.create_all(connection)
+        made = _checks(connection)
+        connection.rollback()
+    assert migrated == made
+
+
+def _checks(connection: sa.Connection) -> dict[tuple[str, str], str]:
+    """Each CHECK constraint of the current schema by table and name, as PostgreSQL words it."""
+    rows = connection.execute(sa.text(_CHECKS))
+    return {(row.table_name, row.constraint_name): row.definition for row in rows}
+
+
+_CHECKS = """
+SELECT relation.relname AS table_name, entry.conname AS constraint_name,
+    pg_get_constraintdef(entry.oid) AS definition
+FROM pg_constraint AS entry JOIN pg_class AS relation ON relation.oid = entry.conrelid
+WHERE entry.contype = 'c' AND entry.connamespace = current_schema()::regnamespace
+    AND relation.relname NOT LIKE 'procrastinate%'
+"""
 
 
 def test_the_revision_known_to_the_kernel_is_the_newest_migration() -> None:

@@ -8,6 +8,7 @@ from email.utils import format_datetime
 import pytest
 from aiohttp import web
 
+from harvester.client.circles import Circles
 from harvester.client.errors import (
     AnswerTooLargeError,
     EndlessListError,
@@ -189,6 +190,20 @@ async def test_a_list_that_goes_in_circles_ends() -> None:
     script = Script(_page(0, "a"), _page(2, "b"), _page(0, "a"))
     with pytest.raises(EndlessListError, match="circles"):
         _ = [record async for record in _client(script).records()]
+
+
+@pytest.mark.parametrize("begin", [0, 19_000, 21_000])
+def test_a_circle_is_noticed_however_late_it_begins(begin: int) -> None:
+    circles = Circles()
+    for number in range(begin):
+        circles.check("http://x/", str(number), ["a"])
+
+    def go_round() -> None:
+        for number in range(60_000):
+            circles.check("http://x/", f"again {number % 7}", ["a"])
+
+    with pytest.raises(EndlessListError, match="circles"):
+        go_round()
 
 
 async def test_one_token_for_all_pages_is_no_circle() -> None:

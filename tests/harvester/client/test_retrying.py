@@ -52,6 +52,24 @@ def _http_date(seconds: float) -> str:
     return format_datetime(datetime.fromtimestamp(_NOW + seconds, UTC), usegmt=True)
 
 
+@pytest.mark.parametrize(("first", "waits"), [(0.5, [0.5, 1, 2]), (0.0, [0, 0, 0]), (40.0, [40, 60, 60])])
+async def test_the_first_delay_is_as_set_and_the_next_ones_are_doubled(
+    first: float, waits: list[float]
+) -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    async def attempt() -> HttpReply:
+        return HttpReply(url="http://x/", status=500, headers={}, body=b"")
+
+    patient = Retrying(retries=3, first_delay=first, sleep=sleep, chance=lambda: 0.0)
+    with pytest.raises(HttpStatusError):
+        await patient.fetch(attempt)
+    assert waited == waits
+
+
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [

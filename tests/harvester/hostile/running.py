@@ -20,7 +20,7 @@ from tests.harvester.fake_repository import Item
 from tests.harvester.hostile.scenario import Scenario
 from tests.harvester.hostile.server import Hostile, served
 
-QUICK = {"timeout": 5.0, "retries": 1, "max_wait": 5.0}
+QUICK = {"timeout": 5.0, "retries": 1, "max_wait": 5.0, "first_delay": 0.01}
 _LONGEST = 20
 """Seconds after which a harvest counts as hanging."""
 
@@ -47,6 +47,7 @@ async def run(
     *,
     level: Level,
     scenario: Scenario | None = None,
+    longest: float = _LONGEST,
 ) -> Left:
     """Serve and harvest once."""
     changed = {**QUICK, **(scenario.settings if scenario else {})}
@@ -58,7 +59,7 @@ async def run(
         request = HarvestRequest(
             repository_id=repository_id, validation=level, **(scenario.parameters if scenario else {})
         )
-        async with asyncio.timeout(_LONGEST):
+        async with asyncio.timeout(longest):
             outcome = await harvest(database, quick, request, stop=asyncio.Event())
     return _left(database, outcome, folder, requests=len(hostile.asked))
 

@@ -9,9 +9,10 @@ import pytest
 from lxml import etree
 from sqlalchemy import func, select
 
-from harvester.models import Harvest, HeldDeletion, History, Sighting
+from harvester.models import Harvest, History
 from harvester.running import brake
 from harvester.running.holds import HoldState
+from harvester.running.models import HeldDeletion, Sighting
 from harvester.store.changes import read_changes
 from oai.errors import ExitCode
 from tests.harvester.fake_repository import Item, many

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from harvester.models import History, Quarantined
+from harvester.models import History
 from harvester.repositories import add_repository
 from harvester.running.harvest import harvest
+from harvester.running.models import ListMarks, Quarantined
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest, Method
 from harvester.running.preparing import Level
@@ -327,6 +328,47 @@ async def test_records_that_come_twice_while_others_do_not_are_noticed(bench: Be
     bench.fake.items[40:50] = bench.fake.items[20:30]
     outcome = await bench.run()
     assert (outcome.verdict, outcome.evidence.repeated, outcome.evidence.missing) == ("partial", 10, 10)
+
+
+async def test_records_that_come_twice_across_an_interruption_are_noticed(bench: Bench) -> None:
+    bench.fake.items[40:50] = bench.fake.items[20:30]
+    bench.fake.fault = dies(bench.fake, "resumptionToken", "30")
+    bench.allow(0)
+    assert (await bench.run()).verdict == "failed"
+    bench.fake.fault = None
+    outcome = await bench.run()
+    assert outcome.evidence.resumed_at == 30
+    assert (outcome.verdict, outcome.evidence.repeated, outcome.evidence.missing) == ("partial", 10, 10)
+    with bench.database.session() as session:
+        assert session.scalars(select(ListMarks)).all() == []
+
+
+async def test_what_a_run_brought_before_its_list_began_again_is_not_unchanged_to_it(bench: Bench) -> None:
+    expired = (
+        b'<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><error code="badResumptionToken"/></OAI-PMH>'
+    )
+    bench.fake.items.reverse()
+    bench.fake.fault = lambda asked, good: (
+        expired
+        if asked.get("resumptionToken", "").startswith("30") and len(bench.fake.lists()) == 4
+        else good
+    )
+    outcome = await bench.run()
+    assert (outcome.verdict, outcome.evidence.restarts) == ("complete", 1)
+    assert (outcome.counts["records"], outcome.counts["new"], outcome.counts["unchanged"]) == (60, 60, 0)
+
+
+async def test_a_single_record_that_is_oddly_answered_is_taken_by_a_loose_run_with_a_warning(
+    bench: Bench,
+) -> None:
+    def fault(asked: dict[str, str], good: bytes) -> bytes:
+        odd = asked["verb"] == "GetRecord" and POISON in good
+        return good.replace(b"openarchives.org/OAI/2.0/", b"openarchives.org/OAI/2.0") if odd else good
+
+    bench.fake.fault = fault
+    outcome = await bench.run(method=Method.IDENTIFIERS)
+    assert (bench.names(), outcome.verdict) == (ALL, "complete")
+    assert any("namespace" in warning for warning in outcome.warnings)
 
 
 async def test_slices_bring_the_same_records(bench: Bench) -> None:

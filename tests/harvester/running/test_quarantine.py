@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from sqlalchemy import select
 
-from harvester.models import Quarantined
 from harvester.repositories import add_repository
+from harvester.running.models import Quarantined
 from harvester.running.parameters import HarvestRequest
 from harvester.running.quarantine import open_ward, quarantined
 from harvester.running.refusals import Refusal

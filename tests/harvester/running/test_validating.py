@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from harvester.models import Quarantined
+from harvester.running.models import Quarantined
 from harvester.running.outcome import Outcome
 from harvester.running.preparing import Level
 from oai.database import Database

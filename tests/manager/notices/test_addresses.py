@@ -2,8 +2,9 @@
 
 import pytest
 
-from manager.notices.addresses import check_url, is_public
+from manager.notices.addresses import check_url
 from oai.errors import UsageError
+from oai.public_addresses import is_public
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,11 @@
-"""What this part's commands do."""
+"""What `zatva harvest` and the harvest process do."""
 
-import asyncio
 import os
+import sys
 from dataclasses import replace
-from typing import Any
-
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session
 
 from harvester import repositories
-from harvester.cli import positional
 from harvester.dry_run import rehearse
-from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.overrides import overridden
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest, Method
@@ -25,30 +19,13 @@ from oai.errors import ExitCode, UsageError
 
 _LEVELS = {"strict": Level.STRICT, "very-strict": Level.VERY_STRICT, "loose": Level.LOOSE}
 _METHODS = {"records": Method.RECORDS, "identifiers": Method.IDENTIFIERS}
-_COLUMNS = {"repository_id": "ID", "repository_name": "Name", "base_url": "Base URL", "base_dir": "Folder"}
 
 
 def harvest(invocation: Invocation) -> ExitCode:
     """`zatva harvest`."""
     arguments = invocation.arguments
     invocation = replace(invocation, settings=overridden(invocation.settings, arguments))
-    request = HarvestRequest(
-        repository_id=0,
-        metadata_prefix=arguments.format,
-        set_spec=arguments.set,
-        harvest_from=arguments.from_,
-        harvest_to=arguments.until,
-        full=arguments.full,
-        method=_METHODS[arguments.method],
-        validation=_LEVELS[arguments.validation],
-        filter_file=arguments.filter,
-        normalize_file=arguments.normalise,
-        parse_id=not arguments.no_parse_id,
-        files_per_directory=_files_per_directory(invocation),
-        max_records=arguments.max,
-        slice=_slice(invocation),
-        ignore_wait=arguments.ignore_wait,
-    )
+    request = _request(invocation)
     request.check()
     request.preparer()
     if arguments.dry_run:
@@ -65,6 +42,7 @@ def harvest(invocation: Invocation) -> ExitCode:
 def harvest_process(invocation: Invocation) -> ExitCode:
     """`python -m harvester`."""
     arguments = invocation.arguments
+    invocation = replace(invocation, settings=overridden(invocation.settings, arguments))
     if arguments.end_with_parent:
         end_with_parent()
     request = HarvestRequest(
@@ -80,6 +58,7 @@ def harvest_process(invocation: Invocation) -> ExitCode:
         normalize_file=arguments.normalize_file,
         parse_id=arguments.parse_id,
         files_per_directory=_files_per_directory(invocation),
+        max_records=invocation.arguments.max,
         job_id=arguments.job_id,
         recurring_id=arguments.recurring_id,
         slice=_slice(invocation),
@@ -90,65 +69,33 @@ def harvest_process(invocation: Invocation) -> ExitCode:
     return _told(invocation, outcome)
 
 
-def repository_add(invocation: Invocation) -> ExitCode:
-    """`zatva repository add`."""
+def _request(invocation: Invocation) -> HarvestRequest:
+    """What `zatva harvest` asks for; of which repository is still to be found out."""
     arguments = invocation.arguments
-    facts = asyncio.run(repositories.identify_repository(arguments.url, invocation.settings))
-    with open_database(invocation.settings) as database, database.session() as session:
-        added = repositories.add_repository(
-            session, base_url=arguments.url, base_dir=arguments.dir, facts=facts
-        )
-        session.commit()
-        shown = _facts(session, added)
-    invocation.console.result(shown, f"repository {shown['repository_id']}: {shown['repository_name']}")
-    return ExitCode.DONE
-
-
-def repository_list(invocation: Invocation) -> ExitCode:
-    """`zatva repository list`."""
-    with open_database(invocation.settings) as database, database.session() as session:
-        rows = [_columns(repository) for repository in repositories.list_repositories(session)]
-    empty = "no repositories yet; add one with `zatva repository add URL`"
-    invocation.console.table(rows, _COLUMNS, empty=empty)
-    return ExitCode.DONE
-
-
-def repository_show(invocation: Invocation) -> ExitCode:
-    """`zatva repository show`."""
-    with open_database(invocation.settings) as database, database.session() as session:
-        shown = _facts(session, repositories.get_repository(session, invocation.arguments.id))
-    invocation.console.result(shown, "\n".join(f"{name}: {_word(value)}" for name, value in shown.items()))
-    return ExitCode.DONE
-
-
-def repository_remove(invocation: Invocation) -> ExitCode:
-    """`zatva repository remove`."""
-    repository_id = invocation.arguments.id
-    with open_database(invocation.settings) as database, database.session() as session:
-        repositories.remove_repository(session, repository_id)
-        session.commit()
-    invocation.console.result(
-        {"removed": repository_id}, f"repository {repository_id} removed; its files stay"
+    return HarvestRequest(
+        repository_id=0,
+        metadata_prefix=arguments.format,
+        set_spec=arguments.set,
+        harvest_from=arguments.from_,
+        harvest_to=arguments.until,
+        full=arguments.full,
+        method=_METHODS[arguments.method],
+        validation=_LEVELS[arguments.validation],
+        filter_file=arguments.filter,
+        normalize_file=arguments.normalise,
+        parse_id=not arguments.no_parse_id,
+        files_per_directory=_files_per_directory(invocation),
+        max_records=arguments.max,
+        slice=_slice(invocation),
+        ignore_wait=arguments.ignore_wait,
     )
-    return ExitCode.DONE
-
-
-def repository_refresh(invocation: Invocation) -> ExitCode:
-    """`zatva repository refresh`."""
-    with open_database(invocation.settings) as database, database.session() as session:
-        repository = repositories.get_repository(session, invocation.arguments.id)
-        facts = asyncio.run(repositories.identify_repository(repository.base_url, invocation.settings))
-        repositories.note_facts(session, repository.repository_id, facts)
-        session.commit()
-        session.refresh(repository)
-        shown = _facts(session, repository)
-    invocation.console.result(shown, f"repository {shown['repository_id']}: {shown['repository_name']}")
-    return ExitCode.DONE
 
 
 def _rehearsed(invocation: Invocation, request: HarvestRequest) -> ExitCode:
     arguments = invocation.arguments
-    number = positional(arguments.repository)
+    if arguments.replay is not None:
+        raise UsageError("a replay asks no repository; leave --dry-run or --replay out")
+    number = _number(_given(arguments.repository))
     folder = None if arguments.out is None else os.path.abspath(arguments.out)  # noqa: PTH100 as below
     with open_database(invocation.settings) as database, database.session() as session:
         planned = rehearse(
@@ -178,9 +125,8 @@ def _replay(invocation: Invocation, database: Database, request: HarvestRequest)
 
 def _repository(database: Database, named: str | None, out: str | None) -> int:
     """The number of the repository that the command names, made where it is new."""
-    if named is None:
-        raise UsageError("give the base URL of a repository, or its number")
-    number = positional(named)
+    named = _given(named)
+    number = _number(named)
     if number is not None:
         if out is not None:
             raise UsageError(f"repository {number} has its folder already; leave --out out")
@@ -193,6 +139,17 @@ def _repository(database: Database, named: str | None, out: str | None) -> int:
         return repository.repository_id
 
 
+def _given(named: str | None) -> str:
+    if named is None:
+        raise UsageError("give the base URL of a repository, or its number")
+    return named
+
+
+def _number(named: str) -> int | None:
+    """The repository's number, where that is what the command names."""
+    return int(named) if named.isascii() and named.isdigit() else None
+
+
 def _files_per_directory(invocation: Invocation) -> int:
     given: int | None = invocation.arguments.files_per_dir
     return invocation.settings.harvester.files_per_directory if given is None else given
@@ -201,31 +158,6 @@ def _files_per_directory(invocation: Invocation) -> int:
 def _told(invocation: Invocation, outcome: Outcome) -> ExitCode:
     invocation.console.result(outcome.as_json(), outcome.in_words())
     if outcome.failure_reason:
-        invocation.console.note(f"zatva: {outcome.failure_reason}")
+        # Not a note, which --quiet would leave out: without the reason nobody knows what to do.
+        sys.stderr.write(f"zatva: {outcome.failure_reason}\n")
     return outcome.exit_code
-
-
-def _columns(repository: Repository) -> dict[str, Any]:
-    return {column.key: getattr(repository, column.key) for column in Repository.__table__.columns}
-
-
-def _facts(session: Session, repository: Repository) -> dict[str, Any]:
-    repository_id = repository.repository_id
-    prefixes = (
-        select(MetadataFormat.metadata_prefix)
-        .join(PrefixMapping, PrefixMapping.prefix_id == MetadataFormat.prefix_id)
-        .where(PrefixMapping.repository_id == repository_id)
-        .order_by(MetadataFormat.metadata_prefix)
-    )
-    sets = select(func.count()).select_from(OaiSet).where(OaiSet.repository_id == repository_id)
-    return {
-        **_columns(repository),
-        "formats": list(session.scalars(prefixes)),
-        "sets": session.scalars(sets).one(),
-    }
-
-
-def _word(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return "–" if value is None else str(value)  # noqa: RUF001 a dash on purpose

@@ -1,0 +1,156 @@
+"""Examines a repository: about thirty questions, asked one after the other and politely."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import aiohttp
+from lxml import etree
+
+from harvester.client.answers import Identity
+from harvester.client.errors import ClientError
+from harvester.client.probing import Watching
+from harvester.client.repository_client import Client
+from harvester.client.transport import Arguments, HttpReply, open_transport
+from harvester.doctor.case import Case, short
+from harvester.doctor.findings import Fact, Profile, Report
+from harvester.doctor.identity_looks import look_at_dates, look_at_formats, look_at_identity
+from harvester.doctor.list_looks import look_at_identifiers, look_at_records, look_at_tokens
+from harvester.doctor.profiling import profile_of
+from harvester.doctor.refusal_looks import look_at_post, look_at_refusals
+from harvester.doctor.selection_looks import look_at_bounds, look_at_sets, look_before_earliest
+from harvester.doctor.sentences import SUBJECTS
+from harvester.running.validating import open_validator
+from oai.errors import StrictCheckError, TryLaterError
+from oai.settings import Settings
+
+_RETRIES = 1
+_MAX_WAIT = 30.0
+_POLITE_SECONDS = 0.5
+_REQUEST_SECONDS = 60.0
+_SAMPLE = 10
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+async def examine(
+    base_url: str,
+    settings: Settings,
+    *,
+    session: aiohttp.ClientSession | None = None,
+    clock: Callable[[], float] = time.time,
+    sleep: Sleep = asyncio.sleep,
+    on_fact: Callable[[Fact], None] = lambda _fact: None,
+) -> Report:
+    """Examine the repository, one request at a time with at least half a second between two.
+
+    `on_fact` is told of each fact as it is found. Raises ClientError or TryLaterError where the repository
+    does not even answer Identify.
+    """
+    manners = settings.harvester
+    manners = manners.model_copy(update={"timeout": min(manners.timeout, _REQUEST_SECONDS)})
+    pause = max(manners.delay, _POLITE_SECONDS)
+    begun = time.monotonic()
+
+    async def by_post() -> Identity:
+        await sleep(pause)
+        async with open_transport(manners, session=session, method="POST") as posting:
+            return await Client(base_url, posting, retries=0, max_wait=_MAX_WAIT, sleep=sleep).identify(
+                loose=True
+            )
+
+    async with open_transport(manners, session=session) as transport:
+        watching = Watching(transport)
+
+        async def paced(url: str, arguments: Arguments) -> HttpReply:
+            # Outside of what is timed.
+            if watching.exchanges:
+                await sleep(pause)
+            return await watching(url, arguments)
+
+        client = Client(base_url, paced, retries=_RETRIES, max_wait=_MAX_WAIT, clock=clock, sleep=sleep)
+        case = Case(client=client, send=paced, watching=watching, now=datetime.fromtimestamp(clock(), UTC))
+        await _look(case, settings, by_post, on_fact)
+    return _report(case, requests=len(watching.exchanges) + 1, seconds=time.monotonic() - begun)
+
+
+async def _look(
+    case: Case,
+    settings: Settings,
+    by_post: Callable[[], Awaitable[Identity]],
+    on_fact: Callable[[Fact], None],
+) -> None:
+    told = 0
+    steps: tuple[Callable[[], Awaitable[None]], ...] = (
+        lambda: look_at_identity(case),
+        lambda: look_at_formats(case),
+        lambda: look_at_records(case),
+        lambda: look_at_tokens(case),
+        lambda: _look_at_dates(case),
+        lambda: look_at_identifiers(case),
+        lambda: look_at_bounds(case),
+        lambda: look_before_earliest(case),
+        lambda: look_at_sets(case),
+        lambda: look_at_refusals(case),
+        lambda: look_at_post(case, by_post),
+        lambda: _look_at_validity(case, settings),
+    )
+    for step in steps:
+        try:
+            await step()
+        except TryLaterError:
+            # It asks to be left alone; what is known so far has to do.
+            if case.identity is None:
+                raise
+            break
+        for fact in case.facts[told:]:
+            on_fact(fact)
+        told = len(case.facts)
+
+
+async def _look_at_dates(case: Case) -> None:
+    look_at_dates(case)
+
+
+async def _look_at_validity(case: Case, settings: Settings) -> None:
+    """Check some of the records against their schema."""
+    records = [
+        record.element for record in (case.page.records if case.page else ()) if not record.header.deleted
+    ]
+    sample = records[:_SAMPLE]
+    if not sample:
+        return
+    try:
+        validator = await open_validator(case.client, settings, case.metadata_prefix)
+        await validator.learn(sample)
+        faults = [found for found in await asyncio.to_thread(_faults, validator.faults, sample) if found]
+    except (StrictCheckError, ClientError) as error:
+        case.note("schema", "unknown", text=short(error))
+        return
+    if faults:
+        case.note("schema", "faulty", faulty=len(faults), count=len(sample), text=faults[0][0])
+    else:
+        case.note("schema", "well", count=len(sample))
+
+
+def _faults(check: Callable[[etree._Element], list[str]], sample: list[etree._Element]) -> list[list[str]]:
+    return [check(record) for record in sample]
+
+
+def _report(case: Case, *, requests: int, seconds: float) -> Report:
+    order = {subject: place for place, subject in enumerate(SUBJECTS)}
+    facts = sorted(case.facts, key=lambda fact: order[fact.subject])
+    identity = case.identity
+    broken = sum(exchange.reply.status >= 500 for exchange in case.watching.exchanges)  # noqa: PLR2004 server's faults
+    profile: Profile = profile_of(facts, metadata_prefix=case.metadata_prefix, failed_requests=broken)
+    return Report(
+        base_url=case.client.base_url,
+        examined=case.now,
+        requests=requests,
+        seconds=seconds,
+        repository_name=identity.repository_name if identity else "",
+        admin_emails=identity.admin_emails if identity else (),
+        facts=facts,
+        profile=profile,
+    )

@@ -1,0 +1,66 @@
+"""An examination's report in plain words, for a terminal and as a letter to the administrator."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from harvester.doctor.findings import Fact, Grade, Profile, Report
+from harvester.doctor.sentences import SUBJECTS, advice_for, grade_of, in_words
+from oai.datestamps import format_datestamp
+
+Translate = Callable[[str], str]
+
+_MARKS: Final = {Grade.GOOD: "+", Grade.ODD: "-", Grade.BAD: "!", Grade.UNKNOWN: "?"}
+_METHODS: Final = ("ListRecords", "ListIdentifiers and GetRecord")
+_LEVELS: Final = ("strict", "very strict", "loose")
+
+
+def troubles(report: Report) -> list[Fact]:
+    """The facts that something should be done about, the bad ones first."""
+    found = [fact for fact in report.facts if grade_of(fact) in (Grade.BAD, Grade.ODD)]
+    return sorted(found, key=lambda fact: grade_of(fact) is not Grade.BAD)
+
+
+def letter(report: Report, translate: Translate = str) -> str:
+    """What the repository's administrator should know, as a text to be sent."""
+    found = troubles(report)
+    day = format_datestamp(report.examined)[:10]
+    opening = translate("On %(day)s we looked at how the repository %(url)s answers harvesters.") % {
+        "day": day,
+        "url": report.base_url,
+    }
+    if not found:
+        return f"{opening}\n\n" + translate("We found nothing to mend. Thank you for keeping it so well.")
+    lines = [opening, "", translate("This we found, and this would help:"), ""]
+    for number, fact in enumerate(found, 1):
+        lines.append(f"{number}. {translate(SUBJECTS[fact.subject])}: {in_words(fact, translate)}")
+        if advice := advice_for(fact, translate):
+            lines.append(f"   {advice}")
+    lines += ["", translate("Sections are those of the OAI-PMH 2.0 specification.")]
+    return "\n".join(lines)
+
+
+def in_lines(report: Report) -> Iterator[str]:
+    """The report for a terminal."""
+    yield f"{report.repository_name or 'A repository without a name'}, {report.base_url}"
+    yield f"{len(report.facts)} facts by {report.requests} requests in {report.seconds:,.1f} s"
+    for fact in report.facts:
+        yield f"  {_MARKS[grade_of(fact)]} {SUBJECTS[fact.subject]}: {in_words(fact)}"
+    yield "How it is best harvested"
+    yield from (f"  {name}: {value}" for name, value in profile_lines(report.profile))
+
+
+def profile_lines(profile: Profile, translate: Translate = str) -> list[tuple[str, str]]:
+    """The profile as pairs of what and how."""
+    slices = {"day": translate("day by day"), "month": translate("month by month")}
+    return [
+        (translate("format"), profile.metadata_prefix),
+        (translate("method"), translate(_METHODS[profile.method])),
+        (translate("in slices"), slices.get(profile.slice or "", translate("no, the list as a whole"))),
+        (
+            translate("incremental"),
+            translate("only what has changed") if profile.incremental else translate("everything each time"),
+        ),
+        (translate("checking"), translate(_LEVELS[profile.validation])),
+        (translate("seconds between requests"), f"{profile.delay:g}"),
+        (translate("further tries"), str(profile.retries)),
+    ]

@@ -1,0 +1,94 @@
+"""What has been harvested and what went wrong with it, page by page; each page is one range of an index."""
+
+import uuid
+from collections.abc import Sequence
+
+from sqlalchemy import Select, or_, select, tuple_
+from sqlalchemy.orm import Session
+
+from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Record, Repository, SetMapping
+from harvester.running.models import Quarantined
+from harvester.store.paths import identifier_key
+
+Among = Select[int] | None
+"""A SELECT of the repositories that count; None for all."""
+
+
+def find_repositories(
+    session: Session, *, limit: int, after: int = 0, search: str | None = None, among: Among = None
+) -> Sequence[Repository]:
+    """Repositories by number, behind the one numbered `after`; `search` is in the name or the base URL."""
+    query = select(Repository).where(Repository.repository_id > after)
+    if among is not None:
+        query = query.where(Repository.repository_id.in_(among))
+    if search:
+        name, address = Repository.repository_name, Repository.base_url
+        query = query.where(
+            or_(name.icontains(search, autoescape=True), address.icontains(search, autoescape=True))
+        )
+    return session.scalars(query.order_by(Repository.repository_id).limit(limit)).all()
+
+
+def formats_of(session: Session, repository_id: int) -> Sequence[MetadataFormat]:
+    """The formats that a repository offers."""
+    offered = (
+        select(MetadataFormat)
+        .join(PrefixMapping, PrefixMapping.prefix_id == MetadataFormat.prefix_id)
+        .where(PrefixMapping.repository_id == repository_id)
+        .order_by(MetadataFormat.metadata_prefix, MetadataFormat.prefix_id)
+    )
+    return session.scalars(offered).all()
+
+
+def sets_of(session: Session, repository_id: int, *, limit: int, after: str = "") -> Sequence[OaiSet]:
+    """The sets that a repository lists, behind the one with the set spec `after`."""
+    listed = select(OaiSet).where(OaiSet.repository_id == repository_id, OaiSet.set_spec > after)
+    return session.scalars(listed.order_by(OaiSet.set_spec).limit(limit)).all()
+
+
+def find_records(
+    session: Session,
+    repository_id: int,
+    *,
+    limit: int,
+    after: tuple[str, uuid.UUID] | None = None,
+    metadata_prefix: str | None = None,
+    identifier: str | None = None,
+) -> Sequence[Record]:
+    """A repository's records by format and key, behind the record with that format and key."""
+    query = select(Record).where(Record.repository_id == repository_id)
+    if metadata_prefix is not None:
+        query = query.where(Record.metadata_prefix == metadata_prefix)
+    if identifier is not None:
+        query = query.where(Record.identifier_key == identifier_key(identifier))
+    if after is not None:
+        query = query.where(tuple_(Record.metadata_prefix, Record.identifier_key) > after)
+    return session.scalars(query.order_by(Record.metadata_prefix, Record.identifier_key).limit(limit)).all()
+
+
+def sets_of_record(session: Session, record_id: int) -> Sequence[str]:
+    """The sets that the record's header names."""
+    named = select(SetMapping.set_spec).where(SetMapping.record_id == record_id)
+    return session.scalars(named.order_by(SetMapping.set_spec)).all()
+
+
+def find_errors(
+    session: Session,
+    *,
+    limit: int,
+    before: int | None = None,
+    run: int | None = None,
+    repository_id: int | None = None,
+    resolved: bool = False,
+) -> Sequence[Quarantined]:
+    """What could not be read, of one run or one repository, the newest first; resolved ones where asked."""
+    query = select(Quarantined)
+    if run is not None:
+        query = query.where(Quarantined.history_id == run)
+    if repository_id is not None:
+        query = query.where(Quarantined.repository_id == repository_id)
+    if before is not None:
+        query = query.where(Quarantined.quarantine_id < before)
+    if not resolved:
+        query = query.where(Quarantined.resolved.is_(None))
+    return session.scalars(query.order_by(Quarantined.quarantine_id.desc()).limit(limit)).all()

@@ -1,0 +1,117 @@
+"""Base URLs to choose from: a public list that is fetched and kept, and the friends that a repository names.
+
+Both are XML with `baseURL` elements: the registry's `BaseURLs` (openarchives.org, "Register/ListFriends"),
+and the `friends` container in the description of an Identify (OAI-PMH implementation guidelines, "Friends").
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+from harvester.client.errors import ClientError, HttpStatusError, NotOaiPmhError
+from harvester.client.transport import HttpReply, open_transport
+from oai.errors import MalformedXmlError, TryLaterError
+from oai.settings import Settings
+from oai.vocabulary import Verb
+from oai.xml import parse
+
+_FILE: Final = "registry.xml"
+_DAY: Final = 86_400.0
+_SUCCESS: Final = 200
+_MOST_BYTES: Final = 32 * 1024**2
+_LONGEST_URL: Final = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registry:
+    """The list as it is known: base URLs in alphabetical order, and what kept it from being newer."""
+
+    base_urls: Sequence[str] = ()
+    trouble: str | None = None
+
+    def search(self, words: str, limit: int) -> list[str]:
+        """The first base URLs that have all the words in them, in any case."""
+        wanted = words.lower().split()
+        found = (url for url in self.base_urls if all(word in url.lower() for word in wanted))
+        return [url for url, _ in zip(found, range(limit), strict=False)]
+
+
+async def load_registry(
+    settings: Settings,
+    *,
+    session: aiohttp.ClientSession | None = None,
+    clock: Callable[[], float] = time.time,
+) -> Registry:
+    """The list of `harvester.registry_url`, fetched where what is kept is older than `registry_days`.
+
+    Where it cannot be had, what is kept is good enough, and `trouble` says so.
+    """
+    address, file = settings.harvester.registry_url, settings.data / _FILE
+    if address is None:
+        return Registry()
+    kept, age = await asyncio.to_thread(_kept, file, clock)
+    if kept is not None and age < settings.harvester.registry_days * _DAY:
+        return Registry(base_urls=kept)
+    try:
+        reply = await _fetched(address, settings, session)
+        found = base_urls_in(reply.body, url=address)
+    except (ClientError, TryLaterError) as error:
+        return Registry(base_urls=kept or (), trouble=str(error))
+    await asyncio.to_thread(_keep, file, reply.body)
+    return Registry(base_urls=found)
+
+
+async def friends_of(
+    base_url: str, settings: Settings, *, session: aiohttp.ClientSession | None = None
+) -> Sequence[str]:
+    """The repositories that this one names as its friends. Raises ClientError and TryLaterError."""
+    reply = await _fetched(base_url, settings, session, ("verb", Verb.IDENTIFY.value))
+    own = base_url.rstrip("/")
+    return [url for url in base_urls_in(reply.body, url=base_url, below="friends") if url.rstrip("/") != own]
+
+
+def base_urls_in(data: bytes, *, url: str, below: str | None = None) -> Sequence[str]:
+    """The base URLs of a document, or of its elements named `below`. Raises NotOaiPmhError for no XML."""
+    try:
+        root = parse(data, source=url, max_bytes=_MOST_BYTES)
+    except MalformedXmlError as error:
+        raise NotOaiPmhError(url, f"no list of repositories: {error}", data) from None
+    places = [root] if below is None else list(root.iter("{*}" + below))
+    texts = (
+        (element.text or "").strip() for place in places for element in place.iter("{*}baseURL", "baseURL")
+    )
+    usable = {
+        text for text in texts if text.startswith(("http://", "https://")) and len(text) <= _LONGEST_URL
+    }
+    return sorted(usable, key=lambda text: text.partition("://")[2].lower())
+
+
+async def _fetched(
+    address: str, settings: Settings, session: aiohttp.ClientSession | None, *arguments: tuple[str, str]
+) -> HttpReply:
+    manners = settings.harvester.model_copy(update={"max_answer_bytes": _MOST_BYTES})
+    async with open_transport(manners, session=session) as transport:
+        reply = await transport(address, arguments)
+    if reply.status != _SUCCESS:
+        raise HttpStatusError(address, reply.status)
+    return reply
+
+
+def _kept(file: Path, clock: Callable[[], float]) -> tuple[Sequence[str] | None, float]:
+    try:
+        data, age = file.read_bytes(), clock() - file.stat().st_mtime
+        return base_urls_in(data, url=str(file)), age
+    except (OSError, NotOaiPmhError):
+        return None, 0.0
+
+
+def _keep(file: Path, data: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_suffix(".new")
+    new.write_bytes(data)
+    new.replace(file)

@@ -1,0 +1,134 @@
+"""What `zatva repository` does."""
+
+import asyncio
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from harvester import repositories
+from harvester.models import DeletionPolicy, MetadataFormat, OaiSet, PrefixMapping, Repository
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.errors import ExitCode, UsageError
+
+_COLUMNS = {"repository_id": "ID", "repository_name": "Name", "base_url": "Base URL", "base_dir": "Folder"}
+_AS_SET = "default"
+
+
+def repository_add(invocation: Invocation) -> ExitCode:
+    """`zatva repository add`."""
+    arguments = invocation.arguments
+    facts = asyncio.run(repositories.identify_repository(arguments.url, invocation.settings))
+    with open_database(invocation.settings) as database, database.session() as session:
+        added = repositories.add_repository(
+            session, base_url=arguments.url, base_dir=arguments.dir, facts=facts
+        )
+        session.commit()
+        shown = _facts(session, added)
+    invocation.console.result(shown, f"repository {shown['repository_id']}: {shown['repository_name']}")
+    return ExitCode.DONE
+
+
+def repository_list(invocation: Invocation) -> ExitCode:
+    """`zatva repository list`."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        rows = [_columns(repository) for repository in repositories.list_repositories(session)]
+    empty = "no repositories yet; add one with `zatva repository add URL`"
+    invocation.console.table(rows, _COLUMNS, empty=empty)
+    return ExitCode.DONE
+
+
+def repository_show(invocation: Invocation) -> ExitCode:
+    """`zatva repository show`."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        shown = _facts(session, repositories.get_repository(session, invocation.arguments.id))
+    invocation.console.result(shown, "\n".join(f"{name}: {_word(value)}" for name, value in shown.items()))
+    return ExitCode.DONE
+
+
+def repository_remove(invocation: Invocation) -> ExitCode:
+    """`zatva repository remove`."""
+    repository_id = invocation.arguments.id
+    with open_database(invocation.settings) as database, database.session() as session:
+        repositories.remove_repository(session, repository_id)
+        session.commit()
+    invocation.console.result(
+        {"removed": repository_id}, f"repository {repository_id} removed; its files stay"
+    )
+    return ExitCode.DONE
+
+
+def repository_refresh(invocation: Invocation) -> ExitCode:
+    """`zatva repository refresh`."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        repository = repositories.get_repository(session, invocation.arguments.id)
+        facts = asyncio.run(repositories.identify_repository(repository.base_url, invocation.settings))
+        repositories.note_facts(session, repository.repository_id, facts)
+        session.commit()
+        session.refresh(repository)
+        shown = _facts(session, repository)
+    invocation.console.result(shown, f"repository {shown['repository_id']}: {shown['repository_name']}")
+    return ExitCode.DONE
+
+
+def repository_policy(invocation: Invocation) -> ExitCode:
+    """Set what becomes of deleted records, and how much one run may do without a yes."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        repository = repositories.get_repository(session, arguments.id)
+        if arguments.deletions is not None:
+            repository.deletion_policy = DeletionPolicy(arguments.deletions).value
+        for name in ("brake_deletions", "brake_updates"):
+            given: str | None = getattr(arguments, name)
+            if given is not None:
+                setattr(repository, name, _per_cent(given))
+        session.commit()
+        facts = {
+            "repository_id": repository.repository_id,
+            "deletion_policy": repository.deletion_policy,
+            "brake_deletions": repository.brake_deletions,
+            "brake_updates": repository.brake_updates,
+        }
+    shown = (f"{name}: {'as set' if value is None else value}" for name, value in facts.items())
+    invocation.console.result(facts, "\n".join(shown))
+    return ExitCode.DONE
+
+
+def _columns(repository: Repository) -> dict[str, Any]:
+    return {column.key: getattr(repository, column.key) for column in Repository.__table__.columns}
+
+
+def _facts(session: Session, repository: Repository) -> dict[str, Any]:
+    repository_id = repository.repository_id
+    prefixes = (
+        select(MetadataFormat.metadata_prefix)
+        .join(PrefixMapping, PrefixMapping.prefix_id == MetadataFormat.prefix_id)
+        .where(PrefixMapping.repository_id == repository_id)
+        .order_by(MetadataFormat.metadata_prefix)
+    )
+    sets = select(func.count()).select_from(OaiSet).where(OaiSet.repository_id == repository_id)
+    return {
+        **_columns(repository),
+        "formats": list(session.scalars(prefixes)),
+        "sets": session.scalars(sets).one(),
+    }
+
+
+def _word(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "–" if value is None else str(value)  # noqa: RUF001 a dash on purpose
+
+
+def _per_cent(given: str) -> float | None:
+    """A share in per cent; None for `default`."""
+    if given == _AS_SET:
+        return None
+    try:
+        share = float(given)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < float("inf"):
+        raise UsageError(f"{given!r} is no share in per cent; give a number such as 20, or `{_AS_SET}`")
+    return share

@@ -1,0 +1,185 @@
+"""The history as people look at it: chosen by many traits, by days, and in the light of what is usual."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from statistics import median
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Date, Select, cast, func, or_, select
+from sqlalchemy.orm import Session
+
+from harvester.models import History, Repository, RunStatus
+from manager.jobs import HistoryView
+
+TROUBLED: Final = frozenset(
+    {
+        RunStatus.COMPLETED_WITH_ERRORS,
+        RunStatus.INCOMPLETE,
+        RunStatus.FAILED,
+        RunStatus.KILLED,
+        RunStatus.LOST,
+        RunStatus.HELD,
+    }
+)
+"""Statuses that somebody should look at."""
+
+WORST_FIRST: Final = (
+    RunStatus.FAILED,
+    RunStatus.LOST,
+    RunStatus.KILLED,
+    RunStatus.HELD,
+    RunStatus.INCOMPLETE,
+    RunStatus.COMPLETED_WITH_ERRORS,
+    RunStatus.COMPLETED,
+    RunStatus.NO_CHANGES,
+)
+_LIKE_IT: Final = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which runs: what is None does not matter. Times are those of their ends, `until` left out."""
+
+    repository_id: int | None = None
+    recurring_id: int | None = None
+    statuses: frozenset[str] | None = None
+    metadata_prefix: str | None = None
+    words: str | None = None
+    """In the repository's name, the set or the reason of a failure."""
+    since: datetime | None = None
+    until: datetime | None = None
+    among: Select[int] | None = None
+    """The repositories that may be seen; None for all."""
+
+    def within(self, since: datetime, until: datetime | None = None) -> "Choice":
+        """The same choice in another time."""
+        return replace(self, since=since, until=until)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Day:
+    """The runs that ended on one day of a time zone."""
+
+    day: date
+    worst: str
+    """The worst of their statuses."""
+    runs: int
+    troubled: int
+    records: int
+    changes: int
+    """New, changed and deleted records."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usual:
+    """How runs like one usually were; the median of the last good ones."""
+
+    runs: int
+    seconds: float
+    records: int
+
+
+def find_runs(
+    session: Session, choice: Choice, *, limit: int, before: int | None = None
+) -> list[HistoryView]:
+    """Up to `limit` runs, the newest first; `before` is the last page's last `history_id`."""
+    query = (
+        select(History, _name())
+        .join(Repository, Repository.repository_id == History.repository_id)
+        .where(*_conditions(choice))
+        .order_by(History.history_id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        query = query.where(History.history_id < before)
+    return [HistoryView(history=run, repository_name=name) for run, name in session.execute(query)]
+
+
+def days_of(session: Session, choice: Choice, *, zone: str) -> list[Day]:
+    """The days on which runs ended, in the time zone, the oldest first; `choice` should have a `since`."""
+    ended: ColumnElement[Any] = cast(func.timezone(zone, History.harvest_end_time), Date)
+    changes = History.new_count + History.updated_count + History.deleted_count
+    query = (
+        select(
+            ended,
+            History.status,
+            func.count(),
+            func.coalesce(func.sum(History.record_count), 0),
+            func.coalesce(func.sum(changes), 0),
+        )
+        .join(Repository, Repository.repository_id == History.repository_id)
+        .where(*_conditions(choice))
+        .group_by(ended, History.status)
+        .order_by(ended)
+    )
+    found: dict[date, list[tuple[str, int, int, int]]] = {}
+    for day, status, runs, records, changed in session.execute(query):
+        found.setdefault(day, []).append((status, runs, int(records), int(changed)))
+    return [_day(day, parts) for day, parts in found.items()]
+
+
+def usual_of(session: Session, run: History) -> Usual | None:
+    """What is usual for the same repository, format and set; None where no earlier run went well."""
+    query = (
+        select(History)
+        .where(
+            History.repository_id == run.repository_id,
+            History.metadata_prefix == run.metadata_prefix,
+            func.coalesce(History.set_spec, "") == (run.set_spec or ""),
+            History.history_id < run.history_id,
+            History.verdict == "complete",
+        )
+        .order_by(History.history_id.desc())
+        .limit(_LIKE_IT)
+    )
+    runs = session.scalars(query).all()
+    if not runs:
+        return None
+    seconds = [(one.harvest_end_time - one.harvest_start_time).total_seconds() for one in runs]
+    return Usual(
+        runs=len(runs), seconds=median(seconds), records=round(median(one.record_count for one in runs))
+    )
+
+
+def _day(day: date, parts: Sequence[tuple[str, int, int, int]]) -> Day:
+    present = {status for status, *_ in parts}
+    worst = next((status.value for status in WORST_FIRST if status in present), next(iter(present)))
+    return Day(
+        day=day,
+        worst=worst,
+        runs=sum(runs for _, runs, _, _ in parts),
+        troubled=sum(runs for status, runs, _, _ in parts if status in TROUBLED),
+        records=sum(records for *_, records, _ in parts),
+        changes=sum(changes for *_, changes in parts),
+    )
+
+
+def _conditions(choice: Choice) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if choice.among is not None:
+        found.append(History.repository_id.in_(choice.among))
+    if choice.repository_id is not None:
+        found.append(History.repository_id == choice.repository_id)
+    if choice.recurring_id is not None:
+        found.append(History.recurring_id == choice.recurring_id)
+    if choice.statuses is not None:
+        found.append(History.status.in_(choice.statuses))
+    if choice.metadata_prefix:
+        found.append(History.metadata_prefix == choice.metadata_prefix)
+    if choice.since is not None:
+        found.append(History.harvest_end_time >= choice.since)
+    if choice.until is not None:
+        found.append(History.harvest_end_time < choice.until)
+    if choice.words:
+        found.append(_has_words(choice.words))
+    return found
+
+
+def _has_words(words: str) -> ColumnElement[bool]:
+    columns = (Repository.repository_name, Repository.base_url, History.set_spec, History.failure_reason)
+    return or_(*(column.icontains(words, autoescape=True) for column in columns))
+
+
+def _name() -> Any:  # noqa: ANN401 an SQL expression
+    return func.coalesce(Repository.repository_name, Repository.base_url)

@@ -1,0 +1,57 @@
+"""Samples: harvests of a few records of a schedule or a repository, at once and beside all plans."""
+
+from typing import Final
+
+from sqlalchemy.orm import Session
+
+from harvester.models import Repository
+from manager.models import Job, RecurringJob
+from manager.schedules import database_now, job_of
+from oai.errors import UsageError
+
+MOST_RECORDS: Final = 100_000
+
+
+def sample_schedule(session: Session, recurring_id: int, records: int) -> Job:
+    """Make a job that is due now and ends after so many of the schedule's records. The caller commits.
+
+    Raises UsageError where there is no such schedule, or the number is none of 1 to 100,000.
+    """
+    schedule = session.get(RecurringJob, recurring_id)
+    if schedule is None:
+        raise UsageError(f"schedule {recurring_id}: there is none of that number; see `zatva schedule list`")
+    _check(records)
+    job = job_of(session, schedule, due=database_now(session))
+    # It must not count as one of the schedule's runs: it says nothing of what is complete.
+    job.recurring_id = None
+    return _added(session, job, records)
+
+
+def sample_repository(session: Session, repository_id: int, metadata_prefix: str, records: int) -> Job:
+    """Make a job that is due now and ends after so many records of a format. The caller commits.
+
+    Raises UsageError as `sample_schedule` does.
+    """
+    if session.get(Repository, repository_id) is None:
+        raise UsageError(
+            f"repository {repository_id!r}: there is none of that number; see `zatva repository list`"
+        )
+    _check(records)
+    job = Job(
+        repository_id=repository_id,
+        metadata_prefix=metadata_prefix,
+        harvest_start_time=database_now(session),
+    )
+    return _added(session, job, records)
+
+
+def _check(records: int) -> None:
+    if not 1 <= records <= MOST_RECORDS:
+        raise UsageError(f"{records} records are no sample; give a number from 1 to {MOST_RECORDS:,}")
+
+
+def _added(session: Session, job: Job, records: int) -> Job:
+    job.max_records = records
+    session.add(job)
+    session.flush()
+    return job
