@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import aiohttp
-
 from harvester.client.errors import ClientError, HttpStatusError, NotOaiPmhError
 from harvester.client.transport import HttpReply, open_transport
 from oai.errors import MalformedXmlError, TryLaterError
@@ -44,7 +42,6 @@ class Registry:
 async def load_registry(
     settings: Settings,
     *,
-    session: aiohttp.ClientSession | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Registry:
     """The list of `harvester.registry_url`, fetched where what is kept is older than `registry_days`.
@@ -58,7 +55,7 @@ async def load_registry(
     if kept is not None and age < settings.harvester.registry_days * _DAY:
         return Registry(base_urls=kept)
     try:
-        reply = await _fetched(address, settings, session)
+        reply = await _fetched(address, settings)
         found = base_urls_in(reply.body, url=address)
     except (ClientError, TryLaterError) as error:
         return Registry(base_urls=kept or (), trouble=str(error))
@@ -66,11 +63,9 @@ async def load_registry(
     return Registry(base_urls=found)
 
 
-async def friends_of(
-    base_url: str, settings: Settings, *, session: aiohttp.ClientSession | None = None
-) -> Sequence[str]:
+async def friends_of(base_url: str, settings: Settings) -> Sequence[str]:
     """The repositories that this one names as its friends. Raises ClientError and TryLaterError."""
-    reply = await _fetched(base_url, settings, session, ("verb", Verb.IDENTIFY.value))
+    reply = await _fetched(base_url, settings, ("verb", Verb.IDENTIFY.value))
     own = base_url.rstrip("/")
     return [url for url in base_urls_in(reply.body, url=base_url, below="friends") if url.rstrip("/") != own]
 
@@ -91,11 +86,9 @@ def base_urls_in(data: bytes, *, url: str, below: str | None = None) -> Sequence
     return sorted(usable, key=lambda text: text.partition("://")[2].lower())
 
 
-async def _fetched(
-    address: str, settings: Settings, session: aiohttp.ClientSession | None, *arguments: tuple[str, str]
-) -> HttpReply:
+async def _fetched(address: str, settings: Settings, *arguments: tuple[str, str]) -> HttpReply:
     manners = settings.harvester.model_copy(update={"max_answer_bytes": _MOST_BYTES})
-    async with open_transport(manners, session=session) as transport:
+    async with open_transport(manners) as transport:
         reply = await transport(address, arguments)
     if reply.status != _SUCCESS:
         raise HttpStatusError(address, reply.status)

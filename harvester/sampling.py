@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import aiohttp
 from lxml import etree
 
 from harvester.client.answers import Page, Record
@@ -73,14 +72,12 @@ async def fetch_sample(
     settings: Settings,
     selection: Selection,
     rules: Rules,
-    *,
-    session: aiohttp.ClientSession | None = None,
 ) -> Sample:
     """Ask for the first page of records and try the rules on its first ten.
 
     Raises ClientError and TryLaterError where there is no page.
     """
-    async with open_client(base_url, settings.harvester, session=session, retries=_TRIES) as client:
+    async with open_client(base_url, settings.harvester, retries=_TRIES) as client:
         try:
             page = await anext(client.pages(Verb.LIST_RECORDS, selection, loose=True))
         except NoRecordsMatchError:

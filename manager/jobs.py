@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import ColumnElement, Select, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from harvester.models import Harvest, History, Repository
@@ -68,22 +68,38 @@ class HistoryView:
     repository_name: str
 
 
-def list_jobs(session: Session, repository_id: int | None = None) -> list[JobView]:
-    """All jobs, or those of one repository: the running ones first, then by the time they are due."""
-    query = (
-        select(Job, _repository_name(), Harvest)
-        .join(Repository, Repository.repository_id == Job.repository_id)
-        .outerjoin(Harvest, Harvest.job_id == Job.job_id)
-        .order_by(Job.status.in_(IN_HAND).desc(), Job.harvest_start_time, Job.job_id)
-    )
+def list_jobs(
+    session: Session,
+    repository_id: int | None = None,
+    *,
+    among: Select[int] | None = None,
+    most: int | None = None,
+) -> list[JobView]:
+    """Jobs, the running ones first, then by the time they are due: all, or those of one repository.
+
+    `among` selects the repositories whose jobs are given. With `most`, only so many are given, and what is
+    to be expected is told of the first so many of all: those behind them have no position and no start.
+    """
     now = database_now(session)
-    rows = [(job, name, harvest) for job, name, harvest in session.execute(query)]
-    estimates = estimate(session, [(job, harvest) for job, _, harvest in rows], now)
+    first = session.execute(_rows(most)).all()
+    estimates = estimate(session, [(job, harvest) for job, _, harvest in first], now)
+    wanted = []
+    if repository_id is not None:
+        wanted.append(Job.repository_id == repository_id)
+    if among is not None:
+        wanted.append(Job.repository_id.in_(among))
+    rows = session.execute(_rows(most, *wanted)).all() if wanted else first
     return [
-        _view(job, name, harvest, estimates[job.job_id], now)
-        for job, name, harvest in rows
-        if repository_id in (None, job.repository_id)
+        _view(job, name, harvest, estimates.get(job.job_id, Estimate()), now) for job, name, harvest in rows
     ]
+
+
+def count_jobs(session: Session, *, among: Select[int] | None = None) -> int:
+    """How many jobs wait for their time or their turn, of the repositories that `among` selects."""
+    waiting = select(func.count()).where(Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED)))
+    if among is not None:
+        waiting = waiting.where(Job.repository_id.in_(among))
+    return session.scalar(waiting) or 0
 
 
 def remove_job(session: Session, job_id: int) -> bool:
@@ -126,6 +142,20 @@ def remove_history(session: Session, history_id: int) -> None:
     gone = delete(History).where(History.history_id == history_id).returning(History.history_id)
     if session.scalar(gone) is None:
         raise UsageError(f"history {history_id}: there is none of that number; see `zatva job history`")
+
+
+def _rows(most: int | None, *conditions: ColumnElement[bool]) -> Select[Any]:
+    """The first jobs with the repository's name and the harvest's row, in the order of lists."""
+    order = (Job.status.in_(IN_HAND).desc(), Job.harvest_start_time, Job.job_id)
+    # Chosen before the others' rows are put beside them: there may be ten thousand that wait.
+    first = select(Job.job_id).where(*conditions).order_by(*order).limit(most)
+    return (
+        select(Job, _repository_name(), Harvest)
+        .join(Repository, Repository.repository_id == Job.repository_id)
+        .outerjoin(Harvest, Harvest.job_id == Job.job_id)
+        .where(Job.job_id.in_(first))
+        .order_by(*order)
+    )
 
 
 def _repository_name() -> Any:  # noqa: ANN401 an SQL expression

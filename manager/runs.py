@@ -108,11 +108,12 @@ def days_of(session: Session, choice: Choice, *, zone: str) -> list[Day]:
             func.coalesce(func.sum(History.record_count), 0),
             func.coalesce(func.sum(changes), 0),
         )
-        .join(Repository, Repository.repository_id == History.repository_id)
         .where(*_conditions(choice))
         .group_by(ended, History.status)
         .order_by(ended)
     )
+    if choice.words:
+        query = query.join(Repository, Repository.repository_id == History.repository_id)
     found: dict[date, list[tuple[str, int, int, int]]] = {}
     for day, status, runs, records, changed in session.execute(query):
         found.setdefault(day, []).append((status, runs, int(records), int(changed)))

@@ -36,7 +36,7 @@ def find_view(session: Session, recurring_id: int) -> ScheduleView:
     return _view(*row)
 
 
-def _views() -> Select[Any]:
+def _views() -> Any:  # noqa: ANN401 an SQL expression
     planned = Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED))
     next_due = (
         select(func.min(Job.harvest_start_time))

@@ -6,12 +6,23 @@ import signal
 import sys
 from pathlib import Path
 
-from playwright.async_api import Browser
+from playwright.async_api import Browser, Page
 
 from tests.chromium import launched
 
 _FOLDER = Path(__file__).parent.parent / "docs" / "images"
-_PAGES = {"dashboard": "/", "repositories": "/repositories", "schedules": "/schedules", "history": "/runs"}
+_PAGES = {
+    "dashboard": "/",
+    "repositories": "/repositories",
+    "repository": "/repositories/1",
+    "schedules": "/schedules",
+    "week": "/schedules?view=week",
+    "jobs": "/jobs",
+    "history": "/runs",
+    "calendar": "/runs?view=calendar",
+}
+_MOST_LOOKED_AT = 20
+_PATIENCE = 60
 
 
 async def main() -> None:
@@ -33,9 +44,41 @@ async def _take(browser: Browser, link: str) -> None:
     page = await browser.new_page(viewport={"width": 1280, "height": 800})
     await page.goto(link)
     await page.get_by_role("button").first.click()
+    address = link.partition("/sign-in")[0]
     for name, path in _PAGES.items():
-        await page.goto(link.partition("/sign-in")[0] + path)
+        await page.goto(address + path)
         await page.screenshot(path=_FOLDER / f"{name}.png")
+    for _ in range(_PATIENCE):
+        if await _take_run_and_error(page, address):
+            break
+        await asyncio.sleep(1)
+    await _take_wizard(page, address)
+
+
+async def _take_run_and_error(page: Page, address: str) -> bool:
+    """A run with a broken record, and that record, once the demo's broken repository was harvested."""
+    await page.goto(f"{address}/runs?status=trouble")
+    runs = await page.locator("tbody th a").evaluate_all("links => links.map(link => link.href)")
+    for run in runs[:_MOST_LOOKED_AT]:
+        await page.goto(f"{run}/errors")
+        broken = page.locator("tbody th a").first
+        if await broken.count():
+            await broken.click()
+            await page.screenshot(path=_FOLDER / "error.png")
+            await page.goto(run)
+            await page.screenshot(path=_FOLDER / "run.png")
+            return True
+    return False
+
+
+async def _take_wizard(page: Page, address: str) -> None:
+    """The wizard's second step, with the first of the demo's repositories."""
+    await page.goto(f"{address}/repositories")
+    base_url = await page.locator("tbody th .mono").first.inner_text()
+    await page.goto(f"{address}/repositories/new")
+    await page.get_by_label("Base URL").fill(base_url)
+    await page.get_by_role("button", name="Ask it", exact=True).click()
+    await page.screenshot(path=_FOLDER / "wizard.png")
 
 
 if __name__ == "__main__":

@@ -9,14 +9,46 @@ from aiohttp import web
 from oai.database import Database
 from oai.settings import Settings
 from web import streams
-from web.access import access, sessions
+from web.access import access
+from web.api import table
+from web.api.limits import LIMITER, Limiter
+from web.audit import auditing
 from web.csrf import csrf
+from web.drafts import DRAFTS, Drafts
 from web.events import Hub
+from web.examinations import EXAMINATIONS, Examinations
 from web.faults import faults
 from web.headers import add_headers
+from web.identifying import sessions
 from web.keys import SETTINGS
-from web.pages import account, history, jobs, overview, repositories, schedules
+from web.languages import languages
+from web.outgoing import guarded
+from web.pages import (
+    account,
+    admin,
+    archive,
+    archive_activity,
+    archive_collections,
+    archive_documents,
+    audit_log,
+    doctor,
+    errors,
+    guide,
+    health,
+    history,
+    jobs,
+    organisations,
+    overview,
+    records,
+    repositories,
+    runs,
+    schedules,
+    sign_in,
+    users,
+    wizard,
+)
 from web.rendering import STATIC, TEMPLATES, make_environment
+from web.self_tests import SELF_TESTS, SelfTests
 from web.streams import HUB
 from web.threads import DATABASE, DatabaseThreads
 
@@ -28,16 +60,51 @@ def create_app(settings: Settings, database: Database, *, poll_seconds: float = 
 
     Live pages are refreshed every `poll_seconds`.
     """
-    app = web.Application(middlewares=[faults, sessions, access, csrf], client_max_size=_FORM_BYTES)
-    app[SETTINGS] = settings
+    app = web.Application(
+        middlewares=[health.counting, languages, faults, sessions, access, csrf, auditing],
+        client_max_size=_FORM_BYTES,
+    )
+    app[SETTINGS] = guarded(settings)
     app[TEMPLATES] = make_environment()
     app[DATABASE] = DatabaseThreads(database)
     app[HUB] = Hub(app[DATABASE], app[TEMPLATES], jobs.TOPICS, poll_seconds=poll_seconds)
+    app[health.METRICS] = health.Metrics(app[DATABASE])
+    app[LIMITER] = Limiter(per_minute=settings.web.api_per_minute)
+    app[SELF_TESTS] = SelfTests(app[DATABASE])
+    app[DRAFTS] = Drafts(settings=settings)
+    app[EXAMINATIONS] = Examinations(settings=settings, database=app[DATABASE])
     app.cleanup_ctx.append(_database_threads)
+    app.cleanup_ctx.append(_examinations)
+    app.cleanup_ctx.append(_self_tests)
     app.cleanup_ctx.append(_poller)
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(_end_streams)
-    for part in (account, overview, repositories, schedules, jobs, history, streams):
+    for part in (
+        sign_in,
+        account,
+        admin,
+        users,
+        organisations,
+        audit_log,
+        overview,
+        wizard,
+        repositories,
+        records,
+        doctor,
+        schedules,
+        jobs,
+        history,
+        runs,
+        errors,
+        streams,
+        archive,
+        archive_activity,
+        archive_collections,
+        archive_documents,
+        guide,
+        health,
+        table,
+    ):
         app.add_routes(part.ROUTES)
     app.router.add_static("/static", STATIC)
     return app
@@ -46,6 +113,16 @@ def create_app(settings: Settings, database: Database, *, poll_seconds: float = 
 async def _database_threads(app: web.Application) -> AsyncIterator[None]:
     yield
     await asyncio.to_thread(app[DATABASE].close)
+
+
+async def _self_tests(app: web.Application) -> AsyncIterator[None]:
+    yield
+    await app[SELF_TESTS].close()
+
+
+async def _examinations(app: web.Application) -> AsyncIterator[None]:
+    yield
+    await app[EXAMINATIONS].close()
 
 
 async def _poller(app: web.Application) -> AsyncIterator[None]:

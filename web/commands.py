@@ -2,35 +2,90 @@
 
 from typing import Final
 
+from sqlalchemy.orm import Session
+
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode
-from web.models import Role
-from web.signing_in import add_user, list_users, make_link
+from oai.settings import Settings
+from web.log_entries import audit
+from web.models import LinkKind, Role, User
+from web.organisations import get_organisation
+from web.signing_in import make_link
+from web.users import add_user, change_role, disable_user, enable_user, find_user, get_user, list_users
 
 _LOCAL: Final = "http://127.0.0.1:8090"
 
 
 def add(invocation: Invocation) -> ExitCode:
     """Add a user."""
-    role = Role(invocation.arguments.role)
     with open_database(invocation.settings) as database, database.session() as session:
-        user = add_user(session, invocation.arguments.name, role)
+        user = _add(session, invocation)
         result = {"user_id": user.user_id, "name": user.name, "role": user.role}
         session.commit()
     invocation.console.result(result, f"added {result['role']} {result['name']!r}")
     return ExitCode.DONE
 
 
+def invite(invocation: Invocation) -> ExitCode:
+    """Print an invitation; the user is added where there is none of that name."""
+    settings, name = invocation.settings, invocation.arguments.name
+    with open_database(settings) as database, database.session() as session:
+        user = find_user(session, name) or _add(session, invocation)
+        address = make_link(session, settings, user.name, _base_url(invocation), kind=LinkKind.INVITATION)
+        _note(session, settings, "user.invite", user)
+        session.commit()
+    hours = settings.web.invitation_hours
+    invocation.console.result({"link": address, "hours": hours}, address)
+    invocation.console.note(f"works once, for {hours:g} hours; it asks for a password")
+    return ExitCode.DONE
+
+
 def link(invocation: Invocation) -> ExitCode:
     """Print a one-time sign-in link; where no address is set it leads to the default port on this machine."""
     settings, name = invocation.settings, invocation.arguments.name
-    base_url = invocation.arguments.base_url or settings.web.base_url or _LOCAL
     with open_database(settings) as database, database.session() as session:
-        address = make_link(session, settings, name, base_url)
+        address = make_link(session, settings, name, _base_url(invocation))
+        _note(session, settings, "user.link", get_user(session, name))
         session.commit()
     invocation.console.result({"link": address, "minutes": settings.web.link_minutes}, address)
     invocation.console.note(f"works once, for {settings.web.link_minutes:g} minutes")
+    return ExitCode.DONE
+
+
+def role(invocation: Invocation) -> ExitCode:
+    """Give a user another role and organisation."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        user = get_user(session, arguments.name)
+        organisation_id = _organisation_id(session, arguments.organisation)
+        change_role(session, user.user_id, Role(arguments.role), organisation_id=organisation_id)
+        _note(session, invocation.settings, "user.role", user)
+        session.commit()
+    result = {"name": arguments.name, "role": arguments.role, "organisation": arguments.organisation}
+    invocation.console.result(result, f"{arguments.name!r} is {arguments.role} now")
+    return ExitCode.DONE
+
+
+def disable(invocation: Invocation) -> ExitCode:
+    """Let a user sign in no more; sessions end and API tokens are not taken any more."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        user = disable_user(session, get_user(session, invocation.arguments.name).user_id)
+        _note(session, invocation.settings, "user.disable", user)
+        session.commit()
+    name = invocation.arguments.name
+    invocation.console.result({"name": name, "disabled": True}, f"{name!r} may not sign in any more")
+    return ExitCode.DONE
+
+
+def enable(invocation: Invocation) -> ExitCode:
+    """Let a user sign in again."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        user = enable_user(session, get_user(session, invocation.arguments.name).user_id)
+        _note(session, invocation.settings, "user.enable", user)
+        session.commit()
+    name = invocation.arguments.name
+    invocation.console.result({"name": name, "disabled": False}, f"{name!r} may sign in again")
     return ExitCode.DONE
 
 
@@ -38,9 +93,52 @@ def show(invocation: Invocation) -> ExitCode:
     """List the users."""
     with open_database(invocation.settings) as database, database.session() as session:
         rows = [
-            {"user_id": user.user_id, "name": user.name, "role": user.role, "created": user.created}
+            {
+                "user_id": user.user_id,
+                "name": user.name,
+                "role": user.role.value,
+                "organisation": user.organisation,
+                "state": user.state,
+                "created": user.created,
+                "last_sign_in": user.last_sign_in,
+            }
             for user in list_users(session)
         ]
-    columns = {"name": "Name", "role": "Role", "created": "Added"}
+    columns = {
+        "name": "Name",
+        "role": "Role",
+        "organisation": "Organisation",
+        "state": "State",
+        "last_sign_in": "Last signed in",
+        "created": "Added",
+    }
     invocation.console.table(rows, columns, empty="no users; add one with `zatva user add NAME`")
     return ExitCode.DONE
+
+
+def _add(session: Session, invocation: Invocation) -> User:
+    arguments = invocation.arguments
+    organisation_id = _organisation_id(session, arguments.organisation)
+    user = add_user(session, arguments.name, Role(arguments.role), organisation_id=organisation_id)
+    _note(session, invocation.settings, "user.add", user)
+    return user
+
+
+def _organisation_id(session: Session, short_name: str | None) -> int | None:
+    return None if short_name is None else get_organisation(session, short_name).organisation_id
+
+
+def _note(session: Session, settings: Settings, action: str, user: User) -> None:
+    audit(
+        session,
+        settings.web,
+        action=action,
+        via="command",
+        object_kind="user",
+        object_id=str(user.user_id),
+        object_name=user.name,
+    )
+
+
+def _base_url(invocation: Invocation) -> str:
+    return invocation.arguments.base_url or invocation.settings.web.base_url or _LOCAL

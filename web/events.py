@@ -1,7 +1,8 @@
 """Live pages: rows that changed are pushed to every browser that follows them (server-sent events).
 
-One poller reads each topic once a second, and only while somebody follows it. A row is rendered once, by the
-template that the page itself uses, and is sent to all. An event's id is `<epoch>.<version>`, from which a
+One poller reads each topic once a second, and only while somebody follows it. A row is rendered once in each
+language that is followed in, by the template that the page itself uses, and is sent to all who may see it. An
+event's id is `<epoch>.<version>`, from which a
 browser that comes back gets what changed meanwhile.
 """
 
@@ -10,7 +11,7 @@ import contextlib
 import json
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from oai.errors import TryLaterError
+from web.languages import LANGUAGES, SOURCE, speak
 from web.threads import DatabaseThreads
 
 HEARTBEAT_SECONDS: Final = 15.0
@@ -33,11 +35,22 @@ _log = logging.getLogger(__name__)
 class Topic:
     """Something that can be followed: how its rows are read, and the template of one row.
 
-    `load` gives pairs of the row's element id and what the template is given.
+    `load` gives pairs of the row's element id and what the template is given; `owner` the number of the
+    repository that a row is of. Rows of none are for those who see every repository.
     """
 
     load: Callable[[Session], Sequence[tuple[str, Mapping[str, Any]]]]
     template: str
+    owner: Callable[[Mapping[str, Any]], int | None] = lambda _: None
+
+
+Sees = Callable[[int | None], bool]
+"""Whether a follower may see the rows of a repository."""
+
+
+def everything(_: int | None) -> bool:
+    """What those see who see every repository."""
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,13 +93,14 @@ class _Feed:
         first_look, self.fresh = not self.fresh, True
         return changed or first_look
 
-    def since(self, version: int) -> dict[str, Any] | None:
+    def since(self, version: int, sees: Sees) -> dict[str, Any] | None:
         """What a follower that has seen `version` lacks, or None where it lacks nothing."""
         if not self.fresh:
             return None
-        rows = {name: row.html for name, row in self._rows.items() if row.version > version}
+        seen = {name: row for name, row in self._rows.items() if sees(self.topic.owner(row.context))}
+        rows = {name: row.html for name, row in seen.items() if row.version > version}
         if self._order_version > version:
-            return {"rows": rows, "order": list(self._rows)}
+            return {"rows": rows, "order": list(seen)}
         return {"rows": rows} if rows else None
 
 
@@ -103,7 +117,10 @@ class Hub:
     ) -> None:
         self._database = database
         self._templates = templates
-        self._feeds = {name: _Feed(topic) for name, topic in topics.items()}
+        self._topics = frozenset(topics)
+        self._feeds = {
+            (name, language): _Feed(topic) for name, topic in topics.items() for language in LANGUAGES
+        }
         self._poll_seconds = poll_seconds
         self._epoch = secrets.token_hex(4)
         self._version = 0
@@ -113,7 +130,7 @@ class Hub:
 
     def knows(self, topic: str) -> bool:
         """Whether there is such a topic."""
-        return topic in self._feeds
+        return topic in self._topics
 
     def close(self) -> None:
         """Let every follower end."""
@@ -124,22 +141,31 @@ class Hub:
         """Read what is followed, again and again; runs until cancelled."""
         while True:
             await self._watched.wait()
-            for feed in self._feeds.values():
+            for (_topic, language), feed in self._feeds.items():
                 if feed.watchers:
+                    speak(language)
                     await self._read(feed)
             await asyncio.sleep(self._poll_seconds)
 
-    async def follow(self, topics: Sequence[str], last_event_id: str | None) -> AsyncGenerator[bytes, None]:
+    async def follow(
+        self,
+        topics: Sequence[str],
+        last_event_id: str | None,
+        *,
+        language: str = SOURCE,
+        sees: Sees = everything,
+    ) -> AsyncGenerator[bytes, None]:
         """Frames for one follower, until the hub is closed; comments while there is nothing to tell."""
         seen = self._seen(last_event_id)
-        with self._watching(topics):
+        feeds = {name: self._feeds[name, language] for name in topics}
+        with self._watching(feeds.values()):
             yield _RETRY
             while not self._closed:
                 # All of one moment, before anything is sent: sending takes time in which rows change.
-                changed, version, frames = self._changed, self._version, self._frames(topics, seen)
+                changed, version, frames = self._changed, self._version, self._frames(feeds, seen, sees)
                 for frame in frames:
                     yield frame
-                if all(self._feeds[name].fresh for name in topics):
+                if all(feed.fresh for feed in feeds.values()):
                     seen = version
                 try:
                     await asyncio.wait_for(changed.wait(), HEARTBEAT_SECONDS)
@@ -157,10 +183,10 @@ class Hub:
             self._version = version
             self._tell()
 
-    def _frames(self, topics: Sequence[str], seen: int) -> list[bytes]:
+    def _frames(self, feeds: Mapping[str, _Feed], seen: int, sees: Sees) -> list[bytes]:
         frames = []
-        for name in topics:
-            news = self._feeds[name].since(seen)
+        for name, feed in feeds.items():
+            news = feed.since(seen, sees)
             if news is not None:
                 data = json.dumps(news, ensure_ascii=False)
                 frames.append(f"id: {self._epoch}.{self._version}\nevent: {name}\ndata: {data}\n\n".encode())
@@ -175,15 +201,14 @@ class Hub:
         self._changed = asyncio.Event()
 
     @contextlib.contextmanager
-    def _watching(self, topics: Sequence[str]) -> Iterator[None]:
-        for name in topics:
-            self._feeds[name].watchers += 1
+    def _watching(self, feeds: Collection[_Feed]) -> Iterator[None]:
+        for feed in feeds:
+            feed.watchers += 1
         self._watched.set()
         try:
             yield
         finally:
-            for name in topics:
-                feed = self._feeds[name]
+            for feed in feeds:
                 feed.watchers -= 1
                 # What nobody follows is not read, so it is not to be shown as it was.
                 feed.fresh = feed.fresh and feed.watchers > 0

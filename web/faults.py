@@ -8,7 +8,8 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from oai.errors import TryLaterError, ZatvaError
-from web.access import STREAMS, canonical
+from web.access import STREAMS, canonical, is_api
+from web.api.faults import problem
 from web.rendering import render
 from web.words import _
 
@@ -39,6 +40,8 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse:
 def _answer(request: web.Request, status: int, text: str, headers: dict[str, str]) -> web.StreamResponse:
     if canonical(request) in STREAMS or canonical(request) == "/static":
         return web.Response(status=status, text=text, headers=headers)
+    if is_api(request):
+        return problem(status, text, headers=headers)
     return render(
         request, "fault.html", status=status, headers=headers, title=_title(status), text=text, code=status
     )

@@ -6,6 +6,8 @@ from typing import Final
 from aiohttp import web
 
 from web.access import canonical
+from web.cookies import set_session
+from web.identifying import fresh_session
 
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; "
@@ -28,6 +30,9 @@ _A_YEAR: Final = "public, max-age=31536000, immutable"
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
     """Add the headers to an answer that is about to be sent."""
     response.headers.update(EVERYWHERE)
+    token = fresh_session(request)
+    if token:
+        set_session(request, response, token)
     if canonical(request) != "/static":
         response.headers.setdefault("Cache-Control", "no-store")
     elif response.status < 300 and "v" in request.query:  # noqa: PLR2004 the successes

@@ -2,6 +2,8 @@
 
 from aiohttp import web
 
+from harvester.models import Repository
+from web.access import asked_for
 from web.catalogue import Details, details
 from web.threads import database_of
 from web.words import _
@@ -16,7 +18,8 @@ def number_of(request: web.Request) -> int:
 
 
 async def repository_of(request: web.Request, repository_id: int) -> Details:
-    """The repository of that number; answers 404 where there is none."""
+    """The repository of that number; answers 404 where there is none that whoever asks may see."""
+    await asked_for(request, Repository, repository_id)
     found = await database_of(request).run(details, repository_id)
     if found is None:
         raise web.HTTPNotFound(

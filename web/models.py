@@ -1,31 +1,99 @@
-"""The dashboard's tables: users, their sessions, and one-time sign-in links."""
+"""The dashboard's tables: users and organisations, sessions, links, API tokens, the audit log."""
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Identity, LargeBinary, Text, func
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Identity,
+    Index,
+    LargeBinary,
+    SmallInteger,
+    Text,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from oai.models import Base
+from web.rights import Role
+
+__all__ = [
+    "ApiToken",
+    "AuditEntry",
+    "LinkKind",
+    "Organisation",
+    "RepositoryOwner",
+    "Role",
+    "SelfTest",
+    "SignInAttempt",
+    "SignInLink",
+    "User",
+    "UserSession",
+]
 
 
-class Role(StrEnum):
-    """What a user may do."""
+class LinkKind(StrEnum):
+    """What a one-time link is for."""
 
-    VIEWER = "viewer"
-    ADMINISTRATOR = "administrator"
+    SIGN_IN = "sign-in"
+    INVITATION = "invitation"
+    """Lets a new user choose a password."""
+
+
+class Organisation(Base):
+    """Whose repositories, schedules and users they are."""
+
+    __tablename__ = "web_organisation"
+
+    organisation_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    short_name: Mapped[str] = mapped_column(Text, unique=True)
+    """Stands in `oai_recurring_job.owner` and `oai_job.owner`, where owners take turns."""
+    name: Mapped[str] = mapped_column(Text)
+    created: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class RepositoryOwner(Base):
+    """The organisation that a repository belongs to; one without a row here is the administrators'."""
+
+    __tablename__ = "web_repository_owner"
+
+    repository_id: Mapped[int] = mapped_column(
+        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    organisation_id: Mapped[int] = mapped_column(
+        ForeignKey("web_organisation.organisation_id", ondelete="CASCADE"), index=True
+    )
 
 
 class User(Base):
     """A person who signs in."""
 
     __tablename__ = "web_user"
-    __table_args__ = (CheckConstraint("role IN ('viewer', 'administrator')", name="role"),)
+    __table_args__ = (
+        CheckConstraint("role IN ('viewer', 'partner', 'curator', 'administrator')", name="role"),
+        CheckConstraint("role <> 'partner' OR organisation_id IS NOT NULL", name="partner_organisation"),
+    )
 
     user_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     name: Mapped[str] = mapped_column(Text, unique=True)
     role: Mapped[str] = mapped_column(Text, server_default=Role.VIEWER)
     created: Mapped[datetime] = mapped_column(server_default=func.now())
+    organisation_id: Mapped[int | None] = mapped_column(
+        ForeignKey("web_organisation.organisation_id", ondelete="RESTRICT"), index=True
+    )
+    password_hash: Mapped[str | None] = mapped_column(Text)
+    """Argon2id; none where the user signs in by link or through a proxy only."""
+    language: Mapped[str | None] = mapped_column(Text)
+    """en, cs or sk; none: the browser's."""
+    disabled: Mapped[datetime | None]
+    """Since when the user may not sign in."""
+    last_sign_in: Mapped[datetime | None]
 
 
 class UserSession(Base):
@@ -39,6 +107,12 @@ class UserSession(Base):
     csrf_token: Mapped[str] = mapped_column(Text)
     created: Mapped[datetime] = mapped_column(server_default=func.now())
     expires: Mapped[datetime]
+    address: Mapped[str | None] = mapped_column(Text)
+    """From where it was begun."""
+    browser: Mapped[str | None] = mapped_column(Text)
+    """The browser's User-Agent when it was begun."""
+    way: Mapped[str] = mapped_column(Text, server_default="link")
+    """How the user signed in: link, password or proxy."""
 
 
 class SignInLink(Base):
@@ -51,3 +125,75 @@ class SignInLink(Base):
     user_id: Mapped[int] = mapped_column(ForeignKey("web_user.user_id", ondelete="CASCADE"), index=True)
     expires: Mapped[datetime]
     used: Mapped[datetime | None]
+    kind: Mapped[str] = mapped_column(Text, server_default=LinkKind.SIGN_IN)
+
+
+class SignInAttempt(Base):
+    """A try to sign in; processes that share the database count them together."""
+
+    __tablename__ = "web_sign_in_attempt"
+    __table_args__ = (Index(None, "key", "at"),)
+
+    attempt_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    key: Mapped[str] = mapped_column(Text)
+    """`address …` or `user …`."""
+    at: Mapped[datetime] = mapped_column(server_default=func.now(), index=True)
+
+
+class ApiToken(Base):
+    """A key that programs use in a user's name."""
+
+    __tablename__ = "web_api_token"
+
+    token_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("web_user.user_id", ondelete="CASCADE"), index=True)
+    name: Mapped[str] = mapped_column(Text)
+    token_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
+    """SHA-256 of the token."""
+    scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    """read, harvest, archive, admin."""
+    created: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires: Mapped[datetime | None]
+    last_used: Mapped[datetime | None]
+    """To the minute."""
+    revoked: Mapped[datetime | None]
+
+
+class AuditEntry(Base):
+    """Who did what to which object, when, from where. Rows outlive their users and objects."""
+
+    __tablename__ = "web_audit"
+    __table_args__ = (Index(None, "user_name", "audit_id"), Index(None, "action", "audit_id"))
+
+    audit_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    at: Mapped[datetime] = mapped_column(server_default=func.now(), index=True)
+    user_id: Mapped[int | None]
+    user_name: Mapped[str | None] = mapped_column(Text)
+    """None for somebody who was not signed in."""
+    via: Mapped[str] = mapped_column(Text, server_default="session")
+    """session, token, proxy or command."""
+    action: Mapped[str] = mapped_column(Text)
+    """Such as `schedules.pause`, `sign-in` or `api.schedules.delete`."""
+    object_kind: Mapped[str | None] = mapped_column(Text)
+    object_id: Mapped[str | None] = mapped_column(Text)
+    object_name: Mapped[str | None] = mapped_column(Text)
+    status: Mapped[int] = mapped_column(SmallInteger, server_default=text("200"))
+    """The HTTP status of the answer."""
+    address: Mapped[str | None] = mapped_column(Text)
+
+
+class SelfTest(Base):
+    """One check of our own provider against the specification, asked for on the dashboard."""
+
+    __tablename__ = "web_self_test"
+
+    self_test_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    base_url: Mapped[str] = mapped_column(Text)
+    asked_by: Mapped[str | None] = mapped_column(Text)
+    started: Mapped[datetime] = mapped_column(server_default=func.now())
+    ended: Mapped[datetime | None]
+    checks: Mapped[int] = mapped_column(server_default="0")
+    """How many have been made so far."""
+    findings: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=text("'[]'"))
+    failure: Mapped[str | None] = mapped_column(Text)
+    """Why it was broken off."""

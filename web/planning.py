@@ -1,7 +1,8 @@
-"""The form that plans a harvest, checked field by field."""
+"""The form that plans a harvest, checked field by field; and what it will do, in words."""
 
 from collections.abc import Callable
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Self
 from zoneinfo import ZoneInfo
@@ -10,33 +11,54 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from harvester.rules.filtering import load_filters
 from harvester.rules.normalising import load_mappings
+from harvester.running.windows import Slice
 from manager.frequency import parse_frequency, parse_zone
+from manager.models import Overlap
+from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import ZatvaError
 from web.forms import FormModel
+from web.words import _
 
 PREFIX: Final = r"^[A-Za-z0-9\-_.!~*'()]+$"
 _SET: Final = r"^[A-Za-z0-9\-_.!~*'()]+(:[A-Za-z0-9\-_.!~*'()]+)*$"
+_EMPTY_IS_NONE: Final = (
+    "set_spec", "start_date", "end_date", "filter_file_path", "normalize_file_path", "slice", "harvest_from",
+    "harvest_to", "files_per_dir",
+)  # fmt: skip
+_SHOWN_RUNS: Final = 3
 
 
-class ScheduleForm(FormModel):
-    """What the page for a new schedule asks for; empty texts mean what the field's hint says."""
+class PlanForm(FormModel):
+    """What is harvested, when and how; empty texts mean what the field's hint says."""
 
-    repository_id: int
-    metadata_prefix: str = Field(pattern=PREFIX, max_length=200)
+    metadata_prefix: str = Field("oai_dc", pattern=PREFIX, max_length=60)
     set_spec: str | None = Field(None, pattern=_SET, max_length=1000)
     frequency: str = Field("", max_length=200)
     time_zone: str = "UTC"
     start_date: datetime | None = None
+    end_date: datetime | None = None
+    harvest_from: str | None = None
+    harvest_to: str | None = None
     method: int = Field(0, ge=0, le=1)
     validation: int = Field(2, ge=0, le=2)
     incremental: bool = False
     filter_file_path: str | None = None
     normalize_file_path: str | None = None
+    parse_id: bool = True
+    files_per_dir: int | None = Field(None, ge=1, le=1_000_000)
+    slice: Slice | None = None
+    overlap: Overlap = Overlap.SKIP
+    priority: int = Field(0, ge=-1000, le=1000)
 
-    @field_validator("set_spec", "start_date", "filter_file_path", "normalize_file_path", mode="before")
+    @field_validator(*_EMPTY_IS_NONE, mode="before")
     @classmethod
     def _empty_is_none(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("priority", mode="before")
+    @classmethod
+    def _empty_is_zero(cls, value: object) -> object:
+        return 0 if isinstance(value, str) and not value.strip() else value
 
     @field_validator("frequency")
     @classmethod
@@ -51,6 +73,13 @@ class ScheduleForm(FormModel):
         _as_value_error(parse_zone, value or "UTC")
         return value or "UTC"
 
+    @field_validator("harvest_from", "harvest_to")
+    @classmethod
+    def _is_a_datestamp(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_datestamp(value)
+        return value
+
     @field_validator("filter_file_path")
     @classmethod
     def _filters_are_good(cls, value: str | None, info: ValidationInfo) -> str | None:
@@ -62,12 +91,15 @@ class ScheduleForm(FormModel):
         return _rule_file(value, info, load_mappings)
 
     @model_validator(mode="after")
-    def _start_is_local(self) -> Self:
-        """Give the start the schedule's zone: the field shows a clock on the wall."""
-        if self.start_date is not None and self.start_date.tzinfo is None:
-            local = self.start_date.replace(tzinfo=ZoneInfo(self.time_zone))
-            return self.model_copy(update={"start_date": local})
-        return self
+    def _times_are_local(self) -> Self:
+        """Give start and end the schedule's zone: the fields show a clock on the wall."""
+        zone = ZoneInfo(self.time_zone)
+        local = {
+            name: value.replace(tzinfo=zone)
+            for name in ("start_date", "end_date")
+            if (value := getattr(self, name)) is not None and value.tzinfo is None
+        }
+        return self.model_copy(update=local) if local else self
 
     def columns(self) -> dict[str, Any]:
         """The columns for a schedule; a start that was left empty is left to the database's clock."""
@@ -75,6 +107,75 @@ class ScheduleForm(FormModel):
         if columns["start_date"] is None:
             del columns["start_date"]
         return columns
+
+    def next_runs(self, now: datetime | None = None) -> list[datetime]:
+        """When it will run next, three times at most (UTC); none for a one-off."""
+        moment = now or utc_now()
+        start = self.start_date or moment
+        if not self.frequency:
+            return []
+        zone = ZoneInfo(self.time_zone)
+        upcoming = parse_frequency(self.frequency).upcoming(moment, start=start, zone=zone)
+        due = list(islice(upcoming, _SHOWN_RUNS))
+        return [each for each in due if self.end_date is None or each <= self.end_date]
+
+    def in_words(self) -> str:
+        """The plan as a sentence."""
+        what = (
+            _("the set %(set)s in the format %(prefix)s")
+            if self.set_spec
+            else _("the whole repository in the format %(prefix)s")
+        ) % {"set": self.set_spec, "prefix": self.metadata_prefix}
+        if not self.frequency:
+            return _("Once, as soon as it is asked for: %(what)s.") % {"what": what}
+        how = _("only what has changed") if self.incremental else _("everything each time")
+        return _("%(often)s (%(zone)s): %(what)s, %(how)s.") % {
+            "often": self.frequency,
+            "zone": self.time_zone,
+            "what": what,
+            "how": how,
+        }
+
+
+class ScheduleForm(PlanForm):
+    """A plan for one repository."""
+
+    repository_id: int
+    metadata_prefix: str = Field(pattern=PREFIX, max_length=60)
+
+
+def methods() -> list[tuple[str, str]]:
+    """The methods to choose from."""
+    return [
+        ("0", _("ListRecords: whole pages of records")),
+        ("1", _("ListIdentifiers, then GetRecord for each: for repositories whose lists break")),
+    ]
+
+
+def levels() -> list[tuple[str, str]]:
+    """The levels of checking to choose from."""
+    return [
+        ("2", _("Loose: skip bad records, and tell")),
+        ("0", _("Strict: stop at XML that is not well-formed")),
+        ("1", _("Very strict: each record must fit its schema")),
+    ]
+
+
+def slices() -> list[tuple[str, str]]:
+    """How a list may be divided."""
+    return [
+        ("", _("The list as a whole")),
+        ("month", _("Month by month: where lists break off before their end")),
+        ("day", _("Day by day: where they break off even so")),
+    ]
+
+
+def overlaps() -> list[tuple[str, str]]:
+    """What becomes of a run that is due while the last one is under way."""
+    return [
+        ("skip", _("It is left out")),
+        ("queue", _("It comes as soon as the last one has ended")),
+    ]
 
 
 def _rule_file(value: str | None, info: ValidationInfo, load: Callable[[Path], object]) -> str | None:

@@ -21,6 +21,8 @@ from web.words import _
 
 _NOT_FOUND: Final = 404
 _SERVER_FAULT: Final = 500
+_OLD_VERSION: Final = "OAI-PMH 1.1"
+_OTHER_XML: Final = "XML with the root element"
 _CLOSED: Final = frozenset({401, 403})
 
 
@@ -40,6 +42,17 @@ def _words(error: ZatvaError) -> tuple[str, str]:
             _("The repository answered with the error %(code)s.") % {"code": error.code},
             _("Check the base URL; if it is right, ask the repository's administrator."),
         )
+    return _answer(error)
+
+
+def _answer(error: ZatvaError) -> tuple[str, str]:
+    if isinstance(error, MalformedAnswerError) and _OLD_VERSION in error.reason:
+        return (
+            _("The repository speaks version 1.1 of OAI-PMH, which is long out of use."),
+            _("Ask its administrator for an address that speaks version 2.0."),
+        )
+    if isinstance(error, NotOaiPmhError):
+        return _not_oai_pmh(error)
     for kind, words in _answers().items():
         if isinstance(error, kind):
             return words
@@ -54,10 +67,6 @@ def _answers() -> Mapping[type[ZatvaError], tuple[str, str]]:
                 _("The server asks to come back later."),
                 _("Wait, then send the form again."),
             ),
-            NotOaiPmhError: (
-                _("There is an answer, but it is not OAI-PMH."),
-                _("Look for the repository's OAI-PMH base URL: its home page is mostly another address."),
-            ),
             EndlessListError: (
                 _("The repository's list of sets does not come to an end."),
                 _("Write to its administrator: the resumption tokens go in circles."),
@@ -71,6 +80,18 @@ def _answers() -> Mapping[type[ZatvaError], tuple[str, str]]:
                 _("Raise the setting max_answer_bytes if you trust the repository."),
             ),
         }
+    )
+
+
+def _not_oai_pmh(error: NotOaiPmhError) -> tuple[str, str]:
+    if _OTHER_XML in str(error):
+        return (
+            _("The answer is XML, but not OAI-PMH."),
+            _("It may be a feed or another service. Look for the repository's OAI-PMH base URL."),
+        )
+    return (
+        _("There is an answer, but it is not OAI-PMH."),
+        _("Look for the repository's OAI-PMH base URL: its home page is mostly another address."),
     )
 
 
@@ -116,6 +137,13 @@ def _transport() -> Mapping[TransportKind, tuple[str, str]]:
             TransportKind.REDIRECT: (
                 _("The address leads on and on to others."),
                 _("Ask the repository's administrator for the present base URL."),
+            ),
+            TransportKind.PRIVATE: (
+                _("That address is not on the public internet."),
+                _(
+                    "Zatva does not ask addresses of private networks for its users. "
+                    "An administrator can allow it with the setting web.private_addresses."
+                ),
             ),
             TransportKind.ADDRESS: (
                 _("That is no address."),

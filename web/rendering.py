@@ -14,8 +14,10 @@ from web.access import signed_in
 from web.csrf import FIELD, expected_token
 from web.icons import icon
 from web.notices import notice_of
+from web.rights import Right
+from web.sessions import SignedIn
 from web.states import look_of
-from web.words import _, ngettext
+from web.words import _, language, ngettext
 
 STATIC: Final = Path(__file__).parent / "static"
 _TEMPLATES: Final = Path(__file__).parent / "templates"
@@ -67,7 +69,8 @@ def render(
     shared = {
         "who": signed_in(request),
         "path": request.path,
-        "tabs": _tabs(),
+        "language": language.get(),
+        "tabs": _tabs(signed_in(request)),
         "notice": notice_of(request.query.get("done")),
         "csrf_field": FIELD,
         "csrf_token": expected_token(request),
@@ -76,13 +79,17 @@ def render(
     return web.Response(text=text, content_type="text/html", status=status, headers=headers)
 
 
-def _tabs() -> tuple[Tab, ...]:
+def _tabs(who: SignedIn | None) -> tuple[Tab, ...]:
+    archive = (Tab(path="/archive", title=_("Archive")),)
+    administration = (Tab(path="/admin", title=_("Administration")),)
     return (
         Tab(path="/", title=_("Overview")),
         Tab(path="/repositories", title=_("Repositories")),
         Tab(path="/schedules", title=_("Schedules")),
         Tab(path="/jobs", title=_("Current jobs")),
         Tab(path="/runs", title=_("History")),
+        *(archive if who is not None and who.may(Right.LOOK_AROUND) else ()),
+        *(administration if who is not None and who.may(Right.ADMINISTER) else ()),
     )
 
 

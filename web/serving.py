@@ -16,6 +16,8 @@ from web.threads import THREADS
 
 STATEMENT_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 5.0
+LONGEST_LINE: Final = 128 * 1024
+"""Bytes of a request's first line: archived URLs go into queries, with up to 12 bytes a character."""
 
 
 def serve(invocation: Invocation) -> ExitCode:
@@ -31,7 +33,7 @@ def serve(invocation: Invocation) -> ExitCode:
 
 def create_runner(app: web.Application) -> web.AppRunner:
     """A runner for the dashboard's application."""
-    return web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECONDS)
+    return web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECONDS, max_line_size=LONGEST_LINE)
 
 
 async def _serve(

@@ -4,24 +4,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Select, exists, func, select
+from sqlalchemy.orm import Session, aliased
 
-from harvester.models import History, Repository, RunStatus
+from harvester.models import History, Repository
 from manager.models import RecurringJob, RecurringState
+from manager.runs import TROUBLED
 from oai.datestamps import utc_now
 
-_TROUBLED: Final = frozenset(
-    {
-        RunStatus.COMPLETED_WITH_ERRORS,
-        RunStatus.INCOMPLETE,
-        RunStatus.FAILED,
-        RunStatus.KILLED,
-        RunStatus.LOST,
-    }
-)
 _ATTENTION_DAYS: Final = 30
 _ATTENTION_ROWS: Final = 10
+
+Among = Select[int] | None
+"""The repositories that count; None for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +26,7 @@ class Figures:
     repositories: int
     schedules: int
     paused: int
+    set_aside: int
     runs: int
     troubled: int
     records: int
@@ -50,39 +46,52 @@ class Trouble:
     ended: datetime
 
 
-def figures(session: Session) -> Figures:
+def figures(session: Session, among: Among = None) -> Figures:
     """The figures of this moment."""
     day = select(
         func.count(),
-        func.count().filter(History.status.in_(_TROUBLED)),
+        func.count().filter(History.status.in_(TROUBLED)),
         func.coalesce(func.sum(History.record_count), 0),
-    ).where(History.harvest_end_time > utc_now() - timedelta(days=1))
+    ).where(History.harvest_end_time > utc_now() - timedelta(days=1), *_seen(History.repository_id, among))
     runs, troubled, records = session.execute(day).one()
-    kept = select(func.count(), func.count().filter(RecurringJob.state == RecurringState.PAUSED)).select_from(
-        RecurringJob
-    )
-    schedules, paused = session.execute(kept).one()
+    off = (RecurringState.SET_ASIDE, RecurringState.SUSPENDED)
+    kept = select(
+        func.count(),
+        func.count().filter(RecurringJob.state == RecurringState.PAUSED),
+        func.count().filter(RecurringJob.state.in_(off)),
+    ).where(*_seen(RecurringJob.repository_id, among))
+    schedules, paused, set_aside = session.execute(kept).one()
+    repositories = select(func.count()).select_from(Repository).where(*_seen(Repository.repository_id, among))
     return Figures(
-        repositories=session.scalars(select(func.count()).select_from(Repository)).one(),
+        repositories=session.scalars(repositories).one(),
         schedules=schedules,
         paused=paused,
+        set_aside=set_aside,
         runs=runs,
         troubled=troubled,
         records=int(records),
     )
 
 
-def troubles(session: Session) -> list[Trouble]:
+def troubles(session: Session, among: Among = None) -> list[Trouble]:
     """Of each repository, format and set the last run of 30 days, where it went wrong; newest first."""
-    last = (
-        select(func.max(History.history_id))
-        .where(History.harvest_end_time > utc_now() - timedelta(days=_ATTENTION_DAYS))
-        .group_by(History.repository_id, History.metadata_prefix, History.set_spec)
+    # From the troubled runs, of which there are few, to those after them: each through an index.
+    later = aliased(History)
+    followed = exists().where(
+        later.repository_id == History.repository_id,
+        later.metadata_prefix.is_not_distinct_from(History.metadata_prefix),
+        later.set_spec.is_not_distinct_from(History.set_spec),
+        later.history_id > History.history_id,
     )
     statement = (
         select(History, func.coalesce(Repository.repository_name, Repository.base_url))
         .join(Repository, Repository.repository_id == History.repository_id)
-        .where(History.history_id.in_(last), History.status.in_(_TROUBLED))
+        .where(
+            History.harvest_end_time > utc_now() - timedelta(days=_ATTENTION_DAYS),
+            History.status.in_(TROUBLED),
+            ~followed,
+            *_seen(History.repository_id, among),
+        )
         .order_by(History.history_id.desc())
         .limit(_ATTENTION_ROWS)
     )
@@ -99,3 +108,7 @@ def troubles(session: Session) -> list[Trouble]:
         )
         for run, name in session.execute(statement)
     ]
+
+
+def _seen(column: object, among: Among) -> list[ColumnElement[bool]]:
+    return [] if among is None else [column.in_(among)]  # type: ignore[attr-defined]  # every column has it

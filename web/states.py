@@ -43,6 +43,32 @@ _LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         "one-off": Look(icon="once", tone="neutral"),
         "set aside": Look(icon="warning", tone="bad"),
         "suspended": Look(icon="warning", tone="bad"),
+        # Of examinations.
+        "good": Look(icon="check", tone="good"),
+        "odd": Look(icon="warning", tone="caution"),
+        "bad": Look(icon="cross", tone="bad"),
+        "unknown": Look(icon="dot", tone="neutral"),
+        # Of users, tokens and workers.
+        "active": Look(icon="check", tone="good"),
+        "invited": Look(icon="clock", tone="neutral"),
+        "disabled": Look(icon="stop", tone="bad"),
+        "expired": Look(icon="clock", tone="neutral"),
+        "revoked": Look(icon="stop", tone="bad"),
+        "draining": Look(icon="hourglass", tone="caution"),
+        # Of documents and collections.
+        "open": Look(icon="check", tone="good"),
+        "reading room": Look(icon="person", tone="caution"),
+        "embargo": Look(icon="hourglass", tone="caution"),
+        "withheld": Look(icon="stop", tone="bad"),
+        "hidden": Look(icon="stop", tone="bad"),
+        # Of files that are indexed, lists that are harvested, checks.
+        "done": Look(icon="check", tone="good"),
+        "under way": Look(icon="play", tone="active"),
+        "finished": Look(icon="check", tone="good"),
+        "abandoned": Look(icon="half", tone="caution"),
+        "passed": Look(icon="check", tone="good"),
+        "not applicable": Look(icon="dot", tone="neutral"),
+        "could not be done": Look(icon="warning", tone="caution"),
         # Of verdicts.
         "complete": Look(icon="check", tone="good"),
         "partial": Look(icon="half", tone="caution"),

@@ -5,12 +5,12 @@ import contextlib
 
 from aiohttp import web
 
-from web.access import signed_in
+from web.access import signed_in, visible_repositories, who_asks
 from web.cookies import session_token
 from web.events import HEARTBEAT_SECONDS, Hub
-from web.sessions import find_session
+from web.sessions import SignedIn, find_session
 from web.threads import database_of
-from web.words import _
+from web.words import _, language
 
 HUB = web.AppKey("hub", Hub)
 
@@ -29,7 +29,12 @@ async def stream(request: web.Request) -> web.StreamResponse:
     checked = asyncio.get_running_loop().time()
     # A browser that has left is noticed when something is sent to it.
     with contextlib.suppress(ConnectionResetError):
-        async with contextlib.aclosing(hub.follow(topics, request.headers.get("Last-Event-ID"))) as frames:
+        sight = Sight(who_asks(request))
+        await sight.look(request)
+        following = hub.follow(
+            topics, request.headers.get("Last-Event-ID"), language=language.get(), sees=sight.sees
+        )
+        async with contextlib.aclosing(following) as frames:
             async for frame in frames:
                 await response.write(frame)
                 now = asyncio.get_running_loop().time()
@@ -37,7 +42,26 @@ async def stream(request: web.Request) -> web.StreamResponse:
                     checked = now
                     if not await _still_signed_in(request):
                         break
+                    await sight.look(request)
     return response
+
+
+class Sight:
+    """Which repositories' rows somebody sees; looked at again from time to time, for owners change."""
+
+    def __init__(self, who: SignedIn) -> None:
+        self._among = visible_repositories(who)
+        self._numbers: frozenset[int] = frozenset()
+
+    async def look(self, request: web.Request) -> None:
+        """Look which repositories they are now."""
+        among = self._among
+        if among is not None:
+            self._numbers = await database_of(request).run(lambda session: frozenset(session.scalars(among)))
+
+    def sees(self, repository_id: int | None) -> bool:
+        """Whether rows of that repository are seen."""
+        return self._among is None or repository_id in self._numbers
 
 
 async def _still_signed_in(request: web.Request) -> bool:

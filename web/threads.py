@@ -36,8 +36,6 @@ class DatabaseThreads:
         Objects that it gives are detached, with the columns that were loaded.
         Raises TryLaterError when too many already wait.
         """
-        if self._pending >= self._most:
-            raise TryLaterError("every database thread is busy; try again in a moment")
 
         def in_session() -> _Result:
             with self._database.session() as session:
@@ -46,12 +44,31 @@ class DatabaseThreads:
                 session.commit()
                 return result
 
+        return await self._in_thread(in_session)
+
+    async def run_apart(
+        self, work: Callable[Concatenate[Database, _Args], _Result], *args: _Args.args, **kwargs: _Args.kwargs
+    ) -> _Result:
+        """What `work(database, …)` gives, which opens its own sessions and commits by itself.
+
+        Raises TryLaterError as `run` does.
+        """
+        return await self._in_thread(lambda: work(self._database, *args, **kwargs))
+
+    async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
+        if self._pending >= self._most:
+            raise TryLaterError("every database thread is busy; try again in a moment")
         self._pending += 1
         try:
             context = contextvars.copy_context()
-            return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, in_session)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, work)
         finally:
             self._pending -= 1
+
+    @property
+    def pending(self) -> int:
+        """How much work has a thread, or waits for one."""
+        return self._pending
 
     def close(self) -> None:
         """Wait for the work under way and end the threads."""

@@ -5,7 +5,6 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-import aiohttp
 from lxml import etree
 
 from harvester.client.answers import Identity
@@ -38,7 +37,6 @@ async def examine(
     base_url: str,
     settings: Settings,
     *,
-    session: aiohttp.ClientSession | None = None,
     clock: Callable[[], float] = time.time,
     sleep: Sleep = asyncio.sleep,
     on_fact: Callable[[Fact], None] = lambda _fact: None,
@@ -55,12 +53,12 @@ async def examine(
 
     async def by_post() -> Identity:
         await sleep(pause)
-        async with open_transport(manners, session=session, method="POST") as posting:
+        async with open_transport(manners, method="POST") as posting:
             return await Client(base_url, posting, retries=0, max_wait=_MAX_WAIT, sleep=sleep).identify(
                 loose=True
             )
 
-    async with open_transport(manners, session=session) as transport:
+    async with open_transport(manners) as transport:
         watching = Watching(transport)
 
         async def paced(url: str, arguments: Arguments) -> HttpReply:

@@ -1,6 +1,6 @@
 """The three trees of sets, one level at a time and page by page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -32,7 +32,11 @@ class Node:
     has_children: bool
 
 
-_TABLES: Final = {Tree.COLLECTION: Collection, Tree.DOMAIN: Domain, Tree.MIMETYPE: Mimetype}
+_TABLES: Final[Mapping[Tree, type[Collection | Domain | Mimetype]]] = {
+    Tree.COLLECTION: Collection,
+    Tree.DOMAIN: Domain,
+    Tree.MIMETYPE: Mimetype,
+}
 
 
 def tree_of(set_spec: str) -> Tree:

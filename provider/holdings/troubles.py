@@ -1,4 +1,4 @@
-"""What went wrong while indexing, page by page: files that failed, and places in files that cannot be read."""
+"""What went wrong while indexing, by the page: files that failed, places that cannot be read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields

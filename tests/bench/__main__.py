@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.bench import harvest, manager, provider, whole_way
+from tests.bench import harvest, manager, provider, web, whole_way
 
 
 def main() -> int:
@@ -30,6 +30,10 @@ def main() -> int:
     started.add_argument("--schedules", type=int, default=10_000, help="schedules of the idle manager")
     started.add_argument("--seconds", type=float, default=30, help="how long it is watched")
     started.set_defaults(measure=manager.measure)
+    pages = benchmarks.add_parser("web", help="every page of the dashboard, with few rows and with many")
+    pages.add_argument("--repositories", type=int, default=10_000, help="each with 10 runs and 100 records")
+    pages.add_argument("--documents", type=int, default=300_000, help="documents in the archive's tables")
+    pages.set_defaults(measure=web.measure)
     arguments = vars(parser.parse_args())
     arguments.pop("name")
     arguments.pop("measure")(**arguments)

@@ -12,7 +12,10 @@ from oai.database import Database
 from oai.settings import Settings
 from web.app import create_app
 from web.models import Role
-from web.signing_in import add_user, make_link
+from web.organisations import add_organisation
+from web.serving import LONGEST_LINE
+from web.signing_in import make_link
+from web.users import add_user
 
 _TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
 _POLL_SECONDS = 0.02
@@ -74,13 +77,20 @@ SignIn = Callable[[str], Awaitable[Browser]]
 
 @pytest.fixture
 async def server(settings: Settings, database: Database) -> AsyncIterator[Server]:
-    """The dashboard with an administrator and a viewer."""
+    """The dashboard with its standing users; addresses that they type may lead to this machine."""
+    settings = settings.model_copy(
+        update={"web": settings.web.model_copy(update={"private_addresses": True})}
+    )
     with database.session() as session:
         add_user(session, "Alena", Role.ADMINISTRATOR)
         add_user(session, "Viktor", Role.VIEWER)
+        add_user(session, "Katka", Role.CURATOR)
+        for name, short_name in (("Olga", "mzk"), ("Karel", "nk")):
+            organisation = add_organisation(session, short_name=short_name)
+            add_user(session, name, Role.PARTNER, organisation_id=organisation.organisation_id)
         session.commit()
     app = create_app(settings, database, poll_seconds=_POLL_SECONDS)
-    runner = web.AppRunner(app, shutdown_timeout=1)
+    runner = web.AppRunner(app, shutdown_timeout=1, max_line_size=LONGEST_LINE)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     port = runner.addresses[0][1]
@@ -114,4 +124,28 @@ async def viewer(server: Server) -> AsyncIterator[Browser]:
     """Viktor, who may look."""
     async for browser in _browser(server):
         await browser.sign_in(server.link("Viktor"))
+        yield browser
+
+
+@pytest.fixture
+async def owner(server: Server) -> AsyncIterator[Browser]:
+    """Olga, a partner of the organisation mzk."""
+    async for browser in _browser(server):
+        await browser.sign_in(server.link("Olga"))
+        yield browser
+
+
+@pytest.fixture
+async def colleague(server: Server) -> AsyncIterator[Browser]:
+    """Karel, a partner of another organisation, nk."""
+    async for browser in _browser(server):
+        await browser.sign_in(server.link("Karel"))
+        yield browser
+
+
+@pytest.fixture
+async def curator(server: Server) -> AsyncIterator[Browser]:
+    """Katka, who keeps the archive."""
+    async for browser in _browser(server):
+        await browser.sign_in(server.link("Katka"))
         yield browser

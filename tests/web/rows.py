@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from harvester.doctor.findings import Fact, Profile, Report
 from harvester.models import History, Repository, RunStatus
 from harvester.repositories import add_repository
 from manager.models import RecurringJob
@@ -41,3 +42,23 @@ def a_run(session: Session, repository: Repository, **columns: Any) -> History:
     session.add(run)
     session.flush()
     return run
+
+
+def an_examination() -> Report:
+    """A report with a fact of each grade."""
+    facts = [
+        Fact(subject="version", found="well"),
+        Fact(subject="page size", found="small", values={"count": 10}),
+        Fact(subject="token again", found="refused"),
+        Fact(subject="records", found="none"),
+    ]
+    return Report(
+        base_url="https://telc.example/oai",
+        examined=BEGAN,
+        requests=20,
+        seconds=12.5,
+        repository_name="Library of Telč",
+        admin_emails=("librarian@telc.example",),
+        facts=facts,
+        profile=Profile(slice="month", why=("token again.refused",)),
+    )

@@ -1,57 +1,10 @@
-"""Asked of every route by walking the route table, so that a new route is asked, too."""
+"""What every answer has in common: its headers, its faults, its guard against other sites."""
 
 import re
 
 from sqlalchemy import text
 
 from tests.web.conftest import Browser, Server
-from web.access import PUBLIC, STREAMS
-
-_VARIABLE = re.compile(r"\{[^}]+\}")
-
-
-def _routes(server: Server, method: str) -> list[str]:
-    """The addresses that take the method, with 1 for each number."""
-    addresses = []
-    for route in server.app.router.routes():
-        assert route.resource is not None
-        path = route.resource.canonical
-        if route.method == method and path not in PUBLIC:
-            addresses.append(_VARIABLE.sub("1", path))
-    return addresses
-
-
-async def test_strangers_are_led_to_the_sign_in_from_every_page(server: Server, stranger: Browser) -> None:
-    pages = _routes(server, "GET")
-
-    assert len(pages) > 10
-    for path in pages:
-        status, _ = await stranger.get(path)
-        assert status == (401 if path in STREAMS else 303), path
-
-
-async def test_strangers_can_post_nothing(server: Server, stranger: Browser) -> None:
-    for path in _routes(server, "POST"):
-        status, _, target = await stranger.post(path)
-        assert (status, target) == (303, "/sign-in"), path
-
-
-async def test_viewers_can_post_nothing_but_their_sign_out(server: Server, viewer: Browser) -> None:
-    posts = [path for path in _routes(server, "POST") if path != "/sign-out"]
-
-    assert len(posts) > 5
-    for path in posts:
-        status, page, _ = await viewer.post(path)
-        assert status == 403, path
-        assert "You are a viewer" in page
-
-
-async def test_every_post_without_the_form_token_is_refused(server: Server, administrator: Browser) -> None:
-    for path in [*_routes(server, "POST"), "/sign-in"]:
-        for token in ("", "x" * 43):
-            status, page, _ = await administrator.post(path, token=token)
-            assert status == 403, path
-            assert "out of date" in page
 
 
 async def test_a_stranger_needs_the_form_token_to_sign_in(server: Server, stranger: Browser) -> None:

@@ -36,7 +36,7 @@ def test_users_are_added_and_listed(zatva: Zatva) -> None:
 
     assert json.loads(added.stdout) == {"user_id": 1, "name": "Alena", "role": "administrator"}
     listed = zatva("user", "list")
-    assert "Alena  administrator" in listed.stdout
+    assert "Alena administrator" in " ".join(listed.stdout.split())
     again = zatva("user", "add", "Alena")
     assert (again.returncode, again.stdout) == (2, "")
     assert "already" in again.stderr
@@ -54,6 +54,41 @@ def test_a_link_is_printed_alone_on_standard_output(zatva: Zatva) -> None:
     unknown = zatva("user", "link", "Eva")
     assert unknown.returncode == 2
     assert "no user 'Eva'" in unknown.stderr
+
+
+def test_users_are_invited_given_roles_and_disabled(zatva: Zatva) -> None:
+    assert zatva("organisation", "add", "mzk", "--name", "Moravian Library").returncode == 0
+    assert zatva("user", "add", "Alena", "--role", "administrator").returncode == 0
+    without = zatva("user", "invite", "Olga", "--role", "partner")
+    invited = zatva("user", "invite", "Olga", "--role", "partner", "--organisation", "mzk")
+
+    assert without.returncode == 2
+    assert "belongs to an organisation" in without.stderr
+    assert invited.stdout.startswith("http://127.0.0.1:8090/sign-in?token=")
+    assert zatva("user", "role", "Olga", "curator").returncode == 0
+    assert zatva("user", "disable", "Olga").returncode == 0
+    assert zatva("user", "disable", "Alena").returncode == 2
+    assert zatva("user", "enable", "Alena").returncode == 0
+    users = [json.loads(line) for line in zatva("user", "list", "--json").stdout.splitlines()]
+    states = {user["name"]: (user["role"], user["organisation"], user["state"]) for user in users}
+    assert states == {"Alena": ("administrator", None, "active"), "Olga": ("curator", None, "disabled")}
+    assert zatva("organisation", "give", "mzk", "99").returncode == 2
+    assert zatva("organisation", "remove", "mzk").returncode == 0
+    assert zatva("organisation", "list").stdout.startswith("no organisations")
+
+
+def test_tokens_are_printed_once_listed_and_revoked(zatva: Zatva) -> None:
+    zatva("user", "add", "Alena")
+
+    made = zatva("token", "add", "Alena", "nightly", "--scope", "read", "--scope", "harvest", "--days", "30")
+
+    assert made.stdout.startswith("zatva_")
+    assert made.stdout.strip() not in zatva("token", "list").stdout
+    listed = json.loads(zatva("token", "list", "--user", "Alena", "--json").stdout)
+    assert (listed["scopes"], listed["state"]) == ("harvest read", "good")
+    assert zatva("token", "revoke", str(listed["token_id"])).returncode == 0
+    assert json.loads(zatva("token", "list", "--json").stdout)["state"] == "revoked"
+    assert zatva("token", "revoke", "99").returncode == 2
 
 
 async def test_the_dashboard_serves_a_signed_in_user_and_ends_with_an_open_stream(

@@ -1,3 +1,4 @@
+import pytest
 from sqlalchemy import select, text
 
 from manager.models import Job, JobStatus
@@ -64,3 +65,43 @@ async def test_a_job_that_has_ended_meanwhile_is_no_fault(administrator: Browser
 
     assert status == 404
     assert "it has ended, or was removed" in page
+
+
+@pytest.mark.parametrize(
+    ("control", "question", "status"),
+    [
+        ("pause", "Pause the harvest of Library of Telč · marc21?", JobStatus.PAUSING),
+        ("stop", "Stop the harvest of Library of Telč · marc21?", JobStatus.STOPPING),
+        ("kill", "Kill the harvest of Library of Telč · marc21?", JobStatus.KILLING),
+    ],
+)
+async def test_a_job_is_paused_stopped_or_killed_after_a_page_that_names_it(
+    server: Server, administrator: Browser, control: str, question: str, status: JobStatus
+) -> None:
+    _insert(server, _RUNNING)
+
+    _, page = await administrator.get(f"/jobs/1/{control}")
+    assert question in page
+    answer, _, _ = await administrator.post(f"/jobs/1/{control}")
+
+    assert answer == 303
+    with server.database.session() as session:
+        assert session.scalars(select(Job.status)).one() == status
+
+
+async def test_what_cannot_be_done_any_more_is_told(server: Server, administrator: Browser) -> None:
+    _insert(server, _RUNNING)
+
+    status, page, _ = await administrator.post("/jobs/1/resume")
+
+    assert status == 409
+    assert "The job has gone on meanwhile" in page
+
+
+async def test_a_job_that_waits_says_how_many_are_before_it(server: Server, viewer: Browser) -> None:
+    _insert(server, "INSERT INTO oai_job (repository_id) VALUES (1), (1)")
+
+    _, page = await viewer.get("/jobs")
+
+    assert "place 1 in the queue" in page
+    assert "place 2 in the queue" in page

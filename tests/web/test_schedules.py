@@ -1,10 +1,14 @@
+from datetime import UTC, datetime
 from typing import Any
 
+from lxml import html
 from sqlalchemy import select
 
 from manager.models import Job, RecurringJob, RecurringState
+from manager.schedules import list_schedules
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
+from web.week import week_of
 
 
 def _planned(server: Server, **columns: Any) -> int:
@@ -113,3 +117,78 @@ async def test_viewers_see_no_buttons_that_they_may_not_press(server: Server, vi
 
     assert '<body class="may-look">' in page
     assert (await viewer.get("/schedules/new?repository=1"))[0] == 403
+
+
+async def test_a_schedule_is_changed_in_the_form_that_shows_it(
+    server: Server, administrator: Browser
+) -> None:
+    number = _planned(server)
+
+    _, page = await administrator.get(f"/schedules/{number}/edit")
+    assert 'value="daily at 02:30"' in page
+    form = {
+        "metadata_prefix": "oai_dc", "frequency": "every 6 hours", "priority": "7", "overlap": "queue",
+        "slice": "day", "validation": "1", "method": "1", "parse_id": "false", "end_date": "2030-01-01 00:00",
+        "time_zone": "Europe/Prague",
+    }  # fmt: skip
+    _, _, target = await administrator.post(f"/schedules/{number}/edit", form)
+
+    assert target == "/schedules?done=schedule-changed"
+    with server.database.session() as session:
+        changed = session.get_one(RecurringJob, number)
+        assert (changed.frequency, changed.priority, changed.overlap) == ("every 6 hours", 7, "queue")
+        assert (changed.slice, changed.validation, changed.parse_id, changed.incremental) == (
+            "day",
+            1,
+            False,
+            False,
+        )
+        assert changed.end_date == datetime(2029, 12, 31, 23, tzinfo=UTC)
+
+
+async def test_what_the_form_shows_can_be_sent_back_unchanged(server: Server, administrator: Browser) -> None:
+    number = _planned(server)
+    with server.database.session() as session:
+        before = {
+            column.key: getattr(session.get_one(RecurringJob, number), column.key)
+            for column in RecurringJob.__table__.columns
+        }
+    _, page = await administrator.get(f"/schedules/{number}/edit")
+    root: Any = html.fromstring(page)
+    form = dict(root.xpath("//form[contains(@class, 'stack')]")[0].fields)
+    sent = {name: str(value) for name, value in form.items() if value is not None and name != "csrf_token"}
+
+    status, said, _ = await administrator.post(f"/schedules/{number}/edit", sent)
+
+    assert status == 303, said
+    with server.database.session() as session:
+        after = session.get_one(RecurringJob, number)
+        differ = {name for name, value in before.items() if getattr(after, name) != value}
+        # The form shows minutes.
+        assert differ <= {"start_date"}
+
+
+async def test_the_week_shows_what_is_due_on_each_day(server: Server, viewer: Browser) -> None:
+    _planned(server, start_date=datetime(2026, 1, 1, tzinfo=UTC))
+    with server.database.session() as session:
+        views = list_schedules(session)
+
+    days = week_of(views, datetime(2026, 3, 2, 12, tzinfo=UTC))
+
+    assert [len(day.dues) for day in days] == [0, 1, 1, 1, 1, 1, 1]
+    assert days[1].dues[0].moment == datetime(2026, 3, 3, 2, 30, tzinfo=UTC)
+    assert 'href="/schedules/1/edit"' in (await viewer.get("/schedules?view=week"))[1]
+
+
+async def test_a_sample_of_a_schedule_is_a_job_that_ends_early(
+    server: Server, administrator: Browser
+) -> None:
+    number = _planned(server)
+
+    status, _, _ = await administrator.post(f"/schedules/{number}/sample", {"records": "ten"})
+    _, _, target = await administrator.post(f"/schedules/{number}/sample", {"records": "10"})
+
+    assert status == 400
+    assert target == "/jobs?done=harvest-asked"
+    with server.database.session() as session:
+        assert session.scalars(select(Job.max_records)).one() == 10

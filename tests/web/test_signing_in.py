@@ -8,7 +8,8 @@ from oai.errors import UsageError
 from oai.settings import Settings
 from tests.web.conftest import Browser, Server
 from web.models import Role, SignInLink, User, UserSession
-from web.signing_in import add_user, find_user, make_link, use_link
+from web.signing_in import make_link, use_link
+from web.users import add_user, find_user
 
 
 def test_a_link_signs_its_user_in_once(database: Database, settings: Settings) -> None:
@@ -16,7 +17,9 @@ def test_a_link_signs_its_user_in_once(database: Database, settings: Settings) -
         user = add_user(session, "Alena", Role.ADMINISTRATOR)
         token = make_link(session, settings, "Alena", "http://zatva.example/").partition("token=")[2]
 
-        assert use_link(session, token) == user.user_id
+        used = use_link(session, token)
+        assert used is not None
+        assert used.user_id == user.user_id
         assert use_link(session, token) is None
 
 

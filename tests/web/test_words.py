@@ -4,7 +4,6 @@ Reasons come from the other parts of the product and are passed over.
 """
 
 import re
-from contextvars import ContextVar
 from gettext import NullTranslations
 from typing import Any
 
@@ -15,13 +14,25 @@ from harvester.models import RunStatus
 from tests.web.conftest import Browser, Server
 from tests.web.pages import PAGES
 from tests.web.rows import a_repository, a_run, a_schedule
-from web import words
+from web import languages
 
 _LETTERS = re.compile(r"[A-Za-z]{2,}")
 _BRACKETED = re.compile(r"⟦[^⟦⟧]*⟧")
 _NO_WORDS = {
     "Zatva",
     "Alena",
+    "Viktor",
+    "CSV",
+    "JSON",
+    "Katka",
+    "Olga",
+    "Karel",
+    "mzk",
+    "nk",
+    "English",
+    "tina",
+    "Sloven",
+    "ina",
     "oai",
     "dc",
     "https",
@@ -34,6 +45,9 @@ _NO_WORDS = {
     "KiB",
 }
 _BESIDE = ("/sign-in", "/sign-in?token=x", "/repositories?done=repository-removed")
+
+_IN_ENGLISH = frozenset({"/api/docs"})
+"""The API is for programmers; its names and descriptions are those of its document."""
 
 
 class _Brackets(NullTranslations):
@@ -56,19 +70,28 @@ async def test_every_text_goes_through_gettext(
         session.commit()
     await administrator.post(f"/schedules/{number}/run")
     brackets = _Brackets()
-    monkeypatch.setattr(words, "translations", ContextVar("brackets", default=brackets))
+    monkeypatch.setattr(languages, "catalogue", lambda _code: brackets)
 
     for path in (*_BESIDE, *PAGES):
+        if path in _IN_ENGLISH:
+            continue
         _, page = await administrator.get(path)
         root: Any = html.fromstring(page)
         for code in root.xpath(
-            "//code | //time | //*[contains(@class, 'mono')] | //datalist | //*[@class='reason']"
+            "//code | //time | //textarea | //pre | //*[contains(@class, 'mono')] | //datalist"
+            " | //*[@class='reason']"
         ):
             code.text = ""
             for child in code:
                 code.remove(child)
         texts = root.xpath("//text() | //@aria-label | //@title | //@placeholder | //@data-on | //@data-zone")
         for found in texts:
-            plain = _BRACKETED.sub("", str(found))
+            plain = _without_brackets(str(found))
             left = set(_LETTERS.findall(plain)) - _NO_WORDS
             assert not left, f"{path}: {found!r}"
+
+
+def _without_brackets(text: str) -> str:
+    """What stands outside all brackets; a message may stand in the place of another."""
+    shorter = _BRACKETED.sub("", text)
+    return text if shorter == text else _without_brackets(shorter)

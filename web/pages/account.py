@@ -1,72 +1,165 @@
-"""Signing in by link, signing out, and the user's own page."""
+"""The user's own page: password, language, sessions, API tokens."""
+
+import asyncio
+import re
+from typing import Final
 
 from aiohttp import web
+from pydantic import Field, field_validator
 
-from web.access import signed_in
-from web.cookies import forget, form_token, session_token, set_form, set_session
+from oai.errors import UsageError
+from web.access import Right, needs, who_asks
+from web.api_tokens import list_tokens, make_token, revoke_token
+from web.cookies import forget, session_token
+from web.forms import Form, FormModel, read_form
 from web.keys import SETTINGS
+from web.languages import LANGUAGES
+from web.lookups import NUMBER, number_of
+from web.pages.sign_in import chosen_password
+from web.passwords import password_fits
 from web.rendering import render
-from web.sessions import end_session, start_session
-from web.signing_in import link_is_good, use_link
+from web.rights import Scope, scopes_for
+from web.sessions import end_sessions, list_sessions, mark_of
+from web.signing_in import password_hash_of
+from web.subject import about
 from web.threads import database_of
-from web.tokens import new_token
+from web.users import set_language, set_password
+from web.words import _
+
+_MARK: Final = re.compile(r"[0-9a-f]{16}")
+_USUAL_DAYS: Final = "365"
 
 
-async def ask(request: web.Request) -> web.Response:
-    """Explain how to get a link, or show the button of the one that was followed.
+class TokenForm(FormModel):
+    """A new API token; without days it is good until it is revoked."""
 
-    The link itself signs nobody in: programs that look through mail follow links, but press no buttons.
-    """
-    token = request.query.get("token")
-    if token is None:
-        return render(request, "sign_in.html")
-    if not await database_of(request).run(link_is_good, token):
-        return render(request, "sign_in_expired.html", status=410)
-    if signed_in(request) is not None or form_token(request):
-        return render(request, "sign_in_button.html", token=token)
-    # The form has to repeat a value that this very answer gives to the browser.
-    value = new_token()
-    response = render(request, "sign_in_button.html", token=token, csrf_token=value)
-    set_form(request, response, value)
-    return response
+    token_name: str = Field(min_length=1, max_length=100)
+    days: int | None = Field(None, ge=1, le=3650)
+
+    @field_validator("days", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if isinstance(value, str) and not value.strip() else value
 
 
-async def sign_in(request: web.Request) -> web.StreamResponse:
-    """Use the link up and begin a fresh session in place of any that there was."""
-    form = await request.post()
-    token, old = form.get("token"), session_token(request)
-    settings = request.config_dict[SETTINGS].web
-    database = database_of(request)
-    user_id = await database.run(use_link, token) if isinstance(token, str) else None
-    if user_id is None:
-        return render(request, "sign_in_expired.html", status=410)
-    if old:
-        await database.run(end_session, old)
-    value = await database.run(start_session, settings, user_id)
-    response = web.HTTPSeeOther("/")
-    forget(request, response)
-    set_session(request, response, value)
-    raise response
-
-
-async def sign_out(request: web.Request) -> web.StreamResponse:
-    """End the session."""
-    token = session_token(request)
-    if token:
-        await database_of(request).run(end_session, token)
-    response = web.HTTPSeeOther("/sign-in?done=signed-out")
-    forget(request, response)
-    raise response
-
-
+@needs(Right.ACCOUNT)
 async def account(request: web.Request) -> web.Response:
-    """Who is signed in, as what, and until when."""
-    return render(request, "account.html")
+    """Who is signed in, as what, and where."""
+    return await _page(request)
+
+
+@needs(Right.ACCOUNT)
+async def change_password(request: web.Request) -> web.StreamResponse:
+    """Set a new password, and end the sessions on other browsers."""
+    who, form = who_asks(request), await request.post()
+    database = database_of(request)
+    about(request, "user", who.user_id, who.name)
+    kept = await database.run(password_hash_of, who.user_id)
+    current = form.get("current", "")
+    # Whoever came by a link or through a proxy has no password to tell.
+    if kept is not None and not await asyncio.to_thread(password_fits, kept, str(current)):
+        words = _("This is not your present password.")
+        return await _page(request, password=Form(values={}).with_error("current", words))
+    try:
+        hashed = await chosen_password(request, form, who.name)
+    except UsageError as error:
+        return await _page(request, password=Form(values={}).with_error("password", str(error)))
+    await database.run(set_password, who.user_id, hashed, keep=session_token(request))
+    raise web.HTTPSeeOther("/account?done=password-changed")
+
+
+@needs(Right.ACCOUNT)
+async def change_language(request: web.Request) -> web.StreamResponse:
+    """Take the language that the user chose, or go back to the browser's."""
+    who, code = who_asks(request), (await request.post()).get("language")
+    chosen = code if isinstance(code, str) and code in LANGUAGES else None
+    await database_of(request).run(set_language, who.user_id, chosen)
+    about(request, "user", who.user_id, who.name)
+    raise web.HTTPSeeOther("/account?done=language-changed")
+
+
+@needs(Right.ACCOUNT)
+async def end_session(request: web.Request) -> web.StreamResponse:
+    """End the session with the mark that the form names, or all of them, this one too."""
+    who, mark = who_asks(request), (await request.post()).get("mark")
+    about(request, "user", who.user_id, who.name)
+    if mark is None:
+        await database_of(request).run(end_sessions, who.user_id)
+        response = web.HTTPSeeOther("/sign-in?done=signed-out-everywhere")
+        forget(request, response)
+        raise response
+    if isinstance(mark, str) and _MARK.fullmatch(mark):
+        await database_of(request).run(end_sessions, who.user_id, mark=mark)
+    raise web.HTTPSeeOther("/account?done=session-ended")
+
+
+@needs(Right.ACCOUNT)
+async def add_token(request: web.Request) -> web.Response:
+    """Make a token and show it, this once."""
+    who, posted = who_asks(request), await request.post()
+    asked, form = read_form(TokenForm, posted)
+    scopes = [scope for scope in Scope if posted.get(f"scope-{scope.value}")]
+    if not scopes and "token_name" not in form.errors:
+        form = form.with_error("scopes", _("Choose what the token is for."))
+    if asked is None or form.errors:
+        return await _page(request, token_form=form)
+    number, token = await database_of(request).run(
+        make_token, who.user_id, name=asked.token_name, scopes=scopes, days=asked.days
+    )
+    about(request, "token", number, asked.token_name)
+    return await _page(request, fresh=token)
+
+
+@needs(Right.ACCOUNT)
+async def end_token(request: web.Request) -> web.StreamResponse:
+    """Revoke one of the user's own tokens."""
+    who, number = who_asks(request), number_of(request)
+    try:
+        row = await database_of(request).run(revoke_token, number, user_id=who.user_id)
+    except UsageError:
+        raise web.HTTPNotFound(text=_("There is no such token; it may have been removed.")) from None
+    about(request, "token", number, row.name)
+    raise web.HTTPSeeOther("/account?done=token-revoked")
+
+
+async def _page(
+    request: web.Request,
+    *,
+    password: Form | None = None,
+    token_form: Form | None = None,
+    fresh: str | None = None,
+) -> web.Response:
+    """The page; the token `fresh` is shown, and nowhere kept."""
+    who, database, cookie = who_asks(request), database_of(request), session_token(request)
+    shown = [form for form in (password, token_form) if form is not None]
+    return render(
+        request,
+        "account.html",
+        status=422 if any(form.errors for form in shown) else 200,
+        password=password or Form(values={}),
+        token_form=token_form or Form(values={"days": _USUAL_DAYS, "scope-read": "yes"}),
+        fresh=fresh,
+        has_password=await database.run(password_hash_of, who.user_id) is not None,
+        least=request.config_dict[SETTINGS].web.password_length,
+        languages=LANGUAGES,
+        sessions=await database.run(list_sessions, who.user_id),
+        here=mark_of(cookie) if cookie else None,
+        tokens=await database.run(list_tokens, who.user_id),
+        scopes=scopes_for(who.role),
+        scope_words={
+            "read": _("read: look at what you see"),
+            "harvest": _("harvest: change repositories, schedules and jobs"),
+            "archive": _("archive: change collections and documents"),
+            "admin": _("admin: change users, organisations and tokens"),
+        },
+    )
 
 
 ROUTES = (
-    web.get("/sign-in", ask),
-    web.post("/sign-in", sign_in),
-    web.post("/sign-out", sign_out),
     web.get("/account", account),
+    web.post("/account/password", change_password),
+    web.post("/account/language", change_language),
+    web.post("/account/sessions/end", end_session),
+    web.post("/account/tokens", add_token),
+    web.post(f"/account/tokens/{NUMBER}/revoke", end_token),
 )

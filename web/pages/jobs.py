@@ -1,46 +1,137 @@
-"""Current jobs (UIUC tab 4): what runs and what waits, live."""
+"""Current jobs (UIUC tab 4): what runs and what waits, live; paused, resumed, stopped, killed."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp import web
 from sqlalchemy.orm import Session
 
-from manager.jobs import JobView, list_jobs, remove_job
+from manager.job_control import KILL, PAUSE, RESUME, STOP, Change, change_job
+from manager.jobs import JobView, count_jobs, list_jobs, remove_job
+from manager.models import Job
 from oai.errors import UsageError
-from web.access import administrators_only
+from web.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.events import Topic
-from web.lookups import NUMBER, number_of
+from web.lookups import NUMBER
 from web.rendering import render
 from web.threads import database_of
-from web.words import _
+from web.words import _, mark
 
-_WAITING: Final = "queued"
-
+MOST_JOBS: Final = 100
+"""So many are shown: those that run, then those that come next."""
 Rows = Sequence[tuple[str, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """Something that is done to a job: the notice afterwards, and what is asked before."""
+
+    change: Change
+    done: str
+    title: str
+    line: str
+    button: str
+
+
+CONTROLS: Final[Mapping[str, Control]] = MappingProxyType(
+    {
+        "pause": Control(
+            change=PAUSE,
+            done="job-paused",
+            title=mark("Pause the harvest of %(subject)s?"),
+            line=mark("One that runs finishes its page first. It goes on from there when it is resumed."),
+            button=mark("Pause the harvest"),
+        ),
+        "resume": Control(
+            change=RESUME,
+            done="job-resumed",
+            title=mark("Resume the harvest of %(subject)s?"),
+            line=mark("It goes on where it stopped, as soon as there is a place for it."),
+            button=mark("Resume the harvest"),
+        ),
+        "stop": Control(
+            change=STOP,
+            done="job-stopping",
+            title=mark("Stop the harvest of %(subject)s?"),
+            line=mark("It finishes its page and keeps what it has. Its next run goes on from there."),
+            button=mark("Stop the harvest"),
+        ),
+        "kill": Control(
+            change=KILL,
+            done="job-killed",
+            title=mark("Kill the harvest of %(subject)s?"),
+            line=mark(
+                "Its process is ended at once, in the middle of its page. What was committed is kept. "
+                "Stopping is kinder; kill what does not stop."
+            ),
+            button=mark("Kill the harvest"),
+        ),
+    }
+)
+_CONTROL: Final = "{control:" + "|".join(CONTROLS) + "}"
 
 
 async def listing(request: web.Request) -> web.Response:
     """All jobs: the running ones first."""
-    jobs = await database_of(request).run(list_jobs)
-    return render(request, "jobs.html", jobs=jobs)
+    jobs = await visible_jobs(request)
+    waiting = await database_of(request).run(count_jobs, among=visible_repositories(who_asks(request)))
+    shown = sum(job.state == "queued" for job in jobs)
+    return render(request, "jobs.html", jobs=jobs, more=max(waiting - shown, 0))
 
 
-@administrators_only
-async def confirm_removal(request: web.Request) -> web.Response:
-    """Ask before a job goes, and say what happens to it."""
+async def visible_jobs(request: web.Request) -> list[JobView]:
+    """The jobs that whoever asks may see, the first hundred."""
+    among = visible_repositories(who_asks(request))
+    return await database_of(request).run(list_jobs, among=among, most=MOST_JOBS)
+
+
+@needs(Right.HARVEST)
+async def confirm(request: web.Request) -> web.Response:
+    """Ask before anything is done to a job, naming it."""
     job = await _job_of(request)
-    subject = f"{job.repository_name} · {job.metadata_prefix}"
-    waits = job.state == _WAITING
-    lines = [_("It has not begun yet.") if waits else _running_line(job)]
-    if job.recurring_id is not None:
-        lines.append(_("Its schedule stays and makes the next job at the next due time."))
+    control = CONTROLS[request.match_info["control"]]
     return render(
         request,
         "confirm.html",
-        title=(_("Remove %(subject)s?") if waits else _("End the harvest of %(subject)s?"))
-        % {"subject": subject},
+        title=_(control.title) % {"subject": _subject(job)},
+        steps=[(_("Overview"), "/"), (_("Current jobs"), "/jobs")],
+        lines=[_where(job), _(control.line)],
+        button=_(control.button),
+        back="/jobs",
+    )
+
+
+@needs(Right.HARVEST)
+async def change(request: web.Request) -> web.Response:
+    """Pause, resume, stop or kill."""
+    control = CONTROLS[request.match_info["control"]]
+    job = await _job_of(request)
+    try:
+        await database_of(request).run(change_job, job.job_id, control.change)
+    except UsageError:
+        raise web.HTTPConflict(
+            text=_(
+                "The job has gone on meanwhile, so that cannot be done any more. Look at Current jobs again."
+            )
+        ) from None
+    raise web.HTTPSeeOther(f"/jobs?done={control.done}")
+
+
+@needs(Right.HARVEST)
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask before a job goes, and say what happens to it."""
+    job = await _job_of(request)
+    waits = not job.under_way
+    lines = [_("It has not begun yet.")] if waits else [_where(job), _(CONTROLS["stop"].line)]
+    if job.recurring_id is not None:
+        lines.append(_("Its schedule stays and makes the next job at the next due time."))
+    title = _("Remove %(subject)s?") if waits else _("End the harvest of %(subject)s?")
+    return render(
+        request,
+        "confirm.html",
+        title=title % {"subject": _subject(job)},
         steps=[(_("Overview"), "/"), (_("Current jobs"), "/jobs")],
         lines=lines,
         button=_("Remove the job") if waits else _("End the harvest"),
@@ -48,50 +139,53 @@ async def confirm_removal(request: web.Request) -> web.Response:
     )
 
 
+@needs(Right.HARVEST)
 async def remove(request: web.Request) -> web.Response:
     """Remove the job, or have its process ended."""
-    try:
-        gone = await database_of(request).run(remove_job, number_of(request))
-    except UsageError:
-        raise _no_such_job(request) from None
+    _who, job = await asked_for(request, Job)
+    gone = await database_of(request).run(remove_job, job.job_id)
     raise web.HTTPSeeOther("/jobs?done=" + ("job-removed" if gone else "job-stopping"))
 
 
 async def _job_of(request: web.Request) -> JobView:
-    for job in await database_of(request).run(list_jobs):
-        if job.job_id == number_of(request):
+    _who, row = await asked_for(request, Job)
+    for job in await database_of(request).run(list_jobs, row.repository_id, most=MOST_JOBS):
+        if job.job_id == row.job_id:
             return job
-    raise _no_such_job(request)
-
-
-def _no_such_job(request: web.Request) -> web.HTTPNotFound:
-    return web.HTTPNotFound(
+    raise web.HTTPNotFound(
         text=_("There is no job %(number)s: it has ended, or was removed. The history knows more.")
-        % {"number": number_of(request)}
+        % {"number": row.job_id}
     )
 
 
-def _running_line(job: JobView) -> str:
-    where = (
-        _("It runs as process %(process)s on %(host)s.") % {"process": job.process_id, "host": job.host}
-        if job.process_id is not None
-        else _("It is about to start.")
-    )
-    return where + " " + _("It finishes its page, keeps what it has, and can be resumed.")
+def _subject(job: JobView) -> str:
+    return f"{job.repository_name} · {job.metadata_prefix}"
+
+
+def _where(job: JobView) -> str:
+    if job.process_id is None:
+        return _("It is about to start.") if job.under_way else _("It has not begun yet.")
+    return _("It runs as process %(process)s on %(host)s.") % {"process": job.process_id, "host": job.host}
 
 
 def _all(session: Session) -> Rows:
-    return [(f"job-{job.job_id}", {"job": job}) for job in list_jobs(session)]
+    return [(f"job-{job.job_id}", {"job": job}) for job in list_jobs(session, most=MOST_JOBS)]
 
 
 def _under_way(session: Session) -> Rows:
-    return [(f"job-{job.job_id}", {"job": job}) for job in list_jobs(session) if job.state != _WAITING]
+    jobs = list_jobs(session, most=MOST_JOBS)
+    return [(f"job-{job.job_id}", {"job": job}) for job in jobs if job.under_way]
+
+
+def _owner(context: Mapping[str, Any]) -> int:
+    job: JobView = context["job"]
+    return job.repository_id
 
 
 TOPICS: Final[Mapping[str, Topic]] = MappingProxyType(
     {
-        "jobs": Topic(load=_all, template="job_row.html"),
-        "running": Topic(load=_under_way, template="job_row.html"),
+        "jobs": Topic(load=_all, template="job_row.html", owner=_owner),
+        "running": Topic(load=_under_way, template="job_row.html", owner=_owner),
     }
 )
 
@@ -99,4 +193,6 @@ ROUTES = (
     web.get("/jobs", listing),
     web.get(f"/jobs/{NUMBER}/remove", confirm_removal),
     web.post(f"/jobs/{NUMBER}/remove", remove),
+    web.get(f"/jobs/{NUMBER}/{_CONTROL}", confirm),
+    web.post(f"/jobs/{NUMBER}/{_CONTROL}", change),
 )

@@ -1,31 +1,71 @@
-"""The first page: figures, what runs, what needs attention, what comes next."""
+"""The first page: figures, what runs, what needs attention, what comes next, how the parts are."""
 
-from typing import Final
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any, Final
 
 from aiohttp import web
 
-from manager.jobs import list_jobs
+from manager.jobs import count_jobs
+from manager.runs import Choice, Day, days_of
+from manager.status import manager_status
+from oai.datestamps import utc_now
+from web.access import Right, visible_repositories, who_asks
+from web.calendar_days import STRIP_DAYS, day_link, first_day
+from web.pages.jobs import visible_jobs
+from web.plots.days import sparkline, strip
 from web.rendering import render
 from web.situation import figures, troubles
 from web.threads import database_of
+from web.words import _
 
 _NEXT: Final = 8
 
 
 async def show(request: web.Request) -> web.Response:
     """The situation at a glance."""
-    database = database_of(request)
-    jobs = await database.run(list_jobs)
+    who, database = who_asks(request), database_of(request)
+    among = visible_repositories(who)
+    jobs = await visible_jobs(request)
     waiting = [job for job in jobs if job.state == "queued"]
+    today = utc_now().date()
+    choice = Choice(among=among).within(first_day(today, STRIP_DAYS))
+    days = await database.run(days_of, choice, zone="UTC")
+    health = await database.run(manager_status) if Right.LOOK_AROUND in who.rights else None
     return render(
         request,
         "overview.html",
-        figures=await database.run(figures),
-        running=[job for job in jobs if job.state != "queued"],
+        figures=await database.run(figures, among),
+        running=[job for job in jobs if job.under_way],
         upcoming=waiting[:_NEXT],
-        waiting=len(waiting),
-        troubles=await database.run(troubles),
+        waiting=await database.run(count_jobs, among=among),
+        stopped=[job for job in jobs if job.state in {"paused", "set aside"}],
+        troubles=await database.run(troubles, among),
+        days=days,
+        **_plots(days, today),
+        health=health,
     )
+
+
+def _plots(days: list[Day], today: date) -> dict[str, Any]:
+    first = first_day(today, STRIP_DAYS).date()
+    known = {found.day: found for found in days}
+
+    def line(value: Callable[[Day], float], label: str) -> object:
+        every = [first + timedelta(days=count) for count in range(STRIP_DAYS)]
+        return sparkline([value(known[day]) if day in known else 0 for day in every], label)
+
+    return {
+        "strip": strip(
+            known, first, today, link=day_link(), label=_("The last 30 days by the worst outcome of each")
+        ),
+        "lines": {
+            "runs": line(lambda day: day.runs, _("Runs on each of 30 days")),
+            "records": line(lambda day: day.records, _("Records on each of 30 days")),
+            "troubled": line(lambda day: day.troubled, _("Runs with trouble on each of 30 days")),
+            "changes": line(lambda day: day.changes, _("Changes on each of 30 days")),
+        },
+    }
 
 
 ROUTES = (web.get("/", show),)

@@ -1,33 +1,38 @@
 """Repositories (UIUC tab 1): what we harvest from, and what each of them offers."""
 
-import asyncio
+from typing import Final
 
 from aiohttp import web
 from pydantic import Field, ValidationInfo, field_validator
+from sqlalchemy.orm import Session
 
-from harvester.repositories import (
-    add_repository,
-    identify_repository,
-    list_repositories,
-    remove_repository,
-)
+from harvester.listing import find_repositories
+from harvester.models import DeletionPolicy, Repository
+from harvester.repositories import get_repository, identify_repository, note_facts, remove_repository
 from manager.jobs import list_history, list_jobs
-from manager.schedules import add_schedule, list_schedules
-from oai.errors import RemoteError, TryLaterError, UsageError
-from oai.settings import Settings
-from web.access import administrators_only
+from manager.runs import Choice, days_of
+from manager.samples import sample_repository
+from manager.schedules import list_schedules
+from oai.datestamps import utc_now
+from oai.errors import RemoteError, TryLaterError
+from web.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.calendar_days import PLOTTED_DAYS, day_link, first_day
 from web.forms import Form, FormModel, read_form, relative_folder
 from web.keys import SETTINGS
 from web.lookups import NUMBER, number_of, repository_of
+from web.organisations import add_owned_schedule
+from web.pages.jobs import MOST_JOBS
+from web.pages.wizard import usable_address
+from web.patience import impatient
 from web.planning import PREFIX
+from web.plots.days import bars
 from web.problems import problem_of
 from web.rendering import render
 from web.threads import database_of
 from web.words import _
 
-_LAST_RUNS = 5
-_PATIENCE_SECONDS = 30.0
-_LONGEST_RETRY_AFTER = 2.0
+_LAST_RUNS: Final = 5
+_PAGE: Final = 100
 
 
 class RepositoryForm(FormModel):
@@ -39,9 +44,7 @@ class RepositoryForm(FormModel):
     @field_validator("base_url")
     @classmethod
     def _is_an_address(cls, value: str) -> str:
-        if not value.lower().startswith(("http://", "https://")) or any(map(str.isspace, value)):
-            raise ValueError(_("Write the whole address, such as https://library.example/oai"))
-        return value
+        return usable_address(value)
 
     @field_validator("base_dir")
     @classmethod
@@ -50,122 +53,204 @@ class RepositoryForm(FormModel):
 
 
 class HarvestForm(FormModel):
-    """What a harvest that is asked for at once is of."""
+    """What a harvest that is asked for at once is of; a number of records makes it a sample."""
 
-    metadata_prefix: str = Field(pattern=PREFIX, max_length=200)
+    metadata_prefix: str = Field(pattern=PREFIX, max_length=60)
+    records: int | None = Field(None, ge=1, le=100_000)
+
+    @field_validator("records", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+
+class SettingsForm(FormModel):
+    """What a person decides about a repository."""
+
+    repository_name: str | None = Field(None, max_length=500)
+    base_url: str = Field(min_length=1, max_length=2000)
+    deletion_policy: DeletionPolicy
+    brake_deletions: float | None = Field(None, ge=0, le=100)
+    brake_updates: float | None = Field(None, ge=0)
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        return usable_address(value)
+
+    @field_validator("repository_name", "brake_deletions", "brake_updates", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
 
 
 async def listing(request: web.Request) -> web.Response:
-    """All repositories."""
-    repositories = await database_of(request).run(list_repositories)
-    return render(request, "repositories.html", repositories=repositories)
-
-
-@administrators_only
-async def new(request: web.Request) -> web.Response:
-    """The form for a new repository."""
-    return _form(request, Form(values={}))
-
-
-async def add(request: web.Request) -> web.Response:
-    """Ask the repository what it is, and add it; or show the form again with what is wrong."""
-    settings = request.config_dict[SETTINGS]
-    posted = await request.post()
-    asked, form = await asyncio.to_thread(read_form, RepositoryForm, posted, {"store": settings.store})
-    if asked is None:
-        return _form(request, form)
-    try:
-        facts = await identify_repository(asked.base_url, _impatient(settings))
-    except (RemoteError, TryLaterError) as error:
-        problem = problem_of(error)
-        return _form(request, form.with_error("base_url", problem.title, problem))
-    try:
-        repository = await database_of(request).run(
-            add_repository, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts
-        )
-    except UsageError as error:
-        return _form(request, form.with_error("base_dir", str(error)))
-    raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}?done=repository-added")
+    """The repositories, page by page, or those that are searched for."""
+    words, after = request.query.get("find", "").strip(), _after(request)
+    found = await database_of(request).run(
+        find_repositories,
+        limit=_PAGE + 1,
+        after=after,
+        search=words or None,
+        among=visible_repositories(who_asks(request)),
+    )
+    return render(
+        request,
+        "repositories.html",
+        repositories=found[:_PAGE],
+        next=found[_PAGE - 1].repository_id if len(found) > _PAGE else None,
+        first=after == 0,
+        find=words,
+    )
 
 
 async def show(request: web.Request) -> web.Response:
     """One repository: its facts, what it offers, its schedules and last runs."""
+    await asked_for(request, Repository)
     number = number_of(request)
     database = database_of(request)
     details = await repository_of(request, number)
-    schedules = await database.run(list_schedules, number)
-    runs = await database.run(list_history, number, _LAST_RUNS)
-    return render(request, "repository.html", details=details, schedules=schedules, runs=runs)
-
-
-async def harvest(request: web.Request) -> web.Response:
-    """Plan a single harvest for now."""
-    details = await repository_of(request, number_of(request))
-    asked, _form_shown = read_form(HarvestForm, await request.post())
-    if asked is None:
-        raise web.HTTPBadRequest(text=_("Choose the metadata format to harvest."))
-    columns = {
-        "repository_id": details.repository.repository_id,
-        "metadata_prefix": asked.metadata_prefix,
-    }
-    await database_of(request).run(lambda session: add_schedule(session, **columns))
-    raise web.HTTPSeeOther("/jobs?done=harvest-asked")
-
-
-@administrators_only
-async def confirm_removal(request: web.Request) -> web.Response:
-    """Ask before a repository goes."""
-    details = await repository_of(request, number_of(request))
+    today = utc_now().date()
+    choice = Choice(repository_id=number).within(first_day(today, PLOTTED_DAYS))
+    days = await database.run(days_of, choice, zone="UTC")
     return render(
         request,
-        "confirm.html",
-        title=_("Remove %(name)s?") % {"name": details.name},
-        steps=[
-            (_("Overview"), "/"),
-            (_("Repositories"), "/repositories"),
-            (details.name, f"/repositories/{details.repository.repository_id}"),
-        ],
-        lines=[
-            _("Its schedules, jobs, history and the list of its records go with it, for good."),
-            _("The harvested files stay in the folder %(folder)s.") % {"folder": details.repository.base_dir},
-        ],
-        button=_("Remove the repository"),
-        back=f"/repositories/{details.repository.repository_id}",
+        "repository.html",
+        details=details,
+        schedules=await database.run(list_schedules, number),
+        runs=await database.run(list_history, number, _LAST_RUNS),
+        jobs=await database.run(list_jobs, number, most=MOST_JOBS),
+        days=days,
+        plot=bars(
+            days,
+            first_day(today, PLOTTED_DAYS).date(),
+            today,
+            link=day_link(number),
+            label=_("Records harvested on each day"),
+        ),
     )
 
 
+@needs(Right.HARVEST)
+async def harvest(request: web.Request) -> web.Response:
+    """Plan a single harvest for now, or a sample of so many records."""
+    _who, repository = await asked_for(request, Repository)
+    asked, _form_shown = read_form(HarvestForm, await request.post())
+    if asked is None:
+        raise web.HTTPBadRequest(text=_("Choose the metadata format, and for a sample a number of records."))
+
+    def plan(session: Session) -> None:
+        if asked.records is not None:
+            sample_repository(session, repository.repository_id, asked.metadata_prefix, asked.records)
+        else:
+            add_owned_schedule(
+                session, repository_id=repository.repository_id, metadata_prefix=asked.metadata_prefix
+            )
+
+    await database_of(request).run(plan)
+    raise web.HTTPSeeOther("/jobs?done=harvest-asked")
+
+
+@needs(Right.HARVEST)
+async def settings(request: web.Request) -> web.Response:
+    """What a person decides about the repository."""
+    _who, repository = await asked_for(request, Repository)
+    names = SettingsForm.model_fields
+    values = {name: "" if (value := getattr(repository, name)) is None else str(value) for name in names}
+    return _settings_page(request, repository, Form(values=values))
+
+
+@needs(Right.HARVEST)
+async def change(request: web.Request) -> web.Response:
+    """Change that, or show the form again with what is wrong."""
+    _who, repository = await asked_for(request, Repository)
+    asked, form = read_form(SettingsForm, await request.post())
+    if asked is None:
+        return _settings_page(request, repository, form)
+
+    def save(session: Session) -> None:
+        row = get_repository(session, repository.repository_id)
+        for name, value in asked.model_dump().items():
+            setattr(row, name, value)
+
+    await database_of(request).run(save)
+    raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}?done=repository-changed")
+
+
+@needs(Right.HARVEST)
+async def refresh(request: web.Request) -> web.Response:
+    """Ask the repository again for its identity, sets and formats."""
+    _who, repository = await asked_for(request, Repository)
+    try:
+        facts = await identify_repository(repository.base_url, impatient(request.config_dict[SETTINGS]))
+    except (RemoteError, TryLaterError) as error:
+        problem = problem_of(error)
+        raise web.HTTPBadRequest(text=" ".join((problem.title, *problem.lines))) from None
+    await database_of(request).run(note_facts, repository.repository_id, facts)
+    raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}?done=repository-asked")
+
+
+@needs(Right.HARVEST)
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask before a repository goes."""
+    _who, repository = await asked_for(request, Repository)
+    name = repository.repository_name or repository.base_url
+    address = f"/repositories/{repository.repository_id}"
+    return render(
+        request,
+        "confirm.html",
+        title=_("Remove %(name)s?") % {"name": name},
+        steps=[(_("Overview"), "/"), (_("Repositories"), "/repositories"), (name, address)],
+        lines=[
+            _("Its schedules, jobs, history and the list of its records go with it, for good."),
+            _("The harvested files stay in the folder %(folder)s.") % {"folder": repository.base_dir},
+        ],
+        button=_("Remove the repository"),
+        back=address,
+    )
+
+
+@needs(Right.HARVEST)
 async def remove(request: web.Request) -> web.Response:
     """Remove the repository."""
-    number = (await repository_of(request, number_of(request))).repository.repository_id
-    if any(job.state != "queued" for job in await database_of(request).run(list_jobs, number)):
+    _who, repository = await asked_for(request, Repository)
+    number = repository.repository_id
+    if any(job.under_way for job in await database_of(request).run(list_jobs, number, most=MOST_JOBS)):
         raise web.HTTPConflict(text=_("It is being harvested. End the harvest under Current jobs first."))
     await database_of(request).run(remove_repository, number)
     raise web.HTTPSeeOther("/repositories?done=repository-removed")
 
 
-def _form(request: web.Request, form: Form) -> web.Response:
-    settings = request.config_dict[SETTINGS]
+def _settings_page(request: web.Request, repository: Repository, form: Form) -> web.Response:
+    manners = request.config_dict[SETTINGS].harvester
     return render(
-        request, "repository_new.html", status=422 if form.errors else 200, form=form, store=settings.store
+        request,
+        "repository_settings.html",
+        status=422 if form.errors else 200,
+        repository=repository,
+        form=form,
+        usual_deletions=manners.brake_deletions,
+        usual_updates=manners.brake_updates,
+        policies=[
+            ("remove", _("The file goes; the record stays in the list as deleted")),
+            ("mark", _("The file stays in its place and says that it is deleted")),
+            ("move", _("The file moves to a folder of its own and says that it is deleted")),
+        ],
     )
 
 
-def _impatient(settings: Settings) -> Settings:
-    """The settings for a person who waits for the answer: short waits."""
-    patient = settings.harvester
-    short = {
-        "timeout": min(patient.timeout, _PATIENCE_SECONDS),
-        "max_wait": min(patient.max_wait, _LONGEST_RETRY_AFTER),
-    }
-    return settings.model_copy(update={"harvester": patient.model_copy(update=short)})
+def _after(request: web.Request) -> int:
+    text = request.query.get("after", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else 0  # noqa: PLR2004 as in NUMBER
 
 
 ROUTES = (
     web.get("/repositories", listing),
-    web.get("/repositories/new", new),
-    web.post("/repositories/new", add),
     web.get(f"/repositories/{NUMBER}", show),
     web.post(f"/repositories/{NUMBER}/harvest", harvest),
+    web.get(f"/repositories/{NUMBER}/settings", settings),
+    web.post(f"/repositories/{NUMBER}/settings", change),
+    web.post(f"/repositories/{NUMBER}/refresh", refresh),
     web.get(f"/repositories/{NUMBER}/remove", confirm_removal),
     web.post(f"/repositories/{NUMBER}/remove", remove),
 )

@@ -1,29 +1,41 @@
 """Schedules (UIUC tab 2): what is harvested, and how often."""
 
 import asyncio
-from typing import Final
+from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from aiohttp import web
+from pydantic import Field
+from sqlalchemy import Select
+from sqlalchemy.orm import Session
 
-from harvester.repositories import list_repositories
+from harvester.doctor.findings import Profile
+from harvester.listing import find_repositories
+from harvester.models import Repository
+from manager.models import RecurringJob
+from manager.samples import sample_schedule
+from manager.schedule_listing import find_schedules
 from manager.schedules import (
     ScheduleView,
-    add_schedule,
+    change_schedule,
     list_schedules,
     pause_schedule,
     remove_schedule,
     resume_schedule,
     run_now,
 )
+from oai.datestamps import utc_now
 from oai.errors import UsageError
-from web.access import administrators_only
+from web.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.catalogue import Details
-from web.forms import Form, read_form
+from web.forms import Form, FormModel, read_form
 from web.keys import SETTINGS
 from web.lookups import NUMBER, chosen_repository, number_of, repository_of
-from web.planning import ScheduleForm
+from web.organisations import add_owned_schedule
+from web.planning import ScheduleForm, levels, methods, overlaps, slices
 from web.rendering import render
 from web.threads import database_of
+from web.week import week_of
 from web.words import _
 
 SUGGESTED: Final = (
@@ -33,84 +45,139 @@ SUGGESTED: Final = (
     "monthly on 1 at 03:00",
     "30 2 * * 1-5",
 )
+_CHOICES: Final = 1000
+_PAGE: Final = 50
+_DIGITS: Final = 9
+_WALL_CLOCK: Final = "%Y-%m-%d %H:%M"
+
+
+class SampleForm(FormModel):
+    """How many records a sample has."""
+
+    records: int = Field(ge=1, le=100_000)
 
 
 async def listing(request: web.Request) -> web.Response:
-    """All schedules."""
-    schedules = await database_of(request).run(list_schedules)
-    return render(request, "schedules.html", schedules=schedules)
+    """All schedules, as a list or as the week to come."""
+    week = request.query.get("view") == "week"
+    if week:
+        schedules = await _visible(request)
+        days = week_of(schedules, utc_now())
+        return render(request, "schedules.html", schedules=schedules[:1], week=days, next=None, first=True)
+    after = _after(request)
+    among = visible_repositories(who_asks(request))
+    found = await database_of(request).run(find_schedules, limit=_PAGE + 1, after=after, among=among)
+    return render(
+        request,
+        "schedules.html",
+        schedules=found[:_PAGE],
+        week=None,
+        next=found[_PAGE - 1].schedule.id if len(found) > _PAGE else None,
+        first=not after,
+    )
 
 
-@administrators_only
+@needs(Right.HARVEST)
 async def new(request: web.Request) -> web.Response:
     """The form for a new schedule, after the choice of a repository."""
     repository_id = chosen_repository(request)
     if repository_id is None:
-        repositories = await database_of(request).run(list_repositories)
+        among = visible_repositories(who_asks(request))
+        repositories = await database_of(request).run(find_repositories, limit=_CHOICES, among=among)
         return render(request, "schedule_choose.html", repositories=repositories)
+    await asked_for(request, Repository, repository_id)
     details = await repository_of(request, repository_id)
-    formats = [row.metadata_prefix for row in details.formats]
-    prefix = "oai_dc" if "oai_dc" in formats or not formats else formats[0]
-    values = {
-        "metadata_prefix": prefix,
-        "frequency": "daily at 02:30",
-        "incremental": "yes",
-        "validation": "2",
-    }
-    return _form(request, details, Form(values=values))
+    return _form(request, details, Form(values=_suggested(details)))
 
 
+@needs(Right.HARVEST)
 async def add(request: web.Request) -> web.Response:
     """Add the schedule, or show the form again with what is wrong."""
     repository_id = chosen_repository(request)
     if repository_id is None:
         raise web.HTTPNotFound(text=_("Choose a repository first."))
+    await asked_for(request, Repository, repository_id)
     details = await repository_of(request, repository_id)
-    posted = (await request.post()).copy()
-    posted["repository_id"] = str(repository_id)
-    context = {"data": request.config_dict[SETTINGS].data}
-    # Rule files are read while the form is checked.
-    asked, form = await asyncio.to_thread(read_form, ScheduleForm, posted, context)
-    if asked is None:
-        return _form(request, details, form)
+    asked, form = await _read(request, repository_id)
+    if asked is None or form.values.get("do") == "show-plan":
+        return _form(request, details, form, plan=asked)
+    columns = asked.columns()
     try:
-        columns = asked.columns()
-        await database_of(request).run(lambda session: add_schedule(session, **columns))
+        await database_of(request).run(lambda session: add_owned_schedule(session, **columns))
     except UsageError as error:
         return _form(request, details, form.with_error("frequency", str(error)))
     raise web.HTTPSeeOther("/schedules?done=schedule-added")
 
 
+@needs(Right.HARVEST)
+async def edit(request: web.Request) -> web.Response:
+    """The form for a schedule that there is."""
+    _who, schedule = await asked_for(request, RecurringJob)
+    details = await repository_of(request, schedule.repository_id)
+    return _form(request, details, Form(values=_values_of(schedule)), schedule=schedule)
+
+
+@needs(Right.HARVEST)
+async def change(request: web.Request) -> web.Response:
+    """Change the schedule, or show the form again with what is wrong."""
+    _who, schedule = await asked_for(request, RecurringJob)
+    details = await repository_of(request, schedule.repository_id)
+    asked, form = await _read(request, schedule.repository_id)
+    if asked is None or form.values.get("do") == "show-plan":
+        return _form(request, details, form, plan=asked, schedule=schedule)
+    columns = asked.columns()
+    try:
+        await database_of(request).run(lambda session: change_schedule(session, schedule.id, **columns))
+    except UsageError as error:
+        return _form(request, details, form.with_error("frequency", str(error)), schedule=schedule)
+    raise web.HTTPSeeOther("/schedules?done=schedule-changed")
+
+
+@needs(Right.HARVEST)
 async def run(request: web.Request) -> web.Response:
     """Make a job of the schedule that is due now."""
-    await _schedule_of(request)
+    await asked_for(request, RecurringJob)
     await database_of(request).run(run_now, number_of(request))
     raise web.HTTPSeeOther("/jobs?done=harvest-asked")
 
 
+@needs(Right.HARVEST)
+async def sample(request: web.Request) -> web.Response:
+    """Make a job that ends after so many records."""
+    await asked_for(request, RecurringJob)
+    asked, _shown = read_form(SampleForm, await request.post())
+    if asked is None:
+        raise web.HTTPBadRequest(text=_("Give a number of records from 1 to 100000."))
+    await database_of(request).run(sample_schedule, number_of(request), asked.records)
+    raise web.HTTPSeeOther("/jobs?done=harvest-asked")
+
+
+@needs(Right.HARVEST)
 async def pause(request: web.Request) -> web.Response:
     """Let the schedule make no jobs until it is resumed."""
-    await _schedule_of(request)
+    await asked_for(request, RecurringJob)
     await database_of(request).run(pause_schedule, number_of(request))
     raise web.HTTPSeeOther("/schedules?done=schedule-paused")
 
 
+@needs(Right.HARVEST)
 async def resume(request: web.Request) -> web.Response:
     """Let the schedule make jobs again."""
-    await _schedule_of(request)
+    await asked_for(request, RecurringJob)
     await database_of(request).run(resume_schedule, number_of(request))
     raise web.HTTPSeeOther("/schedules?done=schedule-resumed")
 
 
-@administrators_only
+@needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask before a schedule goes."""
-    view = await _schedule_of(request)
-    subject = f"{view.repository_name} · {view.schedule.metadata_prefix}"
+    _who, schedule = await asked_for(request, RecurringJob)
+    details = await repository_of(request, schedule.repository_id)
     return render(
         request,
         "confirm.html",
-        title=_("Remove the schedule of %(subject)s?") % {"subject": subject},
+        title=_("Remove the schedule of %(subject)s?")
+        % {"subject": f"{details.name} · {schedule.metadata_prefix}"},
         steps=[(_("Overview"), "/"), (_("Schedules"), "/schedules")],
         lines=[
             _("Its planned jobs go with it. A harvest that runs already goes on."),
@@ -121,41 +188,100 @@ async def confirm_removal(request: web.Request) -> web.Response:
     )
 
 
+@needs(Right.HARVEST)
 async def remove(request: web.Request) -> web.Response:
     """Remove the schedule."""
-    await _schedule_of(request)
+    await asked_for(request, RecurringJob)
     await database_of(request).run(remove_schedule, number_of(request))
     raise web.HTTPSeeOther("/schedules?done=schedule-removed")
 
 
-async def _schedule_of(request: web.Request) -> ScheduleView:
-    number = number_of(request)
-    for view in await database_of(request).run(list_schedules):
-        if view.schedule.id == number:
-            return view
-    raise web.HTTPNotFound(
-        text=_("There is no schedule %(number)s; it may have been removed.") % {"number": number}
-    )
+def _after(request: web.Request) -> int:
+    text = request.query.get("after", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else 0
 
 
-def _form(request: web.Request, details: Details, form: Form) -> web.Response:
+async def _visible(request: web.Request) -> list[ScheduleView]:
+    among = visible_repositories(who_asks(request))
+
+    def load(session: Session, seen: Select[int] | None) -> list[ScheduleView]:
+        views = list_schedules(session)
+        if seen is None:
+            return views
+        numbers = set(session.scalars(seen))
+        return [view for view in views if view.schedule.repository_id in numbers]
+
+    return await database_of(request).run(load, among)
+
+
+async def _read(request: web.Request, repository_id: int) -> tuple[ScheduleForm | None, Form]:
+    posted = (await request.post()).copy()
+    posted["repository_id"] = str(repository_id)
+    context = {"data": request.config_dict[SETTINGS].data}
+    # Rule files are read while the form is checked.
+    return await asyncio.to_thread(read_form, ScheduleForm, posted, context)
+
+
+def _suggested(details: Details) -> dict[str, str]:
+    """What the form for a new schedule begins with: the examination's profile where there is one."""
+    formats = [row.metadata_prefix for row in details.formats]
+    prefix = "oai_dc" if "oai_dc" in formats or not formats else formats[0]
+    profile = Profile.from_json(details.repository.profile) or Profile(metadata_prefix=prefix)
+    return {
+        "metadata_prefix": profile.metadata_prefix,
+        "frequency": "daily at 02:30",
+        "incremental": "yes" if profile.incremental else "",
+        "validation": str(profile.validation),
+        "method": str(profile.method),
+        "slice": profile.slice or "",
+        "parse_id": "true",
+    }
+
+
+def _values_of(schedule: RecurringJob) -> dict[str, str]:
+    """The schedule as its form shows it."""
+    values: dict[str, Any] = {
+        name: getattr(schedule, name) for name in ScheduleForm.model_fields if name != "repository_id"
+    }
+    for name in ("start_date", "end_date"):
+        moment = values[name]
+        values[name] = moment.astimezone(ZoneInfo(schedule.time_zone)).strftime(_WALL_CLOCK) if moment else ""
+    values["incremental"] = "yes" if schedule.incremental else ""
+    values["parse_id"] = "true" if schedule.parse_id else "false"
+    return {name: "" if value is None else str(value) for name, value in values.items()}
+
+
+def _form(
+    request: web.Request,
+    details: Details,
+    form: Form,
+    *,
+    plan: ScheduleForm | None = None,
+    schedule: RecurringJob | None = None,
+) -> web.Response:
     formats = [(row.metadata_prefix, row.metadata_prefix) for row in details.formats]
+    present = form.values.get("metadata_prefix")
+    if isinstance(present, str) and present and (present, present) not in formats:
+        formats.append((present, present))
     return render(
         request,
-        "schedule_new.html",
+        "schedule_form.html",
         status=422 if form.errors else 200,
         details=details,
         form=form,
+        schedule=schedule,
+        plan=plan,
+        runs=plan.next_runs() if plan else [],
+        profiled=details.repository.profile is not None and schedule is None,
         formats=formats or [("oai_dc", "oai_dc")],
         frequencies=SUGGESTED,
-        methods=[
-            ("0", _("ListRecords: whole pages of records")),
-            ("1", _("ListIdentifiers, then GetRecord for each: for repositories whose lists break")),
-        ],
-        levels=[
-            ("2", _("Loose: skip bad records, and tell")),
-            ("0", _("Strict: stop at XML that is not well-formed")),
-            ("1", _("Very strict: each record must fit its schema")),
+        methods=methods(),
+        levels=levels(),
+        slices=slices(),
+        overlaps=overlaps(),
+        layouts=[
+            ("true", _("In folders by identifier")),
+            ("false", _("All in one folder")),
         ],
     )
 
@@ -164,7 +290,10 @@ ROUTES = (
     web.get("/schedules", listing),
     web.get("/schedules/new", new),
     web.post("/schedules/new", add),
+    web.get(f"/schedules/{NUMBER}/edit", edit),
+    web.post(f"/schedules/{NUMBER}/edit", change),
     web.post(f"/schedules/{NUMBER}/run", run),
+    web.post(f"/schedules/{NUMBER}/sample", sample),
     web.post(f"/schedules/{NUMBER}/pause", pause),
     web.post(f"/schedules/{NUMBER}/resume", resume),
     web.get(f"/schedules/{NUMBER}/remove", confirm_removal),

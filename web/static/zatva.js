@@ -113,8 +113,26 @@
     window.addEventListener("pageshow", (event) => event.persisted && window.location.reload());
   };
 
+  // Buttons that copy are shown where copying is possible.
+  const offerCopies = () => {
+    for (const button of document.querySelectorAll("button[data-copy]")) {
+      button.hidden = !navigator.clipboard;
+      button.addEventListener("click", () => {
+        navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+      });
+    }
+  };
+
+  const fillZones = () => {
+    for (const field of document.querySelectorAll("input[data-own-zone]")) {
+      field.value ||= clock.resolvedOptions().timeZone;
+    }
+  };
+
   localise(document);
   nameZone();
+  offerCopies();
+  fillZones();
   document.querySelector("[role=alert][tabindex]")?.focus();
   const bodies = [...document.querySelectorAll("tbody[data-live]")];
   if (bodies.length > 0) {

@@ -1,0 +1,91 @@
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from sqlalchemy import select
+
+from harvester.models import Repository, RunStatus
+from manager.models import Job
+from manager.runs import Choice, days_of, find_runs, usual_of
+from manager.samples import sample_repository, sample_schedule
+from oai.database import Database
+from oai.errors import UsageError
+from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
+
+
+def test_runs_are_chosen_by_their_traits(database: Database) -> None:
+    with database.session() as session:
+        telc, knav = a_repository(session), a_repository(session, name="KNAV", folder="knav")
+        a_run(session, telc, status=RunStatus.FAILED, failure_reason="100 % broken")
+        a_run(session, knav, set_spec="maps")
+        a_run(session, knav, metadata_prefix="marc21")
+
+        def found(choice: Choice) -> list[int]:
+            return [view.history.history_id for view in find_runs(session, choice, limit=10)]
+
+        assert found(Choice()) == [3, 2, 1]
+        assert found(Choice(repository_id=knav.repository_id)) == [3, 2]
+        assert found(Choice(statuses=frozenset({"failed"}))) == [1]
+        assert found(Choice(metadata_prefix="marc21")) == [3]
+        assert found(Choice(words="0 % b")) == [1]
+        assert found(Choice(words="knav")) == [3, 2]
+        assert found(Choice(words="MAPS")) == [2]
+        assert found(Choice(since=BEGAN + timedelta(minutes=2))) == []
+        only = select(Repository.repository_id).where(Repository.repository_name == "KNAV")
+        assert found(Choice(among=only)) == [3, 2]
+
+
+def test_a_day_is_as_bad_as_its_worst_run_and_belongs_to_the_zone(database: Database) -> None:
+    evening = datetime(2026, 1, 2, 23, 30, tzinfo=UTC)
+    with database.session() as session:
+        telc = a_repository(session)
+        for status in (RunStatus.COMPLETED, RunStatus.LOST, RunStatus.NO_CHANGES):
+            a_run(session, telc, status=status, harvest_end_time=evening, record_count=10, new_count=2)
+
+        day = days_of(session, Choice(), zone="Europe/Prague")[0]
+
+        assert (day.day, day.worst, day.runs, day.troubled) == (date(2026, 1, 3), "lost", 3, 1)
+        assert (day.records, day.changes) == (30, 6)
+
+
+def test_the_usual_is_the_median_of_good_runs_of_the_same_harvest(database: Database) -> None:
+    with database.session() as session:
+        telc = a_repository(session)
+        for minutes in (1, 2, 60):
+            a_run(session, telc, harvest_end_time=BEGAN + timedelta(minutes=minutes), record_count=minutes)
+        a_run(session, telc, verdict="failed", harvest_end_time=BEGAN + timedelta(days=1))
+        a_run(session, telc, set_spec="maps", harvest_end_time=BEGAN + timedelta(days=1))
+        last = a_run(session, telc)
+
+        usual = usual_of(session, last)
+
+        assert usual is not None
+        assert (usual.runs, usual.seconds, usual.records) == (3, 120.0, 2)
+
+
+def test_a_sample_is_a_job_of_its_own_that_ends_early(database: Database) -> None:
+    with database.session() as session:
+        telc = a_repository(session)
+        schedule = a_schedule(session, telc, set_spec="maps")
+
+        job = sample_schedule(session, schedule.id, 10)
+        sample_repository(session, telc.repository_id, "oai_dc", 5)
+
+        assert (job.max_records, job.set_spec, job.metadata_prefix, job.recurring_id) == (
+            10,
+            "maps",
+            "marc21",
+            None,
+        )
+        assert session.scalars(select(Job.max_records).order_by(Job.job_id)).all() == [10, 5]
+
+
+def test_a_sample_of_nothing_is_refused(database: Database) -> None:
+    with database.session() as session:
+        telc = a_repository(session)
+        for records in (0, -1, 1_000_000):
+            with pytest.raises(UsageError):
+                sample_repository(session, telc.repository_id, "oai_dc", records)
+        with pytest.raises(UsageError):
+            sample_repository(session, 99, "oai_dc", 5)
+        with pytest.raises(UsageError):
+            sample_schedule(session, 99, 5)

@@ -1,0 +1,98 @@
+"""Gathers every text of the dashboard that is translated, and brings the catalogues up to date with them.
+
+    python -m tests.messages
+
+New messages are added to `web/translations/*.po` without a translation, those that are used no more go;
+what is translated stays. `tests/web/test_translations.py` says what is missing.
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract_from_dir
+from babel.messages.pofile import read_po, write_po
+
+from harvester.models import RunStatus
+from manager.models import RecurringState
+from manager.reasons import SENTENCES
+from web import states
+from web.languages import CATALOGUES, LANGUAGES, SOURCE
+from web.rights import Role
+
+_WEB: Final = CATALOGUES.parent
+_METHODS: Final = [("**.py", "python"), ("templates/**.html", "jinja2")]
+_OPTIONS: Final = {
+    "**.py": {},
+    "templates/**.html": {"trimmed": "true", "newstyle_gettext": "true", "silent": "false"},
+}
+_KEYWORDS: Final = {"_": None, "gettext": None, "mark": None, "ngettext": (1, 2)}
+_PLACES: Final = re.compile(r"%\((\w+)\)[sd]")
+_WAYS: Final = ("link", "password", "proxy", "token")
+
+
+def gathered() -> Catalog:
+    """Every message that the code and the templates name, and those that come out of tables."""
+    catalog = Catalog(charset="utf-8", fuzzy=False)
+    found = extract_from_dir(
+        str(_WEB), method_map=_METHODS, options_map=_OPTIONS, keywords=_KEYWORDS, comment_tags=()
+    )
+    for _file, _line, message, _comments, _context in found:
+        catalog.add(message)
+    for text in (*SENTENCES.values(), *_table_words()):
+        if not text.startswith("%(text)"):
+            catalog.add(text)
+    return catalog
+
+
+def places(text: str) -> set[str]:
+    """The names of a message's places."""
+    return set(_PLACES.findall(text))
+
+
+def update(language: str) -> None:
+    """Bring a language's catalogue up to date."""
+    file = CATALOGUES / f"{language}.po"
+    fresh = gathered()
+    old = Catalog(locale=language)
+    if file.exists():
+        with file.open("rb") as stream:
+            old = read_po(stream, locale=language)
+    catalog = Catalog(locale=language, project="Zatva", charset="utf-8", fuzzy=False)
+    for message in sorted(fresh, key=lambda message: _key(message.id)):
+        if message.id:
+            known = old.get(message.id)
+            catalog.add(message.id, known.string if known is not None else None)
+    with file.open("wb") as stream:
+        write_po(stream, catalog, width=110, omit_header=False, sort_output=False)
+    _settle_header(file)
+
+
+def _key(found: object) -> str:
+    return str(found[0] if isinstance(found, tuple) else found)
+
+
+def _settle_header(file: Path) -> None:
+    """The header without dates and names that would differ from one run to the next."""
+    text = file.read_text(encoding="utf-8")
+    dropped = ("POT-Creation-Date", "PO-Revision-Date", "Last-Translator", "Language-Team", "Generated-By")
+    lines = [line for line in text.splitlines() if not line.startswith(tuple(f'"{name}' for name in dropped))]
+    start = next(number for number, line in enumerate(lines) if line.startswith("msgid"))
+    file.write_text("\n".join(lines[start:]).rstrip() + "\n", encoding="utf-8")
+
+
+def _table_words() -> set[str]:
+    """Words that stand in tables of the code and are translated where they are shown."""
+    looks = set(states._LOOKS)  # noqa: SLF001 the words are its keys
+    runs = {status.value for status in RunStatus}
+    schedules = {
+        state.name.lower().replace("_", " ").replace("one off", "one-off") for state in RecurringState
+    }
+    return looks | runs | schedules | {role.value for role in Role} | set(_WAYS)
+
+
+if __name__ == "__main__":
+    for code in LANGUAGES:
+        if code != SOURCE:
+            update(code)

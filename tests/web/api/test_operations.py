@@ -1,0 +1,299 @@
+"""What single operations do, and what every operation has in common."""
+
+from io import BytesIO
+from typing import Any, Final
+
+import pytest
+from sqlalchemy import select
+
+from manager.models import Job, JobStatus
+from tests.web.api.conftest import CONTENT, Program, Using
+from tests.web.conftest import Browser, Server
+from tests.web.repository import repository
+from tests.web.rows import a_repository, a_run
+from web.api.callers import CSRF_HEADER
+from web.api.limits import LIMITER, Limiter
+from web.api.operations import PLACES, Operation
+from web.api.table import OPERATIONS, whole_document
+from web.models import AuditEntry
+from web.rights import RIGHTS, Right, Role, Scope
+
+_JSON: Final = {"Content-Type": "application/json"}
+
+
+def _address(operation: Operation) -> str:
+    path = operation.path
+    for name in operation.places:
+        path = path.replace(f"{{{name}}}", str(PLACES[name].example))
+    return path
+
+
+async def test_every_operation_asks_strangers_for_a_token(using: Using) -> None:
+    assert len(OPERATIONS) > 60
+    async with using(None) as stranger:
+        for operation in OPERATIONS:
+            answer = await stranger.ask(operation.method, _address(operation))
+            assert answer.status == 401, operation.name
+            assert answer.headers["Content-Type"].startswith("application/problem+json"), operation.name
+            assert answer.headers["WWW-Authenticate"].startswith("Bearer"), operation.name
+
+
+@pytest.mark.usefixtures("one_of_each")
+@pytest.mark.parametrize(("name", "role"), [("Viktor", Role.VIEWER), ("Katka", Role.CURATOR)])
+async def test_every_operation_is_refused_to_whom_it_is_not_for(using: Using, name: str, role: Role) -> None:
+    own = RIGHTS[role] | {Right.LOOK_AROUND}
+    async with using(name) as program:
+        for operation in OPERATIONS:
+            if operation.right not in own:
+                answer = await program.ask(operation.method, _address(operation))
+                assert answer.status == 403, operation.name
+                assert answer.body["status"] == 403
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_a_token_reaches_no_further_than_its_scopes(using: Using) -> None:
+    async with using("Alena", Scope.READ) as reader:
+        assert (await reader.get("/repositories/1")).status == 200
+        assert (await reader.ask("DELETE", "/repositories/1")).status == 403
+        assert (await reader.get("/users")).status == 403
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_others_repositories_are_not_there_for_a_partner(using: Using) -> None:
+    async with using("Olga") as partner:
+        assert (await partner.get("/repositories")).body["items"] == []
+        for path in (
+            "/repositories/1",
+            "/schedules/1",
+            "/runs/1",
+            "/records/1",
+            "/errors/1",
+            "/runs/1/errors",
+        ):
+            assert (await partner.get(path)).status == 404, path
+        assert (await partner.get("/schedules")).body["items"] == []
+        assert (await partner.get("/runs")).body["items"] == []
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_a_session_needs_its_form_token_in_a_header(administrator: Browser) -> None:
+    url = administrator.base_url + "/api/v1/schedules/1/pause"
+    for headers, status in (
+        ({}, 403),
+        ({CSRF_HEADER: "x"}, 403),
+        ({CSRF_HEADER: await administrator.token(), "Sec-Fetch-Site": "cross-site"}, 403),
+        ({CSRF_HEADER: await administrator.token(), "Origin": "https://elsewhere.example"}, 403),
+        ({CSRF_HEADER: await administrator.token()}, 200),
+    ):
+        async with administrator.http.post(url, headers=headers) as answer:
+            assert answer.status == status, headers
+
+
+@pytest.mark.usefixtures("one_of_each")
+@pytest.mark.parametrize(
+    ("method", "path", "more", "status", "words"),
+    [
+        ("GET", "/nowhere", {}, 404, "removed"),
+        ("GET", "/repositories/99", {}, 404, "repository 99"),
+        ("PUT", "/jobs", {}, 405, "kind of request"),
+        ("POST", "/probe", {"data": "{", "headers": _JSON}, 400, "no JSON"),
+        ("POST", "/probe", {"data": "x=1"}, 415, "application/json"),
+        ("POST", "/probe", {"data": BytesIO(b"x" * 2_000_000), "headers": _JSON}, 413, "larger"),
+        ("POST", "/probe", {"json": {"base_url": "ftp://x/"}}, 422, "errors"),
+        ("GET", "/runs?cursor=nonsense", {}, 422, "cursor"),
+        ("GET", "/runs?colour=red", {}, 422, "errors"),
+        ("GET", "/runs?limit=1&limit=2", {}, 422, "twice"),
+        ("POST", "/runs/1/release", {}, 409, "not held"),
+        ("DELETE", "/archive/collections/collection", {}, 409, "root"),
+    ],
+)
+async def test_a_fault_is_a_problem_that_says_what_was_found(
+    program: Program, method: str, path: str, more: dict[str, Any], status: int, words: str
+) -> None:
+    answer = await program.ask(method, path, **more)
+
+    assert answer.status == status, answer.body
+    assert answer.headers["Content-Type"].startswith("application/problem+json")
+    assert answer.body["type"] == f"/api/docs#fault-{status}"
+    assert words in answer.body["detail"]
+
+
+async def test_a_value_at_fault_is_named_by_its_place(program: Program) -> None:
+    body = {"base_url": "https://x.example/oai", "base_dir": "../up", "colour": "red"}
+
+    answer = await program.post("/repositories", body)
+
+    assert answer.status == 422
+    assert sorted(fault["pointer"] for fault in answer.body["errors"]) == ["/base_dir", "/colour"]
+
+
+async def test_a_failure_inside_tells_nothing_of_its_details(server: Server, program: Program) -> None:
+    with server.database.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE oai_history RENAME TO elsewhere")
+
+    answer = await program.get("/runs")
+
+    assert answer.status == 500
+    assert "elsewhere" not in str(answer.body)
+
+
+async def test_lists_are_followed_to_their_end_by_next(server: Server, program: Program) -> None:
+    with server.database.session() as session:
+        for number in range(1, 6):
+            telc = a_repository(session, folder=f"r{number}")
+            a_run(session, telc)
+        session.commit()
+    for path, key in (("/repositories", "repository_id"), ("/runs", "run_id")):
+        found, following, pages = [], f"/api/v1{path}?limit=2", 0
+        while following:
+            answer = await program.get(following)
+            found += [item[key] for item in answer.body["items"]]
+            following, pages = answer.body["next"], pages + 1
+            assert ("Link" in answer.headers) is (following is not None)
+        assert pages == 3
+        assert sorted(found) == [1, 2, 3, 4, 5]
+
+
+async def test_a_repository_is_added_asked_changed_and_removed(server: Server, program: Program) -> None:
+    async with repository() as address:
+        body = {"base_url": f"{address}/oai", "base_dir": "libraries/telc"}
+        added = await program.post("/repositories", body)
+        assert added.status == 201, added.body
+        refreshed = await program.post("/repositories/1/refresh")
+        probed = await program.post("/probe", {"base_url": f"{address}/oai"})
+    assert added.body["repository_name"] == refreshed.body["repository_name"] == "Library of Telč"
+    assert probed.body["repository_name"] == "Library of Telč"
+    assert len((await program.get("/repositories/1/sets")).body["items"]) == 3
+    formats = (await program.get("/repositories/1/formats")).body["items"]
+    assert "marc21" in {form["metadata_prefix"] for form in formats}
+    changed = await program.ask("PATCH", "/repositories/1", {"deletion_policy": "mark", "brake_updates": 5})
+    assert (changed.body["deletion_policy"], changed.body["brake_updates"]) == ("mark", 5)
+    assert (await program.ask("DELETE", "/repositories/1")).status == 204
+    assert (await program.get("/repositories/1")).status == 404
+    with server.database.session() as session:
+        noted = session.scalars(select(AuditEntry).where(AuditEntry.action == "api.v1.repositories")).one()
+        assert (noted.user_name, noted.via, noted.object_id) == ("Alena", "token", "1")
+
+
+async def test_a_repository_that_fails_is_no_server_error_of_ours(program: Program) -> None:
+    async with repository() as address:
+        answer = await program.post("/probe", {"base_url": f"{address}/closed"})
+
+    assert answer.status == 424
+    assert "403" in answer.body["detail"]
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_a_schedule_is_added_changed_paused_run_and_removed(program: Program) -> None:
+    body = {"repository_id": 1, "metadata_prefix": "oai_dc", "frequency": "daily at 02:30"}
+    added = await program.post("/schedules", body)
+    assert added.status == 201, added.body
+    number = added.body["schedule_id"]
+    changed = await program.ask("PUT", f"/schedules/{number}", {**body, "frequency": "every 6 hours"})
+    assert changed.body["frequency"] == "every 6 hours"
+    assert (await program.post(f"/schedules/{number}/pause")).body["state"] == "paused"
+    assert (await program.post(f"/schedules/{number}/resume")).body["state"] == "new"
+    started = await program.post(f"/schedules/{number}/run")
+    jobs = (await program.get("/jobs?repository=1")).body["items"]
+    assert started.body["job_id"] in {job["job_id"] for job in jobs}
+    assert (await program.ask("DELETE", f"/schedules/{number}")).status == 204
+    assert (await program.get(f"/schedules/{number}")).status == 404
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_a_job_is_paused_resumed_stopped_killed_and_removed(server: Server, program: Program) -> None:
+    job = (await program.post("/schedules/1/run")).body["job_id"]
+    assert (await program.post(f"/jobs/{job}/pause")).body == {"job_id": job, "state": "paused"}
+    assert (await program.post(f"/jobs/{job}/resume")).body["state"] == "scheduled"
+    assert (await program.post(f"/jobs/{job}/stop")).status == 409
+    with server.database.session() as session:
+        session.get_one(Job, job).status = JobStatus.IN_PROGRESS
+        session.commit()
+    assert (await program.post(f"/jobs/{job}/stop")).body["state"] == "stopping"
+    assert (await program.post(f"/jobs/{job}/kill")).body["state"] == "killing"
+    other = (await program.post("/schedules/1/run")).body["job_id"]
+    assert (await program.ask("DELETE", f"/jobs/{other}")).body["state"] == "removed"
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_a_run_shows_warnings_and_errors_down_to_the_bytes(program: Program) -> None:
+    run = (await program.get("/runs/1")).body
+    assert run["warnings"] == ["a warning"]
+    errors = (await program.get("/runs/1/errors")).body["items"]
+    assert [error["identifier"] for error in errors] == ["oai:telc:broken"]
+    answer = await program.get(f"/errors/{errors[0]['quarantine_id']}/bytes")
+    assert answer.body == "<record a=1>"
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+    assert (await program.get("/runs?status=failed")).body["items"] == []
+    assert (await program.ask("DELETE", "/runs/1")).status == 204
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_a_record_leads_to_its_file(program: Program) -> None:
+    records = (await program.get("/repositories/1/records?identifier=oai:telc:1")).body["items"]
+    assert [record["identifier"] for record in records] == ["oai:telc:1"]
+    shown = (await program.get(f"/records/{records[0]['record_id']}")).body
+    assert shown["digest"] == "01" * 32
+    assert (await program.get(shown["content"])).body == CONTENT.decode()
+    gone = (await program.get("/repositories/1/records?identifier=oai:telc:2")).body["items"][0]
+    assert (await program.get(gone["content"])).status == 404
+
+
+async def test_users_tokens_and_organisations_are_kept_over_the_api(using: Using, program: Program) -> None:
+    made = await program.post("/organisations", {"short_name": "svk", "name": "A library"})
+    organisation = made.body["organisation_id"]
+    user = await program.post("/users", {"name": "Petra", "role": "partner", "organisation_id": organisation})
+    assert user.status == 201, user.body
+    number = user.body["user_id"]
+    token = await program.post(f"/users/{number}/tokens", {"name": "script", "scopes": ["read"]})
+    headers = {"Authorization": f"Bearer {token.body['token']}"}
+    async with using(None) as other:
+        me = await other.ask("GET", "/me", headers=headers)
+        assert (me.body["name"], me.body["organisation"], me.body["scopes"]) == ("Petra", "svk", ["read"])
+        assert (await program.ask("DELETE", f"/tokens/{token.body['token_id']}")).status == 204
+        assert (await other.ask("GET", "/me", headers=headers)).status == 401
+    assert (await program.ask("DELETE", f"/organisations/{organisation}")).status == 409
+    assert (await program.post(f"/users/{number}/disable")).body["state"] == "disabled"
+
+
+def test_a_caller_gets_so_many_requests_a_minute_and_no_more() -> None:
+    now = 0.0
+    limiter = Limiter(per_minute=2, clock=lambda: now)
+
+    assert [limiter.wait("a"), limiter.wait("a")] == [0, 0]
+    assert limiter.wait("a") == 30
+    assert limiter.wait("b") == 0
+    now = 30.0
+    assert limiter.wait("a") == 0
+    assert limiter.wait("a") == 30
+
+
+async def test_too_many_requests_are_told_when_to_come_again(server: Server, program: Program) -> None:
+    server.app[LIMITER].per_minute = 1
+    await program.get("/me")
+
+    answer = await program.get("/me")
+
+    assert answer.status == 429
+    assert 0 < int(answer.headers["Retry-After"]) <= 61
+
+
+def test_the_document_has_every_operation_with_every_answer_it_can_give() -> None:
+    document = whole_document()
+    found = {
+        operation["operationId"]: set(operation["responses"])
+        for path in document["paths"].values()
+        for operation in path.values()
+    }
+
+    assert document["openapi"] == "3.1.0"
+    assert found == {one.name: {str(status) for status in one.statuses} for one in OPERATIONS}
+    assert len(found) == len(OPERATIONS)
+
+
+async def test_the_documents_page_names_every_operation(viewer: Browser) -> None:
+    _, page = await viewer.get("/api/docs")
+
+    for operation in OPERATIONS:
+        assert f'id="{operation.name}"' in page
+        assert operation.path in page

@@ -1,0 +1,134 @@
+"""The three standing users' world: one of everything that belongs to mzk, and whose each route's answer is.
+
+A route that no table here covers makes `test_standing_users.py` fail.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from harvester.models import Record
+from harvester.running.models import Quarantined
+from manager.schedules import run_now
+from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
+from web.organisations import find_organisation, give_repository
+
+MARK: Final = "Library of the owner alone"
+"""The owner's repository: its name in an answer to anybody else is a leak."""
+
+PUBLIC: Final = frozenset(
+    {
+        ("GET", "/sign-in"),
+        ("POST", "/sign-in"),
+        ("GET", "/static"),
+        ("GET", "/healthz"),
+        ("GET", "/readyz"),
+    }
+)
+"""Routes that answer strangers, too."""
+
+OWN_ACCOUNT: Final = frozenset(
+    {
+        ("GET", "/account"),
+        ("POST", "/account/language"),
+        ("POST", "/account/password"),
+        ("POST", "/account/sessions/end"),
+        ("POST", "/account/tokens"),
+        ("POST", "/account/tokens/{id}/revoke"),
+        ("POST", "/sign-out"),
+        ("GET", "/api/v1/me"),
+    }
+)
+"""Routes that show and change nothing but the account of whoever asks."""
+
+OBJECTS: Final[Mapping[str, str]] = {
+    "/repositories/{id}": "repository",
+    "/schedules/{id}": "schedule",
+    "/jobs/{id}": "job",
+    "/runs/{id}": "run",
+    "/errors/{id}": "error",
+    "/records/{id}": "record",
+    "/api/v1/repositories/{repository}": "repository",
+    "/api/v1/schedules/{schedule}": "schedule",
+    "/api/v1/jobs/{job}": "job",
+    "/api/v1/runs/{run}": "run",
+    "/api/v1/errors/{error}": "error",
+    "/api/v1/records/{record}": "record",
+}
+"""Routes below these are about one object, which is somebody's."""
+
+
+def a_world(session: Session) -> dict[str, int]:
+    """One of everything that belongs to mzk; gives the numbers by the words of `OBJECTS`."""
+    organisation = find_organisation(session, "mzk")
+    assert organisation is not None
+    number = session.scalars(text("SELECT count(*) FROM oai_repository")).one()
+    repository = a_repository(session, name=MARK, folder=f"owner-{number}")
+    repository.admin_email = "librarian@mzk.example"
+    schedule = a_schedule(session, repository, metadata_prefix="oai_dc")
+    give_repository(session, repository.repository_id, organisation.organisation_id)
+    job = run_now(session, schedule.id)
+    run = a_run(session, repository, status="failed", verdict="failed", failure_reason="HTTP status 500")
+    run.announced = BEGAN
+    key = uuid.UUID(bytes=hashlib.sha256(b"oai:x:1").digest()[:16])
+    record = Record(
+        repository_id=repository.repository_id,
+        identifier="oai:x:1",
+        identifier_key=key,
+        datestamp="2026-01-01",
+        metadata_prefix="oai_dc",
+    )
+    fault = Quarantined(
+        repository_id=repository.repository_id,
+        metadata_prefix="oai_dc",
+        fault_key=key,
+        identifier="oai:x:2",
+        reason="not well-formed",
+        url="https://owner.example/oai?verb=ListRecords",
+        raw=b"<record>&nbsp;</record>",
+        raw_size=23,
+        last_run=BEGAN,
+        history_id=run.history_id,
+    )
+    session.add_all([record, fault])
+    session.flush()
+    return {
+        "repository": repository.repository_id,
+        "schedule": schedule.id,
+        "job": job.job_id,
+        "run": run.history_id,
+        "error": fault.quarantine_id,
+        "record": record.record_id,
+    }
+
+
+def a_neighbour(session: Session) -> None:
+    """A repository of nk with a job that is due much later, so that its lists are not empty."""
+    organisation = find_organisation(session, "nk")
+    assert organisation is not None
+    repository = a_repository(session, name="Library of the colleague", folder="colleague")
+    schedule = a_schedule(session, repository)
+    give_repository(session, repository.repository_id, organisation.organisation_id)
+    run_now(session, schedule.id).harvest_start_time += timedelta(days=1)
+    a_run(session, repository).announced = BEGAN
+
+
+def fingerprint(session: Session) -> dict[str, str]:
+    """What the tables of harvests and owners hold, to see whether something was changed."""
+    tables = session.scalars(
+        text(
+            "SELECT relname FROM pg_stat_user_tables "
+            "WHERE relname LIKE 'oai\\_%' OR relname = 'web_repository_owner' ORDER BY 1"
+        )
+    )
+    return {
+        table: session.scalars(
+            text(f"SELECT coalesce(md5(string_agg(t::text, ',' ORDER BY t::text)), '') FROM {table} t")  # noqa: S608
+        ).one()
+        for table in tables.all()
+    }

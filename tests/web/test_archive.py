@@ -1,0 +1,272 @@
+"""The archive's pages over real documents: looked at, hidden, filed, and held to the specification."""
+
+import asyncio
+import re
+import uuid
+from datetime import UTC, datetime
+
+import pytest
+from aiohttp import web
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from oai.settings import Settings
+from provider.app import create_app as create_provider
+from provider.http.models import ProviderClient, ProviderList
+from provider.models import ArcProblem, Document, DocumentMonth, IndexFile, IndexRun, Mimetype
+from tests.provider.archive import Archive
+from tests.web.conftest import Browser, Server
+from web.models import SelfTest
+from web.self_tests import SelfTests
+from web.threads import DatabaseThreads
+
+_NOW = datetime(2026, 1, 2, tzinfo=UTC)
+_URL = "http://www.example.cz/1"
+
+
+@pytest.fixture
+def archive(server: Server) -> Archive:
+    """Two documents in a collection, with all that the pages show beside them."""
+    archive = Archive(server.database, server.settings)
+    archive.add(_URL, title="The first page", collections=["collection:serials"])
+    archive.add("http://www.example.cz/2", mime_type="image/png")
+    with server.database.session() as session:
+        document = session.scalars(select(Document).order_by(Document.id)).first()
+        assert document is not None
+        session.add(DocumentMonth(month=_NOW.date(), mime_major_id=document.mime_major_id, documents=2))
+        session.execute(update(Mimetype).values(documents=1))
+        session.add(ArcProblem(arc_id=document.arc_id, offset=1234, reason="no end of the record"))
+        run = IndexRun(host="store1", again=False)
+        session.add(run)
+        session.flush()
+        session.add(
+            IndexFile(run_id=run.id, path="/a/broken.warc.gz", size=9, state="failed", reason="not gzip")
+        )
+        session.add(IndexFile(run_id=run.id, path="/a/good.warc.gz", size=9, state="done", new=2))
+        session.add(_client())
+        session.flush()
+        session.add(_list())
+        session.commit()
+    return archive
+
+
+def _client() -> ProviderClient:
+    return ProviderClient(
+        key=uuid.UUID(int=1),
+        address="192.0.2.1",
+        user_agent="GreatHarvester/1",
+        sender="someone@example.org",
+        first_request=_NOW,
+        last_request=_NOW,
+        requests=7,
+        bytes_sent=12_345,
+        refused=0,
+    )
+
+
+def _list() -> ProviderList:
+    return ProviderList(
+        key=uuid.UUID(int=2),
+        client_key=uuid.UUID(int=1),
+        verb="ListRecords",
+        metadata_prefix="oai_dc",
+        set_spec="",
+        started=_NOW,
+        last_request=_NOW,
+        requests=3,
+        passed=300,
+        complete_size=1000,
+    )
+
+
+@pytest.mark.usefixtures("archive")
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/archive", ["http://127.0.0.1:8080/oai", "repositoryName", "deletedRecord", "2026-01", "<svg"]),
+        ("/archive/sets?tree=domain", ["domain:cz"]),
+        ("/archive/sets?below=domain:cz:example", ["domain:cz:example:www"]),
+        ("/archive/sets?tree=mimetype", ["mimetype:image", "mimetype:text"]),
+        (f"/archive/documents?url={_URL}", [_URL, "text/html"]),
+        ("/archive/documents?url=example.cz&match=domain", [_URL, "http://www.example.cz/2"]),
+        ("/archive/documents?url=http://nowhere.example/", ["Nothing is archived of it."]),
+        ("/archive/collections", ["collection:serials"]),
+        ("/archive/collections/collection:serials", ["Put documents in or take them out"]),
+        ("/archive/indexing", ["store1", "no end of the record", "1\u202f234"]),
+        ("/archive/indexing/1", ["/a/broken.warc.gz", "not gzip", "/a/good.warc.gz"]),
+        ("/archive/harvesters", ["GreatHarvester/1", "someone@example.org"]),
+        (f"/archive/harvesters/{uuid.UUID(int=1)}", ["ListRecords", "1\u202f000", "abandoned"]),
+        ("/archive/check", ["Start a self-test"]),
+        ("/help", ["Refused record"]),
+    ],
+)
+async def test_a_page_of_the_archive_shows_what_there_is(
+    administrator: Browser, path: str, words: list[str]
+) -> None:
+    status, page = await administrator.get(path)
+
+    assert status == 200, page
+    for word in words:
+        assert word in page
+
+
+@pytest.mark.usefixtures("archive")
+async def test_only_the_files_with_faults_are_shown_where_that_is_asked(administrator: Browser) -> None:
+    _, page = await administrator.get("/archive/indexing/1?show=troubled")
+
+    assert "/a/broken.warc.gz" in page
+    assert "/a/good.warc.gz" not in page
+
+
+async def test_an_empty_archive_says_how_to_fill_it(administrator: Browser) -> None:
+    for path, words in (
+        ("/archive", "zatva provider index"),
+        ("/archive/collections", "There is no collection yet."),
+        ("/archive/harvesters", "Nobody has harvested the archive yet."),
+        ("/archive/indexing", "No files have been queued yet."),
+    ):
+        status, page = await administrator.get(path)
+        assert (status, words in page) == (200, True), path
+
+
+async def test_a_document_is_hidden_after_a_yes_and_shown_again(
+    server: Server, curator: Browser, archive: Archive
+) -> None:
+    key = uuid.UUID(archive.add("http://www.example.cz/secret").rpartition(":")[2])
+    address = f"/archive/documents/{key}"
+
+    _, found = await curator.get("/archive/documents?url=http://www.example.cz/secret")
+    assert address in found
+    _, asked = await curator.get(f"{address}/hide")
+    assert "Hide http://www.example.cz/secret?" in asked
+    _, _, target = await curator.post(f"{address}/hide")
+    _, page = await curator.get(target)
+    assert "The document is hidden" in page
+    assert _is_deleted(server, key)
+    await curator.post(f"{address}/unhide")
+    assert not _is_deleted(server, key)
+
+
+async def test_an_identifier_leads_to_its_document(administrator: Browser, archive: Archive) -> None:
+    identifier = archive.add("http://www.example.cz/one")
+
+    async with administrator.http.get(
+        administrator.base_url + "/archive/documents", params={"url": identifier}
+    ) as answer:
+        assert identifier in await answer.text()
+        assert "/archive/documents/" in str(answer.url)
+
+
+async def test_a_collection_is_made_filled_closed_renamed_and_removed(
+    server: Server, curator: Browser, archive: Archive
+) -> None:
+    identifier = archive.add("http://news.example.cz/daily")
+    new = {"set_spec": "topics:news", "name": "News", "description": ""}
+
+    status, said, target = await curator.post("/archive/collections/new", new)
+    assert (status, target) == (303, "/archive/collections/collection:topics:news?done=collection-added"), (
+        said
+    )
+    address = "/archive/collections/collection:topics:news"
+    for step, form in (
+        ("documents", {"domain": "news.example.cz", "do": "assign"}),
+        ("rule", {"access": "withheld", "embargo_until": ""}),
+        ("name", {"name": "The news", "description": "Dailies"}),
+    ):
+        status, said, _ = await curator.post(f"{address}/{step}", form)
+        assert status == 303, said
+
+    key = uuid.UUID(identifier.rpartition(":")[2])
+    assert _access(server, key) == "withheld"
+    _, page = await curator.get(address)
+    assert "The news" in page
+    assert "Dailies" in page
+    await curator.post(f"{address}/remove")
+    assert (await curator.get(address))[0] == 404
+    assert _access(server, key) == "open"
+
+
+@pytest.mark.usefixtures("archive")
+@pytest.mark.parametrize(
+    ("step", "form", "words"),
+    [
+        ("rule", {"access": "embargo", "embargo_until": ""}, "An embargo needs the day when it ends"),
+        ("rule", {"access": "embargo", "embargo_until": "2001-01-01"}, "would have ended already"),
+        ("documents", {"do": "assign"}, "Give an archive file, the beginning of a URL, or a domain."),
+        ("documents", {"archive_file": "nowhere.warc", "do": "assign"}, "nowhere.warc"),
+        ("name", {"name": ""}, "Fill this in."),
+    ],
+)
+async def test_a_form_of_a_collection_says_what_is_wrong(
+    curator: Browser, step: str, form: dict[str, str], words: str
+) -> None:
+    status, page, _ = await curator.post(f"/archive/collections/collection:serials/{step}", form)
+
+    assert status == 422
+    assert words in page
+
+
+@pytest.mark.usefixtures("archive")
+async def test_a_viewer_sees_the_archive_and_changes_nothing(viewer: Browser) -> None:
+    _, page = await viewer.get("/archive/collections/collection:serials")
+    assert "Put documents in or take them out" not in page
+    for path in ("/archive/collections/collection:serials/rule", "/archive/check"):
+        status, _, _ = await viewer.post(path, {"access": "withheld"})
+        assert status == 403
+
+
+async def test_the_self_test_is_made_in_the_background_and_its_findings_are_kept(
+    server: Server, settings: Settings, archive: Archive, administrator: Browser
+) -> None:
+    archive.add_many(3)
+    runner = web.AppRunner(create_provider(settings, server.database, base_url="http://127.0.0.1/oai"))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    address = f"http://127.0.0.1:{runner.addresses[0][1]}/oai"
+    threads = DatabaseThreads(server.database)
+    tests = SelfTests(threads)
+    try:
+        row = await tests.start(address, asked_by="Alena")
+        await _ended(threads, row.self_test_id)
+    finally:
+        await tests.close()
+        threads.close()
+        await runner.cleanup()
+
+    _, page = await administrator.get(f"/archive/check/{row.self_test_id}")
+    assert "The other checks" in page
+    assert len(re.findall(r"identify\.", page)) > 3
+
+
+async def test_a_provider_that_does_not_answer_fails_the_self_test_in_words(
+    server: Server, administrator: Browser
+) -> None:
+    status, _, target = await administrator.post("/archive/check")
+    assert status == 303
+    threads = DatabaseThreads(server.database)
+    await _ended(threads, 1)
+    threads.close()
+
+    _, page = await administrator.get(target)
+    assert "see whether the address is right and answers" in page
+
+
+async def _ended(threads: DatabaseThreads, number: int) -> None:
+    """Wait for the self-test's end, which its row tells."""
+    while not await threads.run(_has_ended, number):  # noqa: ASYNC110 the database alone tells it
+        await asyncio.sleep(0.05)
+
+
+def _has_ended(session: Session, number: int) -> bool:
+    ended = select(func.count()).where(SelfTest.self_test_id == number, SelfTest.ended.is_not(None))
+    return bool(session.scalar(ended))
+
+
+def _is_deleted(server: Server, key: uuid.UUID) -> bool:
+    with server.database.session() as session:
+        return session.scalars(select(Document.deleted).where(Document.key == key)).one()
+
+
+def _access(server: Server, key: uuid.UUID) -> str:
+    with server.database.session() as session:
+        return session.scalars(select(Document.access).where(Document.key == key)).one()

@@ -1,0 +1,71 @@
+import asyncio
+
+from tests.harvester.fake_repository import FakeRepository, many, serve
+from tests.web.conftest import Browser, Server
+from tests.web.rows import BEGAN, a_repository, an_examination
+from web.examinations import EXAMINATIONS
+
+
+async def test_an_examination_is_begun_once_followed_and_ended_with_the_server(
+    server: Server, administrator: Browser
+) -> None:
+    async with serve(FakeRepository(items=many(3))) as served:
+        with server.database.session() as session:
+            a_repository(session).base_url = served.url
+            session.commit()
+
+        _, _, target = await administrator.post("/repositories/1/doctor")
+        await administrator.post("/repositories/1/doctor")
+        under_way = server.app[EXAMINATIONS].of(1)
+        assert under_way is not None
+        while not under_way.facts:  # noqa: ASYNC110 the page tells how far it is, and nothing else
+            await asyncio.sleep(0.01)
+        _, page = await administrator.get(target)
+        assert "It is being examined" in page
+        assert len([asked for asked in served.asked if asked["verb"] == "Identify"]) == 1
+
+        await server.app[EXAMINATIONS].close()
+
+    assert server.app[EXAMINATIONS].of(1) is None
+
+
+async def test_one_that_comes_to_nothing_says_why(server: Server, administrator: Browser) -> None:
+    async with serve(FakeRepository()) as served:
+        gone = served.url
+    with server.database.session() as session:
+        a_repository(session).base_url = gone
+        session.commit()
+
+    await administrator.post("/repositories/1/doctor")
+    while server.app[EXAMINATIONS].of(1):  # noqa: ASYNC110 as above
+        await asyncio.sleep(0.05)
+    _, page = await administrator.get("/repositories/1/doctor")
+
+    assert "The server does not accept connections there." in page
+
+
+async def test_the_report_has_a_letter_and_its_profile_fills_new_schedules(
+    server: Server, administrator: Browser
+) -> None:
+    report = an_examination()
+    with server.database.session() as session:
+        telc = a_repository(session)
+        telc.examined, telc.examination = BEGAN, report.as_json()
+        telc.profile = report.profile.as_json()
+        session.commit()
+
+    _, page = await administrator.get("/repositories/1/doctor")
+    _, schedule = await administrator.get("/schedules/new?repository=1")
+
+    assert "a broken harvest has to begin anew" in page
+    assert "mailto:librarian@telc.example?subject=" in page
+    assert "month by month" in page
+    assert '<option value="month" selected>' in schedule
+
+
+async def test_a_viewer_begins_none(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+
+    assert (await viewer.post("/repositories/1/doctor"))[0] == 403

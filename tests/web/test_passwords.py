@@ -1,0 +1,202 @@
+from datetime import timedelta
+
+import aiohttp
+import pytest
+from sqlalchemy import func, select, update
+
+from oai.database import Database
+from oai.errors import UsageError
+from oai.settings import Settings
+from tests.web.conftest import Browser, Server
+from web.keys import SETTINGS
+from web.models import AuditEntry, SignInAttempt
+from web.passwords import hash_password, password_fits
+from web.rate_limit import attempt, succeeded
+from web.users import find_user, set_password
+
+_PASSWORD = "correct horse battery staple"
+
+
+@pytest.fixture
+def alenas_password(server: Server) -> str:
+    with server.database.session() as session:
+        user = find_user(session, "Alena")
+        assert user is not None
+        kept = hash_password(_PASSWORD, least=12, user_name="Alena")
+        set_password(session, user.user_id, kept)
+        session.commit()
+    return _PASSWORD
+
+
+async def _try(browser: Browser, name: str, password: str, **more: str) -> tuple[int, str, str]:
+    form = {"name": name, "password": password, **more}
+    return await browser.post("/sign-in", form, token=await browser.token("/sign-in"))
+
+
+def test_what_is_kept_is_argon2_and_not_the_password() -> None:
+    kept = hash_password(_PASSWORD, least=12, user_name="Alena")
+
+    assert kept.startswith("$argon2id$")
+    assert password_fits(kept, _PASSWORD)
+    assert not password_fits(kept, _PASSWORD + "x")
+    assert not password_fits(None, "nobody has this password")
+
+
+@pytest.mark.parametrize("password", ["short", "aaaaaaaaaaaaaaaa", "Alena-Alena-Alena", "x" * 1001])
+def test_weak_passwords_are_refused(password: str) -> None:
+    with pytest.raises(UsageError, match="password"):
+        hash_password(password, least=12, user_name="alena-alena-alena")
+
+
+async def test_a_password_signs_its_user_in(stranger: Browser, alenas_password: str) -> None:
+    status, _, target = await _try(stranger, "Alena", alenas_password)
+
+    assert (status, target) == (303, "/")
+    assert (await stranger.get("/"))[0] == 200
+
+
+@pytest.mark.parametrize("name", ["Alena", "Nobody", "Viktor"])
+async def test_a_wrong_password_is_told_alike_whoever_it_is(
+    server: Server, stranger: Browser, alenas_password: str, name: str
+) -> None:
+    status, page, _ = await _try(stranger, name, "wrong" + alenas_password)
+
+    assert status == 422
+    assert "Name and password do not fit together" in page
+    with server.database.session() as session:
+        assert session.scalars(select(AuditEntry.action)).all() == ["sign-in.refused"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "got"),
+    [
+        ("/runs?before=9", "/runs?before=9"),
+        ("//evil.example", "/"),
+        ("https://evil.example", "/"),
+        ("/\\evil.example", "/"),
+    ],
+)
+async def test_the_way_on_stays_in_the_house(
+    stranger: Browser, alenas_password: str, wanted: str, got: str
+) -> None:
+    assert (await _try(stranger, "Alena", alenas_password, next=wanted))[2] == got
+
+
+async def test_the_sign_in_leads_to_the_page_that_was_asked_for(stranger: Browser) -> None:
+    async with stranger.http.get(stranger.base_url + "/runs?repository=1", allow_redirects=False) as answer:
+        target = answer.headers["Location"]
+    _, page = await stranger.get(target)
+
+    assert 'name="next" value="/runs?repository=1"' in page
+
+
+async def test_too_many_tries_have_to_wait_even_with_the_right_password(
+    server: Server, stranger: Browser, alenas_password: str
+) -> None:
+    tries = server.app[SETTINGS].web.sign_in_tries
+    for _ in range(tries):
+        assert (await _try(stranger, "Alena", "wrong password"))[0] == 422
+
+    token = await stranger.token("/sign-in")
+    data = {"csrf_token": token, "name": "Alena", "password": alenas_password}
+    async with stranger.http.post(stranger.base_url + "/sign-in", data=data) as answer:
+        assert answer.status == 429
+        assert 1 <= int(answer.headers["Retry-After"]) <= 15 * 60
+
+    with server.database.session() as session:
+        session.execute(update(SignInAttempt).values(at=func.now() - timedelta(minutes=16)))
+        session.commit()
+    assert (await _try(stranger, "Alena", alenas_password))[0] == 303
+
+
+def test_tries_are_counted_by_user_and_by_address(database: Database, settings: Settings) -> None:
+    web = settings.web.model_copy(update={"sign_in_tries": 2})
+    with database.session() as session:
+        for name in ("a", "b"):
+            assert attempt(session, web, address="192.0.2.1", user_name=name) is None
+        assert attempt(session, web, address="192.0.2.1", user_name="c")
+        assert attempt(session, web, address="192.0.2.2", user_name="a") is None
+        assert attempt(session, web, address="192.0.2.3", user_name=" A "), "the user was tried twice"
+        succeeded(session, address="192.0.2.9", user_name="a")
+        assert attempt(session, web, address="192.0.2.4", user_name="a") is None
+
+
+def test_one_ipv6_network_is_one_address(database: Database, settings: Settings) -> None:
+    web = settings.web.model_copy(update={"sign_in_tries": 1})
+    with database.session() as session:
+        assert attempt(session, web, address="2001:db8::1", user_name="a") is None
+        assert attempt(session, web, address="2001:db8::2", user_name="b")
+        assert attempt(session, web, address="2001:db8:0:1::2", user_name="b") is None
+
+
+async def test_a_new_password_signs_other_browsers_out(
+    server: Server, administrator: Browser, stranger: Browser, alenas_password: str
+) -> None:
+    await administrator.sign_in(server.link("Alena"))
+    await _try(stranger, "Alena", alenas_password)
+    form = {"current": alenas_password, "password": _PASSWORD + "!", "again": _PASSWORD + "!"}
+
+    assert (await stranger.post("/account/password", {**form, "current": "x"}))[0] == 422
+    assert (await stranger.post("/account/password", {**form, "again": "x"}))[0] == 422
+    assert (await stranger.post("/account/password", form))[0] == 303
+
+    assert (await stranger.get("/"))[0] == 200
+    assert (await administrator.get("/"))[0] == 303
+
+
+async def test_a_user_signs_one_browser_or_all_of_them_out(
+    server: Server, administrator: Browser, stranger: Browser
+) -> None:
+    await stranger.sign_in(server.link("Alena"))
+    _, page = await administrator.get("/account")
+    mark = page.partition('name="mark" value="')[2].partition('"')[0]
+
+    assert (await administrator.post("/account/sessions/end", {"mark": mark}))[0] == 303
+    assert (await stranger.get("/"))[0] == 303
+    assert (await administrator.get("/"))[0] == 200
+
+    status, _, target = await administrator.post("/account/sessions/end")
+    assert (status, target) == (303, "/sign-in?done=signed-out-everywhere")
+    assert (await administrator.get("/"))[0] == 303
+
+
+async def _proxied(server: Server, name: str, *, remote: str = "127.0.0.1") -> tuple[int, str]:
+    settings = server.app[SETTINGS]
+    believed = {"trusted_proxies": (f"{remote}/32",), "proxy_user_header": "X-Remote-User"}
+    # Settings are read once; these tests alone change them under a running application.
+    server.app._state[SETTINGS] = settings.model_copy(  # noqa: SLF001
+        update={"web": settings.web.model_copy(update=believed)}
+    )
+    headers = {"X-Remote-User": name, "X-Forwarded-For": "203.0.113.7"}
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with (
+        aiohttp.ClientSession(cookie_jar=jar) as http,
+        http.get(server.base_url + "/account", headers=headers, allow_redirects=False) as answer,
+    ):
+        text = await answer.text()
+        if answer.status == 200:
+            async with http.get(server.base_url + "/account", allow_redirects=False) as without:
+                assert without.status == 303, "the session goes with the proxy's word"
+        return answer.status, text
+
+
+async def test_a_trusted_proxy_names_the_user(server: Server) -> None:
+    status, page = await _proxied(server, "Viktor")
+
+    assert status == 200
+    assert "Viktor" in page
+    assert "203.0.113.7" in page
+
+
+async def test_a_proxys_user_whom_we_do_not_know_is_told(server: Server) -> None:
+    status, page = await _proxied(server, "Eva")
+
+    assert status == 403
+    assert "Eva" in page
+
+
+async def test_the_header_of_anybody_else_counts_for_nothing(server: Server, stranger: Browser) -> None:
+    assert (await _proxied(server, "Viktor", remote="192.0.2.1"))[0] == 303
+    headers = {"X-Remote-User": "Viktor"}
+    async with stranger.http.get(server.base_url + "/", headers=headers, allow_redirects=False) as answer:
+        assert answer.status == 303

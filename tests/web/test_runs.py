@@ -1,0 +1,215 @@
+import csv
+import json
+import uuid
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from harvester.models import Harvest, History, Repository, RunStatus
+from harvester.running.models import Hold, Quarantined
+from oai.datestamps import utc_now
+from tests.web.conftest import Browser, Server
+from tests.web.rows import BEGAN, a_repository, a_run
+from web.errors_grouped import grouped
+from web.raw_bytes import view_of
+
+
+def _broken(repository: Repository, run: History, **columns: object) -> Quarantined:
+    raw = b"<record>\n<a>x & y</a>\n</record>"
+    values = {
+        "repository_id": repository.repository_id,
+        "metadata_prefix": "oai_dc",
+        "fault_key": uuid.uuid4(),
+        "identifier": "oai:telc.example:1",
+        "reason": "xmlParseEntityRef: no name, line 2",
+        "url": "https://telc.example/oai?verb=ListRecords",
+        "raw": raw,
+        "raw_size": len(raw),
+        "last_run": BEGAN,
+        "history_id": run.history_id,
+        **columns,
+    }
+    return Quarantined(**values)
+
+
+async def test_an_error_is_shown_down_to_its_bytes(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        telc.admin_email = "librarian@telc.example"
+        session.add(_broken(telc, a_run(session, telc)))
+        session.commit()
+
+    _, listed = await viewer.get("/runs/1/errors")
+    _, page = await viewer.get("/errors/1")
+    _, raw = await viewer.get("/errors/1/raw")
+
+    assert "The record is broken XML" in listed
+    assert '<li value="2" class="faulty">' in page
+    assert "x &amp;amp; y" not in page
+    assert "mailto:librarian@telc.example?subject=" in page
+    assert "verb=GetRecord&amp;identifier=oai%3Atelc.example%3A1" in page
+    assert raw == "<record>\n<a>x & y</a>\n</record>"
+
+
+def test_control_characters_are_seen_and_bytes_that_are_no_text_are_told() -> None:
+    view = view_of(b"<a>\x01\xff</a>", "reason")
+
+    assert "\N{SYMBOL FOR START OF HEADING}" in view.lines[0].text
+    assert view.encoding_note
+
+
+def test_of_a_long_answer_the_part_around_the_fault_is_shown() -> None:
+    raw = b"<a>\n" + b"<b/>\n" * 1000 + b"&\n" + b"<b/>\n" * 1000 + b"</a>"
+
+    view = view_of(raw, "")
+
+    assert [line.number for line in view.lines if line.faulty] == [1002]
+    assert (len(view.lines), view.total) == (121, 2003)
+
+
+def test_a_fault_of_the_schema_is_marked_where_the_reason_says() -> None:
+    view = view_of(b"<a>\n<b/>\n</a>", "line 2: element 'b' is not expected")
+
+    assert [line.number for line in view.lines if line.faulty] == [2]
+
+
+def test_reasons_that_differ_in_names_only_are_one_group(server: Server) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        run = a_run(session, telc)
+        errors = [_broken(telc, run, reason=f"tag 'x{number}', line {number}") for number in range(3)]
+
+        groups = grouped([*errors, _broken(telc, run, reason="HTTP status 500")])
+
+    assert [len(group.errors) for group in groups] == [3, 1]
+
+
+async def test_the_history_is_exported_as_it_is_filtered(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session, name="=cmd")
+        a_run(session, telc, record_count=7)
+        a_run(session, telc, status=RunStatus.FAILED)
+        session.commit()
+
+    _, table = await viewer.get("/runs.csv?status=failed")
+    _, listed = await viewer.get("/runs.json")
+    _, none = await viewer.get("/runs.json?status=lost")
+
+    rows = list(csv.DictReader(table.splitlines()))
+    assert [(row["status"], row["repository_name"]) for row in rows] == [("failed", "'=cmd")]
+    assert [(row["history_id"], row["record_count"]) for row in json.loads(listed)] == [(2, 0), (1, 7)]
+    assert json.loads(none) == []
+
+
+async def test_filters_are_kept_from_page_to_page(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        for _ in range(30):
+            a_run(session, telc, status=RunStatus.FAILED)
+        a_run(session, telc)
+        session.commit()
+
+    _, page = await viewer.get("/runs?status=trouble&since=2026-01-01")
+
+    assert "/runs?status=trouble&amp;since=2026-01-01&amp;before=6" in page
+
+
+async def test_calendar_and_timeline_link_to_days_and_runs(server: Server, viewer: Browser) -> None:
+    now = utc_now()
+    with server.database.session() as session:
+        a_run(
+            session,
+            a_repository(session),
+            status=RunStatus.LOST,
+            harvest_start_time=now,
+            harvest_end_time=now,
+        )
+        session.commit()
+
+    _, calendar = await viewer.get("/runs?view=calendar")
+    _, timeline = await viewer.get("/runs?view=timeline")
+
+    day = now.date().isoformat()
+    assert f'href="/runs?since={day}&amp;until={day}"' in calendar
+    assert "worst: lost" in calendar
+    assert 'href="/runs/1"' in timeline
+    assert "Show as a table" in timeline
+
+
+async def test_ticked_entries_go_after_a_question(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        for _ in range(3):
+            a_run(session, telc)
+        session.commit()
+
+    _, page, _ = await administrator.post("/runs/remove", {"run": "2"})
+    assert "Remove 1 entry from the history?" in page
+    _, _, target = await administrator.post("/runs/remove", {"run": "2", "sure": "yes"})
+
+    assert target == "/runs?done=runs-removed"
+    with server.database.session() as session:
+        assert session.scalars(select(History.history_id).order_by(History.history_id)).all() == [1, 3]
+
+
+async def test_a_held_run_says_what_it_would_do_and_is_released(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        harvest = Harvest(repository_id=telc.repository_id, metadata_prefix="oai_dc")
+        session.add(harvest)
+        run = a_run(session, telc, status=RunStatus.HELD, verdict="partial")
+        session.add(
+            Hold(
+                history_id=run.history_id,
+                harvest_id=harvest.harvest_id,
+                run_started=BEGAN,
+                kind="updates",
+                would_delete=0,
+                would_update=500,
+                active=600,
+                allowed=20.0,
+                sample=["oai:telc.example:1"],
+            )
+        )
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+    assert "It waits for a yes" in page
+    assert "oai:telc.example:1" in page
+    _, _, target = await administrator.post("/runs/1/release")
+
+    assert target == "/runs/1?done=run-released"
+    with server.database.session() as session:
+        assert session.get_one(Hold, 1).state == "released"
+
+
+async def test_a_run_is_compared_with_what_is_usual(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        a_run(session, telc)
+        a_run(session, telc, harvest_end_time=BEGAN + timedelta(hours=1), record_count=5, new_count=5)
+        session.commit()
+
+    _, page = await viewer.get("/runs/2")
+
+    assert "much longer than usual (1:00 min)" in page
+    assert "5 records came: 5 new." in page
+
+
+@pytest.mark.parametrize("path", ["/runs/9", "/runs/9/errors", "/errors/9", "/errors/9/raw", "/records/9"])
+async def test_what_is_not_there_is_not_found(viewer: Browser, path: str) -> None:
+    assert (await viewer.get(path))[0] == 404
+
+
+async def test_a_viewer_releases_and_removes_nothing(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        a_run(session, a_repository(session))
+        session.commit()
+
+    for path in ("/runs/1/release", "/runs/remove", "/runs/1/remove"):
+        assert (await viewer.post(path, {"run": "1", "sure": "yes"}))[0] == 403
+    with server.database.session() as session:
+        assert session.scalars(select(func.count()).select_from(History)).one() == 1

@@ -1,0 +1,156 @@
+"""People's main tasks in a real browser, with the real server, database, manager and harvests."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page, expect
+
+from harvester.repositories import add_repository
+from tests.chromium import console_messages
+from tests.harvester.fake_repository import FakeRepository, Item, many, serve
+from tests.manager.conftest import QUICK, manager_process
+from tests.web.conftest import Server
+
+pytestmark = pytest.mark.browser
+
+_PATIENCE = 30_000
+
+
+@pytest.fixture
+async def manager(environment: dict[str, str]) -> AsyncIterator[None]:
+    """A manager in a process of its own, which looks often, with real harvests."""
+    quick = {f"ZATVA_MANAGER__{name.upper()}": str(value) for name, value in QUICK.items()}
+    async with manager_process(environment | quick, "zatva", "manager", "run"):
+        yield
+
+
+@pytest.fixture
+async def plain(chromium: Browser) -> AsyncIterator[Page]:
+    """A tab without scripts."""
+    context: BrowserContext = await chromium.new_context(java_script_enabled=False)
+    yield await context.new_page()
+    await context.close()
+
+
+async def _sign_in(page: Page, server: Server) -> None:
+    await page.goto(server.link("Alena"))
+    await page.get_by_role("button", name="Sign in").click()
+
+
+async def _harvest_from_the_wizard(page: Page, server: Server, address: str) -> None:
+    await _sign_in(page, server)
+    await page.get_by_role("link", name="Add a repository").click()
+    await page.get_by_label("Base URL").fill(address)
+    await page.get_by_role("button", name="Ask it", exact=True).click()
+    await expect(page.get_by_role("heading", name="Fake")).to_be_visible()
+    await page.get_by_label("Set maps").check()
+    await page.get_by_role("button", name="Look at ten records").click()
+    await expect(page.get_by_text("The repository tells of 23 records in all.")).to_be_visible()
+    await expect(page.get_by_label("Set maps")).to_be_checked()
+    await page.get_by_role("button", name="Go on").last.click()
+    await page.get_by_label("Base directory").fill("fake")
+    await page.get_by_label("How often").fill("daily at 02:30")
+    await page.get_by_role("button", name="Show the plan").last.click()
+    await expect(page.get_by_text("the set maps in the format oai_dc, only what has changed")).to_be_visible()
+    assert await page.locator(".plan time").count() == 3
+    await page.get_by_role("button", name="Save and run").click()
+    await expect(page).to_have_url(server.base_url + "/jobs?done=harvest-asked")
+
+
+def _maps() -> FakeRepository:
+    items = [Item(identifier=f"oai:fake.example:{number}", sets=("maps",)) for number in range(23)]
+    return FakeRepository(items=[*items, *many(5, start=100)], sets=["maps", "books"])
+
+
+@pytest.mark.usefixtures("manager")
+async def test_a_librarian_comes_from_an_address_to_a_completed_harvest(server: Server, page: Page) -> None:
+    said = console_messages(page)
+    async with serve(_maps()) as repository:
+        await _harvest_from_the_wizard(page, server, repository.url)
+        await page.goto(server.base_url + "/jobs")
+        await expect(page.get_by_role("row", name="Fake").filter(has_text="running")).to_have_count(
+            0, timeout=_PATIENCE
+        )
+        await _until_shown(page, server.base_url + "/runs", "completed")
+
+    await page.get_by_role("link", name="Fake").first.click()
+    await expect(page.get_by_text("23 records came: 23 new.")).to_be_visible()
+    assert said == []
+
+
+@pytest.mark.usefixtures("manager")
+async def test_the_same_goes_without_scripts(server: Server, plain: Page) -> None:
+    async with serve(_maps()) as repository:
+        await _harvest_from_the_wizard(plain, server, repository.url)
+        await _until_shown(plain, server.base_url + "/runs", "completed")
+
+    await plain.get_by_role("link", name="Fake").first.click()
+    await expect(plain.get_by_text("Everything that was asked for is here.")).to_be_visible()
+
+
+@pytest.mark.usefixtures("manager")
+async def test_an_administrator_sees_what_runs_and_stops_it(server: Server, page: Page) -> None:
+    slow = FakeRepository(items=many(5000), page_size=5)
+
+    async def wait(arguments: dict[str, str]) -> None:
+        if "resumptionToken" in arguments:
+            await asyncio.sleep(0.3)
+
+    slow.before = wait
+    async with serve(slow) as repository:
+        await _sign_in(page, server)
+        with server.database.session() as session:
+            add_repository(session, base_url=repository.url, base_dir="slow")
+            session.commit()
+        await page.goto(server.base_url + "/repositories/1")
+        await page.get_by_role("button", name="Harvest now").click()
+        row = page.get_by_role("row", name="Fake")
+        await expect(row).to_contain_text("/ ~5\u202f000", timeout=_PATIENCE)
+        first = await row.locator("progress").get_attribute("value")
+        await expect(row.locator("progress")).not_to_have_attribute("value", first or "", timeout=_PATIENCE)
+
+        await row.get_by_role("link", name="Stop").click()
+        await expect(page.get_by_role("heading", name="Stop the harvest of Fake · oai_dc?")).to_be_visible()
+        await page.get_by_role("button", name="Stop the harvest").click()
+        await _until_shown(page, server.base_url + "/runs", "incomplete")
+
+    await page.get_by_role("link", name="Fake").first.click()
+    await expect(page.get_by_text("The next run goes on where it stopped")).to_be_visible()
+
+
+@pytest.mark.usefixtures("manager")
+async def test_a_failing_harvest_is_followed_to_its_raw_bytes(server: Server, page: Page) -> None:
+    said = console_messages(page)
+
+    def spoil(_arguments: dict[str, str], body: bytes) -> bytes:
+        return body.replace(b"<dc:title>Title 3 ", b"<dc:title>Salt & pepper\n<broken ")
+
+    async with serve(FakeRepository(items=many(9), fault=spoil)) as repository:
+        await _sign_in(page, server)
+        with server.database.session() as session:
+            add_repository(session, base_url=repository.url, base_dir="spoilt")
+            session.commit()
+        await page.goto(server.base_url + "/repositories/1")
+        await page.get_by_role("button", name="Harvest now").click()
+        await _until_shown(page, server.base_url + "/runs", "completed with errors")
+
+    await page.get_by_role("link", name="Fake").first.click()
+    await page.get_by_role("navigation", name="This run").get_by_role("link", name="Errors").click()
+    await page.get_by_role("link", name="oai:fake.example:3").click()
+
+    marked = page.locator(".raw .faulty")
+    await expect(marked).to_contain_text("here")
+    await expect(marked).to_contain_text("Salt & pepper")
+    assert said == []
+
+
+async def _until_shown(page: Page, address: str, status: str) -> None:
+    """Reload the page until a row says that."""
+    for _ in range(100):
+        await page.goto(address)
+        if await page.locator("tbody .state", has_text=re.compile(f"^{status}$")).count():
+            return
+        await asyncio.sleep(0.2)
+    raise AssertionError(f"{address} never showed {status}: {await page.locator('main').inner_text()}")

@@ -1,0 +1,154 @@
+"""Czech and Slovak are complete: `python -m tests.messages` adds what is new, and people translate it."""
+
+import re
+
+import pytest
+from aiohttp import ClientSession
+
+from manager.schedules import run_now
+from tests.messages import gathered, places
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository, a_schedule
+from web.languages import CATALOGUES, LANGUAGES, SOURCE, accepted, catalogue
+from web.messages import Message, read_catalogue
+
+_TRANSLATED = sorted(set(LANGUAGES) - {SOURCE})
+_MARKUP = re.compile(r"<[^>]+>|`[^`]+`|%%")
+
+
+def _messages(language: str) -> list[Message]:
+    text = (CATALOGUES / f"{language}.po").read_text(encoding="utf-8")
+    return [message for message in read_catalogue(text) if message.source]
+
+
+@pytest.mark.parametrize("language", _TRANSLATED)
+def test_no_message_is_missing_or_left_over(language: str) -> None:
+    found = {
+        message.id if isinstance(message.id, str) else message.id[0] for message in gathered() if message.id
+    }
+    known = {message.source: message for message in _messages(language)}
+
+    assert len(found) > 500
+    missing = [source for source in found if source not in known or not known[source].is_complete]
+    assert not missing, missing
+    assert not known.keys() - found
+
+
+@pytest.mark.parametrize("language", _TRANSLATED)
+def test_translations_keep_the_places_and_what_is_typed_as_it_is(language: str) -> None:
+    for message in _messages(language):
+        wanted = places(message.source) | places(message.plural or "")
+        for text in filter(None, message.translations):
+            assert places(text) <= wanted, text
+            # A form for one may do without its number, as the source does.
+            assert places(message.source) - {"count", "number"} <= places(text), text
+            if message.plural is None:
+                assert places(text) == wanted, text
+                assert _MARKUP.findall(text) == _MARKUP.findall(message.source), text
+
+
+@pytest.mark.parametrize("language", _TRANSLATED)
+def test_a_message_with_a_number_has_three_forms(language: str) -> None:
+    plurals = [message for message in _messages(language) if message.plural is not None]
+
+    assert plurals
+    assert {len(message.translations) for message in plurals} == {3}
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("cs", {"Repository": "Repozitář", "Current jobs": "Běžící sklizně", "lost": "ztraceno"}),
+        ("sk", {"Repository": "Repozitár", "Current jobs": "Bežiace zbery", "lost": "stratené"}),
+        ("en", {"Repository": "Repository"}),
+        ("de", {"Repository": "Repository"}),
+    ],
+)
+def test_the_words_are_those_that_were_agreed(language: str, words: dict[str, str]) -> None:
+    texts = catalogue(language)
+
+    assert {word: texts.gettext(word) for word in words} == words
+    assert texts.gettext("not a message of ours") == "not a message of ours"
+
+
+def test_plurals_follow_the_language() -> None:
+    runs = [
+        catalogue("cs").ngettext("%(count)s run", "%(count)s runs", count) % {"count": count}
+        for count in (0, 1, 2, 4, 5, 21)
+    ]
+
+    assert runs == ["0 běhů", "1 běh", "2 běhy", "4 běhy", "5 běhů", "21 běhů"]
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [
+        ("", "en"),
+        ("cs", "cs"),
+        ("sk-SK,sk;q=0.9,en;q=0.8", "sk"),
+        ("de, cs;q=0.5, en;q=0.4", "cs"),
+        ("en-GB, cs;q=0.9", "en"),
+        ("cs;q=0", "en"),
+        ("cs;q=much, sk;q=0.1", "sk"),
+        ("*", "en"),
+        (";;;,,q=", "en"),
+    ],
+)
+def test_the_browser_asks_for_its_language(header: str, language: str) -> None:
+    assert accepted(header) == language
+
+
+def test_a_broken_catalogue_names_the_line() -> None:
+    with pytest.raises(ValueError, match="line 2"):
+        read_catalogue('msgid "x"\nmsgstr "x\n')
+
+
+def test_fuzzy_messages_are_not_shown() -> None:
+    [message] = read_catalogue('#, fuzzy, python-format\nmsgid "x"\nmsgstr "y"\n')
+
+    assert not message.is_complete
+
+
+async def test_pages_are_in_the_browsers_language_and_then_in_the_users(
+    server: Server, viewer: Browser
+) -> None:
+    czech = {"Accept-Language": "cs"}
+    async with ClientSession() as http, http.get(server.base_url + "/sign-in", headers=czech) as answer:
+        page = await answer.text()
+    assert '<html lang="cs">' in page
+    assert "Přihlásit se" in page
+
+    assert (await viewer.post("/account/language", {"language": "sk"}))[0] == 303
+    async with viewer.http.get(server.base_url + "/jobs", headers=czech) as answer:
+        page = await answer.text()
+    assert '<html lang="sk">' in page
+    assert "Bežiace zbery" in page
+    assert (await viewer.post("/account/language", {"language": "xx"}))[0] == 303
+    async with viewer.http.get(server.base_url + "/jobs", headers=czech) as answer:
+        assert '<html lang="cs">' in await answer.text()
+
+
+async def test_live_rows_come_in_the_followers_language(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        run_now(session, a_schedule(session, a_repository(session)).id)
+        session.commit()
+
+    headers = {"Accept-Language": "cs"}
+    async with viewer.http.get(server.base_url + "/events?topics=jobs", headers=headers) as stream:
+        await stream.content.readuntil(b"\n\n")
+        frame = (await stream.content.readuntil(b"\n\n")).decode()
+
+    assert "ve frontě" in frame
+
+
+async def test_no_page_is_broken_in_any_language(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        a_schedule(session, a_repository(session))
+        session.commit()
+    pages = ["/", "/repositories", "/repositories/1", "/schedules", "/jobs", "/runs", "/account"]
+    pages += ["/admin", "/admin/users", "/admin/audit", "/admin/workers", "/admin/organisations/new"]
+    for language in LANGUAGES:
+        for page in pages:
+            headers = {"Accept-Language": language}
+            async with administrator.http.get(server.base_url + page, headers=headers) as answer:
+                assert answer.status == 200, (language, page)

@@ -1,0 +1,194 @@
+import pytest
+
+from oai.database import Database
+from oai.errors import UsageError
+from oai.settings import Settings
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository, a_schedule
+from web.models import Role
+from web.organisations import (
+    add_organisation,
+    add_owned_schedule,
+    change_organisation,
+    claim,
+    give_repository,
+    owner_of,
+    remove_organisation,
+)
+from web.sessions import find_session, list_sessions, start_session
+from web.users import add_user, change_role, disable_user, find_user, list_users
+
+
+def test_a_partner_needs_an_organisation(database: Database) -> None:
+    with database.session() as session, pytest.raises(UsageError, match="belongs to an organisation"):
+        add_user(session, "Olga", Role.PARTNER)
+
+
+def test_the_last_administrator_stays_one(database: Database) -> None:
+    with database.session() as session:
+        alena = add_user(session, "Alena", Role.ADMINISTRATOR)
+        with pytest.raises(UsageError, match="last administrator"):
+            disable_user(session, alena.user_id)
+        with pytest.raises(UsageError, match="last administrator"):
+            change_role(session, alena.user_id, Role.VIEWER)
+
+        add_user(session, "Adam", Role.ADMINISTRATOR)
+        change_role(session, alena.user_id, Role.VIEWER)
+
+        assert alena.role == Role.VIEWER
+
+
+def test_disabling_a_user_ends_the_sessions(database: Database, settings: Settings) -> None:
+    with database.session() as session:
+        user = add_user(session, "Viktor")
+        start_session(session, settings.web, user.user_id)
+        session.flush()
+        assert len(list_sessions(session, user.user_id)) == 1
+
+        disable_user(session, user.user_id)
+
+        assert list_sessions(session, user.user_id) == []
+        assert list_users(session)[0].state == "disabled"
+
+
+def test_an_organisations_schedules_carry_its_short_name(database: Database) -> None:
+    with database.session() as session:
+        mzk = add_organisation(session, short_name="mzk", name="Moravian Library")
+        repository = a_repository(session)
+        before = a_schedule(session, repository)
+
+        give_repository(session, repository.repository_id, mzk.organisation_id)
+        after = add_owned_schedule(session, repository_id=repository.repository_id)
+
+        session.refresh(before)
+        assert (before.owner, after.owner) == ("mzk", "mzk")
+        change_organisation(session, mzk.organisation_id, short_name="moravia", name="")
+        session.refresh(after)
+        assert after.owner == "moravia"
+        remove_organisation(session, mzk.organisation_id)
+        session.refresh(after)
+        assert after.owner is None
+        assert owner_of(session, repository.repository_id) is None
+
+
+def test_an_organisation_with_users_is_not_removed(database: Database) -> None:
+    with database.session() as session:
+        mzk = add_organisation(session, short_name="mzk")
+        add_user(session, "Olga", Role.PARTNER, organisation_id=mzk.organisation_id)
+
+        with pytest.raises(UsageError, match="1 users"):
+            remove_organisation(session, mzk.organisation_id)
+
+
+@pytest.mark.parametrize("short_name", ["", "a b", "-x", "x" * 51, "ž"])
+def test_short_names_are_plain(database: Database, short_name: str) -> None:
+    with database.session() as session, pytest.raises(UsageError, match="short name"):
+        add_organisation(session, short_name=short_name)
+
+
+@pytest.mark.parametrize(("folder", "free"), [("nk", False), ("nk/a/b", False), ("nk2", True), ("n_", True)])
+def test_a_partners_folder_lies_beside_those_of_others(
+    server: Server,
+    settings: Settings,
+    folder: str,
+    free: bool,  # noqa: FBT001 a case of the table
+) -> None:
+    with server.database.session() as session:
+        a_repository(session, folder="nk/a")
+        mine = a_repository(session, folder=folder)
+        olga = find_user(session, "Olga")
+        assert olga is not None
+        who = find_session(session, start_session(session, settings.web, olga.user_id))
+        assert who is not None
+        if free:
+            claim(session, who, mine.repository_id)
+            assert owner_of(session, mine.repository_id) is not None
+        else:
+            with pytest.raises(UsageError, match="overlaps"):
+                claim(session, who, mine.repository_id)
+
+
+async def test_an_administrator_invites_a_partner_who_chooses_a_password_and_comes_back_with_it(
+    administrator: Browser, stranger: Browser
+) -> None:
+    form = {"name": "Petra", "role": "partner", "organisation": "1"}
+    status, page, _ = await administrator.post("/admin/users/new", form)
+    assert status == 200
+    link = page.partition("/sign-in?token=")[2].partition("<")[0].strip()
+    path = f"/sign-in?token={link}"
+
+    _, asked = await stranger.get(path)
+    assert "Choose the password" in asked
+    token = await stranger.token(path)
+    short = {"token": link, "password": "short", "again": "short"}
+    assert (await stranger.post("/sign-in", short, token=token))[0] == 422
+    password = "correct horse battery staple"
+    status, _, target = await stranger.post(
+        "/sign-in", {"token": link, "password": password, "again": password}, token=token
+    )
+    assert (status, target) == (303, "/")
+    assert "Petra" in (await stranger.get("/account"))[1]
+    await stranger.post("/sign-out")
+    status, _, target = await stranger.post(
+        "/sign-in",
+        {"name": "Petra", "password": password, "next": "/jobs"},
+        token=await stranger.token("/sign-in"),
+    )
+    assert (status, target) == (303, "/jobs")
+
+
+async def test_an_invitation_is_void_once_there_is_a_newer_one(
+    administrator: Browser, stranger: Browser
+) -> None:
+    links = []
+    await administrator.post("/admin/users/new", {"name": "Petra", "role": "viewer", "organisation": ""})
+    users = (await administrator.get("/admin/users"))[1]
+    number = users.partition(">Petra<")[0].rpartition("/admin/users/")[2].strip('"')
+    for _ in range(2):
+        _, page, _ = await administrator.post(f"/admin/users/{number}/invite")
+        links.append("/sign-in?token=" + page.partition("/sign-in?token=")[2].partition("<")[0].strip())
+
+    assert (await stranger.get(links[0]))[0] == 410
+    assert (await stranger.get(links[1]))[0] == 200
+
+
+async def test_an_administrator_changes_and_disables_a_user(
+    server: Server, administrator: Browser, viewer: Browser
+) -> None:
+    with server.database.session() as session:
+        user = find_user(session, "Viktor")
+        assert user is not None
+        number = user.user_id
+    at = f"/admin/users/{number}"
+
+    assert (await administrator.post(at, {"role": "partner", "organisation": ""}))[0] == 422
+    assert (await administrator.post(at, {"role": "partner", "organisation": "1"}))[0] == 303
+    assert "partner" in (await viewer.get("/account"))[1]
+    assert (await administrator.get(f"{at}/disable"))[0] == 200
+    assert (await administrator.post(f"{at}/disable"))[0] == 303
+    assert (await viewer.get("/"))[0] == 303
+    assert (await administrator.post(f"{at}/link"))[0] == 409
+    assert (await administrator.post(f"{at}/enable"))[0] == 303
+    assert "/sign-in?token=" in (await administrator.post(f"{at}/link"))[1]
+
+
+async def test_an_administrator_keeps_organisations(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        number = a_repository(session, name="Library of Telč").repository_id
+        session.commit()
+    new = {"name": "Slovak National Library", "short_name": "snk"}
+
+    assert (await administrator.post("/admin/organisations/new", new))[0] == 303
+    assert (await administrator.post("/admin/organisations/new", new))[0] == 422
+    given = {"repository": str(number)}
+    assert (await administrator.post("/admin/organisations/3/repositories", given))[0] == 303
+    assert "Library of Telč" in (await administrator.get("/admin/organisations/3"))[1]
+    given = {"repository": "99"}
+    assert (await administrator.post("/admin/organisations/3/repositories", given))[0] == 404
+    renamed = {"name": "", "short_name": "snk2"}
+    assert (await administrator.post("/admin/organisations/3", renamed))[0] == 303
+    assert (await administrator.post("/admin/organisations/1/remove"))[0] == 409
+    assert (await administrator.post("/admin/organisations/3/remove"))[0] == 303
+    assert (await administrator.get("/admin/organisations/3"))[0] == 404
+    for page in ("/admin", "/admin/workers", "/admin/tokens", "/admin/users/new", "/admin/organisations"):
+        assert (await administrator.get(page))[0] == 200, page

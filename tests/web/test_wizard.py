@@ -1,0 +1,132 @@
+import pytest
+from sqlalchemy import select
+
+from harvester.models import Repository
+from manager.models import Job, RecurringJob
+from tests.harvester.fake_repository import FakeRepository, many, serve
+from tests.web.conftest import Browser, Server
+from tests.web.repository import repository
+
+
+async def test_the_repository_is_asked_once_for_all_steps(administrator: Browser) -> None:
+    async with serve(FakeRepository(items=many(3), sets=["maps"])) as served:
+        form = {"base_url": served.url}
+        await administrator.post("/repositories/new", {**form, "do": "ask"})
+        asked = len(served.asked)
+        for step in ("sets", "plan", "show-plan", "what"):
+            status, _, _ = await administrator.post("/repositories/new", {**form, "step": "what", "do": step})
+            assert status == 200
+
+        assert len(served.asked) == asked
+
+
+async def test_thousands_of_sets_are_searched(administrator: Browser) -> None:
+    sets = [f"s{number}" for number in range(3000)]
+    async with serve(FakeRepository(items=many(3), sets=sets, page_size=1000)) as served:
+        form = {"base_url": served.url, "step": "what", "do": "sets", "set_words": "s2999"}
+        _, page, _ = await administrator.post("/repositories/new", form)
+
+    assert 'value="s2999"' in page
+    assert 'value="s2998"' not in page
+
+
+async def test_a_chosen_set_stays_though_the_search_does_not_find_it(administrator: Browser) -> None:
+    async with serve(FakeRepository(items=many(3), sets=["maps", "books"])) as served:
+        form = {
+            "base_url": served.url,
+            "step": "what",
+            "do": "sets",
+            "set_words": "books",
+            "set_spec": "maps",
+        }
+        _, page, _ = await administrator.post("/repositories/new", form)
+
+    assert 'name="set_spec" value="maps" checked' in page
+
+
+async def test_save_and_run_makes_repository_schedule_and_job(server: Server, administrator: Browser) -> None:
+    async with repository() as address:
+        form = {
+            "base_url": f"{address}/oai", "base_dir": "telc", "step": "plan", "do": "save-and-run",
+            "repository_name": "Telč", "metadata_prefix": "marc21", "set_spec": "maps",
+            "frequency": "daily at 02:30", "time_zone": "Europe/Prague", "incremental": "yes",
+            "validation": "2", "method": "1", "slice": "month",
+        }  # fmt: skip
+        status, said, target = await administrator.post("/repositories/new", form)
+
+    assert (status, target) == (303, "/jobs?done=harvest-asked"), said
+    with server.database.session() as session:
+        assert session.scalars(select(Repository.repository_name)).one() == "Telč"
+        schedule = session.scalars(select(RecurringJob)).one()
+        assert (schedule.set_spec, schedule.slice, schedule.method) == ("maps", "month", 1)
+        assert session.scalars(select(Job.recurring_id)).one() == schedule.id
+
+
+async def test_a_plan_that_cannot_be_read_is_told_and_nothing_is_saved(
+    server: Server, administrator: Browser
+) -> None:
+    async with repository() as address:
+        form = {"base_url": f"{address}/oai", "base_dir": "telc", "frequency": "sometimes", "do": "save"}
+        status, page, _ = await administrator.post("/repositories/new", {**form, "step": "plan"})
+
+    assert status == 422
+    assert 'id="frequency-fault"' in page
+    with server.database.session() as session:
+        assert session.scalars(select(Repository)).all() == []
+
+
+async def test_the_plan_is_told_in_words_with_three_times(administrator: Browser) -> None:
+    async with repository() as address:
+        form = {
+            "base_url": f"{address}/oai",
+            "base_dir": "telc",
+            "frequency": "daily at 02:30",
+            "step": "plan",
+        }
+        _, page, _ = await administrator.post("/repositories/new", {**form, "do": "show-plan"})
+
+    plan = page[page.index('class="plan"') :]
+    assert "the whole repository in the format oai_dc, everything each time" in plan
+    assert plan.count("<time") == 3
+
+
+async def test_version_1_1_is_told_apart(administrator: Browser) -> None:
+    old = b'<Identify xmlns="http://www.openarchives.org/OAI/1.1/OAI_Identify"><repositoryName>x</repositoryName></Identify>'
+    async with serve(FakeRepository(fault=lambda _arguments, _body: old)) as served:
+        status, page, _ = await administrator.post("/repositories/new", {"base_url": served.url, "do": "ask"})
+
+    assert status == 422
+    assert "version 1.1 of OAI-PMH" in page
+
+
+async def test_xml_that_is_no_oai_pmh_is_told_apart(administrator: Browser) -> None:
+    async with serve(FakeRepository(fault=lambda _arguments, _body: b"<rss><channel/></rss>")) as served:
+        status, page, _ = await administrator.post("/repositories/new", {"base_url": served.url, "do": "ask"})
+
+    assert status == 422
+    assert "XML, but not OAI-PMH" in page
+
+
+async def test_friends_are_offered_as_addresses(administrator: Browser) -> None:
+    friends = (
+        b'<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><Identify><description><friends>'
+        b"<baseURL>http://friend.example/oai</baseURL></friends></description></Identify></OAI-PMH>"
+    )
+    async with serve(FakeRepository(fault=lambda _arguments, _body: friends)) as served:
+        _, page, _ = await administrator.post("/repositories/new", {"base_url": served.url, "do": "friends"})
+
+    assert "/repositories/new?base_url=http%3A//friend.example/oai" in page
+
+
+@pytest.mark.parametrize("path", ["/repositories/new?find=example"])
+async def test_a_registry_that_cannot_be_had_is_no_hindrance(
+    server: Server, administrator: Browser, path: str
+) -> None:
+    (server.settings.data).mkdir(parents=True, exist_ok=True)
+    (server.settings.data / "registry.xml").write_text(
+        "<BaseURLs><baseURL>http://example.example/oai</baseURL></BaseURLs>"
+    )
+
+    _, page = await administrator.get(path)
+
+    assert "http://example.example/oai" in page

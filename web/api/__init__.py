@@ -1,0 +1,1 @@
+"""The REST API: one declaration for each operation, from which routes, checks and the document come."""

@@ -1,0 +1,296 @@
+"""What happens to the archive over the API: indexing runs, who harvests it, self-tests."""
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from pydantic import Field
+
+from oai.settings import Settings
+from provider.holdings.status import run_statuses
+from provider.holdings.troubles import find_run_files, find_troubles
+from provider.http.clients import harvested_lists, harvesters
+from web.access import who_asks
+from web.api.faults import not_found
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import In, Out, Page, Paged, Told
+from web.archive_address import provider_address
+from web.models import SelfTest
+from web.rights import Right
+from web.self_tests import CHECK_COUNT, SELF_TESTS, list_self_tests
+
+_TAG: Final = "archive"
+
+
+class IndexRunOut(Out):
+    """How far files are that were queued together."""
+
+    run_id: int
+    queued: datetime
+    host: str
+    collection: str | None
+    waiting: int
+    lost: int
+    running: int
+    done: int
+    failed: int
+    new: int
+    problems: int
+    bytes_done: int
+    bytes_total: int
+
+
+class IndexRuns(Out):
+    """The latest indexing runs."""
+
+    items: list[IndexRunOut]
+
+
+class FileQuery(Paged):
+    """Which files."""
+
+    troubled: Told = Field(
+        default=False, description="Only those that failed, or have places that cannot be read."
+    )
+
+
+class FileOut(Out):
+    """A file of an indexing run."""
+
+    id: int
+    path: str
+    state: str
+    reason: str | None
+    host: str | None
+    started: datetime | None
+    ended: datetime | None
+    new: int
+    unchanged: int
+    moved: int
+    duplicates: int
+    problems: int
+
+
+class TroubleOut(Out):
+    """A place in an archive file that could not be read or taken."""
+
+    id: int
+    file: str
+    offset: int
+    reason: str
+
+
+class HarvesterOut(Out):
+    """Who harvests us."""
+
+    key: uuid.UUID
+    address: str
+    user_agent: str
+    sender: str
+    first_request: datetime
+    last_request: datetime
+    requests: int
+    bytes_sent: int
+    refused: int
+    errors: dict[str, int]
+    under_way: int
+    finished: int
+    abandoned: int
+
+
+class HarvesterQuery(In):
+    """How many."""
+
+    limit: int = Field(100, ge=1, le=1000, description="The latest ones.")
+
+
+class Harvesters(Out):
+    """Those who harvest us, the latest first."""
+
+    items: list[HarvesterOut]
+
+
+class HarvestedListOut(Out):
+    """A list that a harvester reads, and how far it is."""
+
+    verb: str
+    metadata_prefix: str
+    set_spec: str
+    from_date: datetime | None
+    until_date: datetime | None
+    started: datetime
+    last_request: datetime
+    requests: int
+    passed: int
+    complete_size: int | None
+    state: str
+
+
+class HarvestedLists(Out):
+    """The lists of one harvester, the latest first."""
+
+    items: list[HarvestedListOut]
+
+
+class SelfTestLine(Out):
+    """A check of our provider against the specification."""
+
+    self_test_id: int
+    base_url: str
+    asked_by: str | None
+    started: datetime
+    ended: datetime | None
+    checks: int
+    failure: str | None
+
+
+class FindingOut(Out):
+    """What became of one check."""
+
+    id: str
+    title: str
+    section: str
+    severity: str
+    result: str
+    sent: str
+    came: str
+    expected: str
+    advice: str
+
+
+class SelfTestOut(SelfTestLine):
+    """A self-test with what was found."""
+
+    of: int = Field(CHECK_COUNT, description="How many checks there are.")
+    findings: list[FindingOut]
+
+
+class SelfTestList(Out):
+    """The self-tests that are kept, the newest first."""
+
+    items: list[SelfTestLine]
+
+
+async def _index_runs(call: Call) -> IndexRuns:
+    runs = await call.database.run(run_statuses)
+    return IndexRuns(items=[IndexRunOut.model_validate(run) for run in runs])
+
+
+async def _index_files(call: Call) -> Page[FileOut]:
+    query = call.asked(FileQuery)
+    found = await call.database.run(
+        find_run_files,
+        call.place["index_run"],
+        limit=query.limit + 1,
+        after=after(call, int) or 0,
+        troubled=query.troubled,
+    )
+    return page_of(call, found, FileOut.model_validate, lambda file: file.id)
+
+
+async def _troubles(call: Call) -> Page[TroubleOut]:
+    limit = call.asked(Paged).limit + 1
+    rows = await call.database.run(find_troubles, limit=limit, before=after(call, int))
+    return page_of(call, rows, TroubleOut.model_validate, lambda one: one.id)
+
+
+async def _harvesters(call: Call) -> Harvesters:
+    limit = call.asked(HarvesterQuery).limit
+    found = await call.database.run(harvesters, abandoned_after=abandoned_after(call.settings), limit=limit)
+    return Harvesters(items=[HarvesterOut.model_validate(one) for one in found])
+
+
+async def _lists(call: Call) -> HarvestedLists:
+    found = await call.database.run(
+        harvested_lists,
+        abandoned_after=abandoned_after(call.settings),
+        client=uuid.UUID(call.place["client"]),
+        limit=call.asked(HarvesterQuery).limit,
+    )
+    return HarvestedLists(items=[HarvestedListOut.model_validate(one) for one in found])
+
+
+async def _start_check(call: Call) -> SelfTestLine:
+    who = who_asks(call.request)
+    tests = call.request.config_dict[SELF_TESTS]
+    row = await tests.start(provider_address(call.settings), asked_by=who.name)
+    return SelfTestLine.model_validate(row)
+
+
+async def _checks(call: Call) -> SelfTestList:
+    rows = await call.database.run(list_self_tests)
+    return SelfTestList(items=[SelfTestLine.model_validate(row) for row in rows])
+
+
+async def _check(call: Call) -> SelfTestOut:
+    number: int = call.place["check"]
+    row = await call.database.run(lambda session: session.get(SelfTest, number))
+    if row is None:
+        raise not_found("self-test", number)
+    return SelfTestOut.model_validate(row)
+
+
+def abandoned_after(settings: Settings) -> timedelta:
+    """After how long without a request a harvester's list counts as abandoned."""
+    return timedelta(hours=settings.provider.abandoned_hours)
+
+
+def _get(name: str, path: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    declared = {"method": "GET", "right": Right.LOOK_AROUND, **more}
+    return Operation(name=name, path=f"/archive{path}", tag=_TAG, summary=summary, work=work, **declared)
+
+
+_CHANGE: Final = {"method": "POST", "right": Right.ARCHIVE}
+
+
+_FOUND_NO_SET: Final = frozenset({409})
+
+
+OPERATIONS: Final = (
+    _get("listIndexRuns", "/indexing", "The latest indexing runs.", _index_runs, answer=IndexRuns),
+    _get(
+        "listIndexFiles",
+        "/indexing/{index_run}/files",
+        "The files of a run.",
+        _index_files,
+        query=FileQuery,
+        answer=Page[FileOut],
+        faults=_FOUND_NO_SET,
+    ),
+    _get(
+        "listIndexProblems",
+        "/problems",
+        "Places in archive files that could not be read, the newest first.",
+        _troubles,
+        query=Paged,
+        answer=Page[TroubleOut],
+    ),
+    _get(
+        "listHarvesters",
+        "/harvesters",
+        "Who harvests us, the latest first.",
+        _harvesters,
+        query=HarvesterQuery,
+        answer=Harvesters,
+    ),
+    _get(
+        "listHarvestedLists",
+        "/harvesters/{client}/lists",
+        "How far one of them is through which lists.",
+        _lists,
+        query=HarvesterQuery,
+        answer=HarvestedLists,
+    ),
+    _get("listSelfTests", "/checks", "The latest self-tests.", _checks, answer=SelfTestList),
+    _get(
+        "startSelfTest",
+        "/checks",
+        "Hold our provider to the specification, in the background.",
+        _start_check,
+        answer=SelfTestLine,
+        status=202,
+        **_CHANGE,
+    ),
+    _get("getSelfTest", "/checks/{check}", "One self-test with what was found.", _check, answer=SelfTestOut),
+)

@@ -1,0 +1,112 @@
+"""Our own archive over the API: totals, growth, sets."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import Field
+
+from provider.holdings.statistics import by_month
+from provider.holdings.status import archive_status
+from provider.holdings.trees import Tree, children, tree_of
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import Out, Page, Paged
+from web.archive_address import provider_address
+from web.rights import Right
+
+_TAG: Final = "archive"
+
+
+class ArchiveOut(Out):
+    """The archive as a whole."""
+
+    base_url: str
+    documents: int
+    hidden: int
+    files: int
+    problems: int
+    domains: int
+    mimetypes: int
+    collections: int
+    unseen_files: int
+    last_published: datetime | None
+    last_indexed: datetime | None
+    missing_indexes: list[str]
+
+
+class MonthOut(Out):
+    """How many documents of a major type were captured in a month."""
+
+    month: str
+    type: str
+    documents: int
+
+
+class Months(Out):
+    """The archive's growth, by month of capture."""
+
+    items: list[MonthOut]
+
+
+class NodeOut(Out):
+    """A set, and how much is in it."""
+
+    set_spec: str
+    name: str
+    documents: int
+    has_children: bool
+
+
+class SetQuery(Paged):
+    """Which sets."""
+
+    tree: Tree = Field(Tree.COLLECTION, description="Of this tree, where no set is named.")
+    below: str | None = Field(None, min_length=1, max_length=1000, description="Directly below this set.")
+
+
+async def _archive(call: Call) -> ArchiveOut:
+    status = await call.database.run(archive_status)
+    columns = {name: getattr(status, name) for name in ArchiveOut.model_fields if hasattr(status, name)}
+    columns["missing_indexes"] = list(status.missing_indexes)
+    return ArchiveOut(base_url=provider_address(call.settings), **columns)
+
+
+async def _months(call: Call) -> Months:
+    return Months(items=[MonthOut(**row) for row in await call.database.run(by_month)])
+
+
+async def _sets(call: Call) -> Page[NodeOut]:
+    query = call.asked(SetQuery)
+    tree = tree_of(query.below) if query.below is not None else query.tree
+    rows = await call.database.run(
+        children, tree, below=query.below, limit=query.limit + 1, after=after(call, str) or ""
+    )
+    return page_of(call, rows, NodeOut.model_validate, lambda node: node.set_spec)
+
+
+def _get(name: str, path: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    declared = {"method": "GET", "right": Right.LOOK_AROUND, **more}
+    return Operation(name=name, path=f"/archive{path}", tag=_TAG, summary=summary, work=work, **declared)
+
+
+_CHANGE: Final = {"method": "POST", "right": Right.ARCHIVE}
+
+
+_FOUND_NO_SET: Final = frozenset({409})
+
+
+OPERATIONS: Final = (
+    _get(
+        "getArchive", "", "Totals, and when it was last published and indexed.", _archive, answer=ArchiveOut
+    ),
+    _get("getGrowth", "/growth", "Documents by month of capture and type.", _months, answer=Months),
+    _get(
+        "listArchiveSets",
+        "/sets",
+        "The sets directly below one, or the uppermost ones of a tree.",
+        _sets,
+        query=SetQuery,
+        answer=Page[NodeOut],
+        faults=_FOUND_NO_SET,
+    ),
+)

@@ -1,0 +1,110 @@
+"""From a request to an operation and back: who asks, what is asked, the work, the answer or the fault."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from pydantic import BaseModel, ValidationError
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from harvester.client.errors import ClientError
+from oai.errors import TryLaterError, UsageError, ZatvaError
+from web.access import needs
+from web.api.callers import check_caller
+from web.api.faults import ApiError, field_faults, problem
+from web.api.operations import PLACES, Call, Operation
+from web.keys import SETTINGS
+from web.words import _
+
+_log = logging.getLogger(__name__)
+_JSON: Final = "application/json"
+
+
+def handler_of(operation: Operation) -> Handler:
+    """What answers the operation's route."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:  # noqa: PLR0911 one for each kind of fault
+        try:
+            return await _answer(operation, request)
+        except ApiError as error:
+            return problem(error.status, error.detail, errors=error.errors, headers=error.headers)
+        except web.HTTPException as error:
+            return problem(error.status, error.text or error.reason)
+        except (TryLaterError, OperationalError, PoolTimeoutError) as error:
+            _log.warning("%s %s: %s", request.method, request.path, error)
+            return problem(503, "the database does not answer just now", headers={"Retry-After": "5"})
+        except ClientError as error:
+            return problem(424, str(error))
+        except (UsageError, ZatvaError) as error:
+            return problem(422 if operation.body is not None else 409, str(error))
+        except Exception:  # noqa: BLE001 the last resort: logged in full, told to nobody
+            _log.exception("%s %s", request.method, request.path)
+            return problem(
+                500, _("Something went wrong in Zatva itself. The log of the dashboard says more.")
+            )
+
+    handle.__name__ = operation.name
+    return needs(operation.right)(handle)
+
+
+async def _answer(operation: Operation, request: web.Request) -> web.StreamResponse:
+    check_caller(request)
+    call = Call(
+        request=request,
+        place={name: PLACES[name].read(request.match_info[name]) for name in operation.places},
+        query=_query(operation, request),
+        body=await _body(operation, request),
+    )
+    found = await operation.work(call)
+    if isinstance(found, web.StreamResponse):
+        return found
+    if found is None:
+        return web.Response(status=operation.status)
+    headers = _links(found)
+    return web.Response(
+        body=found.model_dump_json().encode(), status=operation.status, content_type=_JSON, headers=headers
+    )
+
+
+def _links(found: BaseModel) -> dict[str, str]:
+    following = getattr(found, "next", None)
+    return {"Link": f'<{following}>; rel="next"'} if isinstance(following, str) else {}
+
+
+def _query(operation: Operation, request: web.Request) -> BaseModel:
+    given: dict[str, str] = {}
+    for name, value in request.query.items():
+        if name in given:
+            raise ApiError(422, f"the query parameter {name!r} is there twice; give it once")
+        given[name] = value
+    return _checked(lambda: operation.query.model_validate(given), query=True)
+
+
+async def _body(operation: Operation, request: web.Request) -> BaseModel | None:
+    model = operation.body
+    if model is None:
+        return None
+    if request.content_type != _JSON:
+        raise ApiError(415, f"the body is {request.content_type!r}; send {_JSON}")
+    try:
+        data = await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        most = request.client_max_size
+        raise ApiError(413, f"the body is larger than {most:,} bytes, which nothing here needs") from None
+    context = operation.context(request.config_dict[SETTINGS])
+    return _checked(lambda: model.model_validate_json(data, strict=True, context=context), query=False)
+
+
+def _checked(validate: Callable[[], BaseModel], *, query: bool) -> BaseModel:
+    try:
+        return validate()
+    except ValidationError as error:
+        found: list[Mapping[str, Any]] = list(error.errors(include_url=False, include_input=False))
+        if found[0]["type"] == "json_invalid":
+            raise ApiError(400, f"the body is no JSON: {found[0]['msg']}") from None
+        raise ApiError(
+            422, "see `errors` for each value that is at fault", errors=field_faults(found, query=query)
+        ) from None

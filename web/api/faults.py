@@ -1,0 +1,111 @@
+"""Whatever goes wrong, as `application/problem+json` (RFC 9457)."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from aiohttp import web
+from pydantic import BaseModel, Field
+
+MEDIA_TYPE: Final = "application/problem+json"
+DOCS: Final = "/api/docs"
+
+TITLES: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        400: "The request cannot be read",
+        401: "Sign in, or send a token",
+        403: "Not allowed",
+        404: "There is no such thing",
+        405: "This address does not take that method",
+        408: "The request did not come in time",
+        409: "Not in this state",
+        413: "The body is too large",
+        415: "The body is not JSON",
+        422: "A value is not as it should be",
+        424: "The repository did not answer as it should",
+        429: "Too many requests",
+        500: "Something went wrong in Zatva",
+        503: "Try again in a moment",
+    }
+)
+"""Every status that means a fault, with the title that goes with it; the details say more."""
+
+
+class FieldFault(BaseModel):
+    """What is wrong with one value."""
+
+    pointer: str = Field(description="JSON Pointer into the body, or the query parameter's name behind `?`.")
+    detail: str
+
+
+class Problem(BaseModel):
+    """A fault (RFC 9457)."""
+
+    type: str = Field(description="Address of the fault's description.")
+    title: str
+    status: int
+    detail: str = Field(description="What was found, and what to do.")
+    errors: list[FieldFault] = Field(default=[], description="The values at fault, where it is values.")
+
+
+class ApiError(Exception):
+    """An answer other than the operation's own."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        errors: Sequence[FieldFault] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = errors
+        self.headers = dict(headers or {})
+
+
+def problem(
+    status: int, detail: str, *, errors: Sequence[FieldFault] = (), headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """The fault as an answer."""
+    body = Problem(
+        type=f"{DOCS}#fault-{status}",
+        title=TITLES.get(status, "A fault"),
+        status=status,
+        detail=detail,
+        errors=list(errors),
+    )
+    return web.Response(
+        status=status,
+        body=body.model_dump_json().encode(),
+        content_type=MEDIA_TYPE,
+        headers={**_challenge(status), **(headers or {})},
+    )
+
+
+def not_found(kind: str, number: object) -> ApiError:
+    """There is no such thing, or it is not the caller's."""
+    return ApiError(404, f"there is no {kind} {number}; it may have been removed")
+
+
+def field_faults(errors: Sequence[Any], *, query: bool) -> list[FieldFault]:
+    """What pydantic found, each with its place."""
+    return [
+        FieldFault(pointer=_pointer(fault["loc"], query=query), detail=_detail(fault)) for fault in errors
+    ]
+
+
+def _pointer(place: Sequence[int | str], *, query: bool) -> str:
+    if query:
+        return f"?{place[0]}" if place else "?"
+    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in place)
+
+
+def _detail(fault: Mapping[str, Any]) -> str:
+    return str(fault["ctx"]["error"]) if fault["type"] == "value_error" else str(fault["msg"])
+
+
+def _challenge(status: int) -> dict[str, str]:
+    return {"WWW-Authenticate": 'Bearer realm="Zatva"'} if status == 401 else {}  # noqa: PLR2004 as it says

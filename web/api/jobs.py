@@ -1,0 +1,182 @@
+"""Jobs over the API: listed, shown, paused, resumed, stopped, killed, removed."""
+
+from datetime import datetime
+from typing import Final
+
+from pydantic import Field
+
+from manager.job_control import KILL, PAUSE, RESUME, STOP, Change, change_job
+from manager.jobs import JobView, list_jobs, remove_job
+from manager.models import Job, JobStatus
+from manager.reasons import in_words
+from web.access import asked_for, visible_repositories
+from web.api.faults import not_found
+from web.api.operations import Call, Operation, Work
+from web.api.shapes import In, Out, Page
+from web.rights import Right
+
+_TAG: Final = "jobs"
+_CLOSELY: Final = 100
+"""Jobs of one repository that are looked through for one of them."""
+
+
+class ProgressOut(Out):
+    """How far a harvest is."""
+
+    pages: int
+    records: int
+    complete_list_size: int | None
+    rate: float = Field(description="Records a second.")
+    seconds_left: float | None
+    errors: int
+    last_progress: datetime
+    last_error: str | None
+
+
+class EstimateOut(Out):
+    """What is to be expected; null where nothing tells."""
+
+    position: int | None = Field(description="Place among those that wait, 1 for the next one.")
+    start: datetime | None
+    seconds: float | None
+
+
+class JobOut(Out):
+    """A harvest that is to come, or runs."""
+
+    job_id: int
+    repository_id: int
+    repository_name: str
+    recurring_id: int | None = Field(description="Number of its schedule.")
+    metadata_prefix: str
+    set_spec: str | None
+    harvest_from: str | None
+    harvest_to: str | None
+    state: str
+    under_way: bool
+    reason: str | None = Field(description="Why it waits, or what is odd about it.")
+    due: datetime
+    started: datetime | None
+    host: str | None
+    process_id: int | None
+    attempt: int
+    priority: int
+    progress: ProgressOut | None
+    estimate: EstimateOut
+
+
+class JobQuery(In):
+    """Which jobs."""
+
+    repository: int | None = Field(None, ge=1, le=999_999_999, description="Of this repository.")
+    limit: int = Field(
+        100, ge=1, le=1000, description="How many at most: first those that run, then by time."
+    )
+
+
+class JobState(Out):
+    """What a job has become."""
+
+    job_id: int
+    state: str
+
+
+async def _list(call: Call) -> Page[JobOut]:
+    query = call.asked(JobQuery)
+    jobs = await call.database.run(
+        list_jobs, query.repository, among=visible_repositories(call.who), most=query.limit
+    )
+    return Page(items=[_shown(job) for job in jobs], next=None)
+
+
+async def _show(call: Call) -> JobOut:
+    row = await _asked(call)
+    for job in await call.database.run(list_jobs, row.repository_id, most=_CLOSELY):
+        if job.job_id == row.job_id:
+            return _shown(job)
+    raise not_found("job", row.job_id)
+
+
+async def _remove(call: Call) -> JobState:
+    number = (await _asked(call)).job_id
+    gone = await call.database.run(remove_job, number)
+    return JobState(job_id=number, state="removed" if gone else "stopping")
+
+
+def _to(change: Change) -> Work:
+    async def work(call: Call) -> JobState:
+        number = (await _asked(call)).job_id
+        status: JobStatus = await call.database.run(change_job, number, change)
+        return JobState(job_id=number, state=status.name.lower().replace("_", " "))
+
+    return work
+
+
+async def _asked(call: Call) -> Job:
+    _, row = await asked_for(call.request, Job, call.place["job"])
+    return row
+
+
+def _shown(job: JobView) -> JobOut:
+    own = {"progress", "estimate", "reason"}
+    columns = {name: getattr(job, name) for name in JobOut.model_fields if name not in own}
+    return JobOut(
+        **columns,
+        reason=in_words(job.reason) if job.reason is not None else None,
+        progress=ProgressOut.model_validate(job.progress) if job.progress is not None else None,
+        estimate=EstimateOut.model_validate(job.estimate),
+    )
+
+
+def _step(name: str, step: str, summary: str, change: Change) -> Operation:
+    return Operation(
+        name=name,
+        method="POST",
+        path=f"/jobs/{{job}}/{step}",
+        tag=_TAG,
+        summary=summary,
+        right=Right.HARVEST,
+        work=_to(change),
+        answer=JobState,
+    )
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listJobs",
+        method="GET",
+        path="/jobs",
+        tag=_TAG,
+        summary="Jobs that run or wait, with what is to be expected of them.",
+        right=Right.LOOK,
+        work=_list,
+        query=JobQuery,
+        answer=Page[JobOut],
+    ),
+    Operation(
+        name="getJob",
+        method="GET",
+        path="/jobs/{job}",
+        tag=_TAG,
+        summary="One job.",
+        right=Right.LOOK,
+        work=_show,
+        answer=JobOut,
+    ),
+    Operation(
+        name="removeJob",
+        method="DELETE",
+        path="/jobs/{job}",
+        tag=_TAG,
+        summary="Remove a job that has not begun; stop one that runs.",
+        right=Right.HARVEST,
+        work=_remove,
+        answer=JobState,
+    ),
+    _step(
+        "pauseJob", "pause", "Let it rest; a running harvest ends after its page and goes on later.", PAUSE
+    ),
+    _step("resumeJob", "resume", "Let it go on.", RESUME),
+    _step("stopJob", "stop", "End a running harvest after its page; it can be resumed.", STOP),
+    _step("killJob", "kill", "End a running harvest's processes at once.", KILL),
+)

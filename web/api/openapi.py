@@ -1,0 +1,133 @@
+"""The OpenAPI 3.1 document, made from the operations and their models."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from web.api.faults import MEDIA_TYPE, TITLES, Problem
+from web.api.operations import PLACES, PREFIX, Operation
+from web.api.shapes import NoQuery
+from web.rights import Right
+
+_REF: Final = "#/components/schemas/{model}"
+_VERSION: Final = "3.1.0"
+_ABOUT: Final = (
+    "Everything that the dashboard's pages do. Lists come in pages: follow `next` until it is null. "
+    "Faults are `application/problem+json` (RFC 9457). Programs send a bearer token; pages of the dashboard "
+    "itself may use its session, and send its form token as `X-CSRF-Token` with whatever changes something."
+)
+
+
+def document(operations: Sequence[Operation], *, version: str, server: str = PREFIX) -> dict[str, Any]:
+    """The document for these operations, as JSON holds it."""
+    models = _models(operations)
+    refs, definitions = models_json_schema(list(models), ref_template=_REF)
+    named = {model: refs[model, mode] for model, mode in models}
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, named)
+    return {
+        "openapi": _VERSION,
+        "info": {"title": "Zatva", "version": version, "description": _ABOUT},
+        "servers": [{"url": server}],
+        "tags": [{"name": name} for name in dict.fromkeys(one.tag for one in operations)],
+        "paths": paths,
+        "components": {
+            "schemas": definitions.get("$defs", {}),
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "zatva_session"},
+            },
+        },
+    }
+
+
+def _models(operations: Iterable[Operation]) -> list[tuple[type[BaseModel], Any]]:
+    found: dict[tuple[type[BaseModel], str], None] = {(Problem, "serialization"): None}
+    for operation in operations:
+        if operation.body is not None:
+            found[operation.body, "validation"] = None
+        if operation.answer is not None:
+            found[operation.answer, "serialization"] = None
+    return list(found)
+
+
+def _operation(operation: Operation, named: dict[type[BaseModel], Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "x-right": operation.right.value,
+        "parameters": [*_places(operation), *_query(operation.query)],
+        "responses": {str(status): _response(operation, status, named) for status in operation.statuses},
+        "security": [] if operation.right is Right.ANYBODY else [{"token": []}, {"session": []}],
+    }
+    if operation.body is not None:
+        described["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": named[operation.body]}},
+        }
+    return described
+
+
+def _places(operation: Operation) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": dict(PLACES[name].schema),
+            "description": PLACES[name].meaning,
+            "example": PLACES[name].example,
+        }
+        for name in operation.places
+    ]
+
+
+def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
+    if model is NoQuery:
+        return []
+    schema = model.model_json_schema(ref_template=_REF)
+    definitions = schema.get("$defs", {})
+    needed = set(schema.get("required", ()))
+    found = []
+    for name, given in schema["properties"].items():
+        value = _plain(given, definitions)
+        meaning = value.pop("description", "")
+        value.pop("title", None)
+        found.append(
+            {
+                "name": name,
+                "in": "query",
+                "required": name in needed,
+                "schema": value,
+                "description": meaning,
+            }
+        )
+    return found
+
+
+def _plain(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Without `null`, which a query cannot say, and with the definitions that it refers to put in."""
+    value = dict(schema)
+    kinds = [kind for kind in value.pop("anyOf", ()) if kind.get("type") != "null"]
+    if kinds:
+        value = {**kinds[0], **value}
+    reference = value.pop("$ref", None)
+    if reference is not None:
+        value = {**definitions[reference.rpartition("/")[2]], **value}
+    if value.get("default", "") is None:
+        del value["default"]
+    return value
+
+
+def _response(operation: Operation, status: int, named: dict[type[BaseModel], Any]) -> dict[str, Any]:
+    if status != operation.status:
+        return {"description": TITLES[status], "content": {MEDIA_TYPE: {"schema": named[Problem]}}}
+    if operation.media is not None:
+        return {"description": "The bytes.", "content": {operation.media: {}}}
+    if operation.answer is None:
+        return {"description": "Done; there is nothing to add."}
+    return {"description": "Done.", "content": {"application/json": {"schema": named[operation.answer]}}}

@@ -1,0 +1,181 @@
+"""An operation of the API as data: from it come its route, its checks and its part of the document."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+from pydantic import BaseModel
+
+from oai.settings import Settings
+from web.access import signed_in
+from web.api.faults import ApiError
+from web.api.shapes import NoQuery
+from web.keys import SETTINGS
+from web.rights import Right
+from web.sessions import SignedIn
+from web.threads import DatabaseThreads, database_of
+
+PREFIX: Final = "/api/v1"
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A variable part of paths: how it is written, and what it becomes."""
+
+    pattern: str
+    schema: Mapping[str, Any]
+    meaning: str
+    example: int | str = 1
+    read: Callable[[str], Any] = int
+
+
+_SHORT: Final = r"[1-9][0-9]{0,8}"
+_LONG: Final = r"[1-9][0-9]{0,17}"
+_SPEC_PART: Final = r"[A-Za-z0-9\-_.]+"
+
+
+def _number(meaning: str, *, long: bool = False) -> Place:
+    digits = 18 if long else 9
+    return Place(
+        pattern=_LONG if long else _SHORT,
+        schema={"type": "integer", "minimum": 1, "maximum": 10**digits - 1},
+        meaning=meaning,
+    )
+
+
+PLACES: Final[Mapping[str, Place]] = MappingProxyType(
+    {
+        "repository": _number("Number of the repository."),
+        "schedule": _number("Number of the schedule."),
+        "job": _number("Number of the job."),
+        "run": _number("Number of the run in the history.", long=True),
+        "error": _number("Number of the error.", long=True),
+        "record": _number("Number of the record.", long=True),
+        "index_run": _number("Number of the indexing run."),
+        "check": _number("Number of the self-test."),
+        "user": _number("Number of the user."),
+        "token": _number("Number of the API token."),
+        "organisation": _number("Number of the organisation."),
+        "client": Place(
+            pattern=r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+            schema={"type": "string", "format": "uuid"},
+            meaning="Key of the harvester.",
+            example="e3e70682-c209-4cac-a29f-6fbed82c07cd",
+            read=str,
+        ),
+        "document": Place(
+            pattern=r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+            schema={"type": "string", "format": "uuid"},
+            meaning="Key of the document: the last part of its OAI identifier, with hyphens.",
+            example="f728b4fa-4248-4e3a-8a5d-2f346baa9455",
+            read=str,
+        ),
+        "collection": Place(
+            pattern=rf"collection(?::{_SPEC_PART})*",
+            schema={"type": "string", "pattern": rf"^collection(:{_SPEC_PART})*$", "maxLength": 1000},
+            meaning="The collection's setSpec.",
+            example="collection:serials",
+            read=str,
+        ),
+    }
+)
+"""Every variable part that a path may have, by its name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One use of an operation, checked."""
+
+    request: web.Request
+    place: Mapping[str, Any]
+    """The variable parts of the path."""
+    query: BaseModel
+    body: BaseModel | None
+
+    def asked(self, model: type[_Model]) -> _Model:
+        """The query as the model that the operation declares."""
+        assert isinstance(self.query, model)  # noqa: S101 the declaration says so
+        return self.query
+
+    def sent(self, model: type[_Model]) -> _Model:
+        """The body as the model that the operation declares."""
+        assert isinstance(self.body, model)  # noqa: S101 the declaration says so
+        return self.body
+
+    @property
+    def database(self) -> DatabaseThreads:
+        """Where the work is done."""
+        return database_of(self.request)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
+        return self.request.config_dict[SETTINGS]
+
+    @property
+    def who(self) -> SignedIn:
+        """Who asks."""
+        who = signed_in(self.request)
+        if who is None:
+            raise ApiError(401, "nobody is signed in; send a session's cookie or a bearer token")
+        return who
+
+
+Answer = BaseModel | web.StreamResponse | None
+Work = Callable[[Call], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """What can be asked for; a declaration is all that there is to an operation besides its work."""
+
+    name: str
+    """As programs call it (`operationId`)."""
+    method: str
+    path: str
+    """Below `PREFIX`, with names of `PLACES` in braces."""
+    tag: str
+    summary: str
+    right: Right
+    work: Work
+    query: type[BaseModel] = NoQuery
+    body: type[BaseModel] | None = None
+    answer: type[BaseModel] | None = None
+    """None: an empty answer, 204; or bytes, where `media` says so."""
+    media: str | None = None
+    """Of an answer that is not JSON."""
+    status: int = 200
+    faults: frozenset[int] = field(default_factory=frozenset)
+    """Statuses beyond those that follow from the declaration."""
+    context: Callable[[Settings], dict[str, Any]] = field(default=lambda _: {})
+    """What the body's model needs to be checked."""
+
+    @property
+    def places(self) -> list[str]:
+        """The names of the path's variable parts."""
+        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+
+    @property
+    def statuses(self) -> list[int]:
+        """Every status that an answer may have, in order."""
+        found = {self.status, 401, 403, 422, 429, 500, 503} | self.faults
+        if self.right is Right.ANYBODY:
+            found -= {401, 403}
+        if self.places:
+            found.add(404)
+        if self.body is not None:
+            found |= {400, 413, 415}
+        if self.method != "GET":
+            found.add(409)
+        return sorted(found)
+
+    @property
+    def pattern(self) -> str:
+        """The path as routes write it."""
+        path = PREFIX + self.path
+        for name in self.places:
+            path = path.replace(f"{{{name}}}", f"{{{name}:{PLACES[name].pattern}}}")
+        return path

@@ -1,0 +1,220 @@
+"""Users and API tokens over the API, for administrators; and who the caller is."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from web import api_tokens, users
+from web.api.faults import not_found
+from web.api.operations import Call, Operation
+from web.api.shapes import In, Out
+from web.models import User
+from web.rights import Right, Role, Scope
+from web.subject import about
+
+_TAG: Final = "people"
+
+
+class MeOut(Out):
+    """Who asks, and what that caller may do."""
+
+    user_id: int
+    name: str
+    role: Role
+    organisation: str | None
+    scopes: list[Scope] | None = Field(description="Of the token; null for a session.")
+    rights: list[str]
+
+
+class UserOut(Out):
+    """A user."""
+
+    user_id: int
+    name: str
+    role: Role
+    organisation_id: int | None
+    organisation: str | None
+    created: datetime
+    last_sign_in: datetime | None
+    state: str = Field(description="active, invited or disabled.")
+
+
+class Users(Out):
+    """All users by name."""
+
+    items: list[UserOut]
+
+
+class NewUser(In):
+    """A user that is to be."""
+
+    name: str = Field(min_length=1, max_length=100)
+    role: Role = Role.VIEWER
+    organisation_id: int | None = Field(None, ge=1, le=999_999_999)
+
+
+class UserChange(In):
+    """Role and organisation as they are to be."""
+
+    role: Role
+    organisation_id: int | None = Field(None, ge=1, le=999_999_999)
+
+
+class TokenOut(Out):
+    """An API token; the token itself is not kept."""
+
+    token_id: int
+    user_name: str
+    name: str
+    scopes: list[str]
+    created: datetime
+    expires: datetime | None
+    last_used: datetime | None
+    state: str = Field(description="good, expired or revoked.")
+
+
+class Tokens(Out):
+    """All API tokens, the newest first."""
+
+    items: list[TokenOut]
+
+
+class NewToken(In):
+    """A token that is to be."""
+
+    name: str = Field(min_length=1, max_length=100)
+    scopes: list[Scope] = Field(min_length=1, max_length=10)
+    days: float | None = Field(None, gt=0, le=3650, description="How long it is good; null: until revoked.")
+
+
+class MadeToken(Out):
+    """A new token, told this one time."""
+
+    token_id: int
+    token: str
+
+
+async def _me(call: Call) -> MeOut:
+    who = call.who
+    return MeOut(
+        user_id=who.user_id,
+        name=who.name,
+        role=who.role,
+        organisation=who.organisation,
+        scopes=sorted(who.scopes) if who.scopes is not None else None,
+        rights=sorted(right.value for right in who.rights),
+    )
+
+
+async def _users(call: Call) -> Users:
+    return Users(items=[UserOut.model_validate(one) for one in await call.database.run(users.list_users)])
+
+
+async def _add_user(call: Call) -> UserOut:
+    asked = call.sent(NewUser)
+    row = await call.database.run(
+        users.add_user, asked.name, asked.role, organisation_id=asked.organisation_id
+    )
+    about(call.request, "user", row.user_id, row.name)
+    return await _user_out(call, row.user_id)
+
+
+async def _show_user(call: Call) -> UserOut:
+    return await _user_out(call, (await _user(call)).user_id)
+
+
+async def _change_user(call: Call) -> UserOut:
+    asked, number = call.sent(UserChange), (await _user(call)).user_id
+    await call.database.run(users.change_role, number, asked.role, organisation_id=asked.organisation_id)
+    return await _user_out(call, number)
+
+
+async def _disable(call: Call) -> UserOut:
+    number = (await _user(call)).user_id
+    await call.database.run(users.disable_user, number)
+    return await _user_out(call, number)
+
+
+async def _enable(call: Call) -> UserOut:
+    number = (await _user(call)).user_id
+    await call.database.run(users.enable_user, number)
+    return await _user_out(call, number)
+
+
+async def _user_out(call: Call, number: int) -> UserOut:
+    for view in await call.database.run(users.list_users):
+        if view.user_id == number:
+            return UserOut.model_validate(view)
+    raise not_found("user", number)
+
+
+async def _user(call: Call) -> User:
+    number: int = call.place["user"]
+    row = await call.database.run(lambda session: session.get(User, number))
+    if row is None:
+        raise not_found("user", number)
+    about(call.request, "user", number, row.name)
+    return row
+
+
+async def _tokens(call: Call) -> Tokens:
+    return Tokens(
+        items=[TokenOut.model_validate(one) for one in await call.database.run(api_tokens.list_tokens)]
+    )
+
+
+async def _make_token(call: Call) -> MadeToken:
+    asked, number = call.sent(NewToken), (await _user(call)).user_id
+    token_id, token = await call.database.run(
+        api_tokens.make_token, number, name=asked.name, scopes=asked.scopes, days=asked.days
+    )
+    return MadeToken(token_id=token_id, token=token)
+
+
+async def _revoke_token(call: Call) -> None:
+    def revoke(session: Session) -> None:
+        api_tokens.revoke_token(session, number)
+
+    number: int = call.place["token"]
+    known = await call.database.run(api_tokens.list_tokens)
+    if all(view.token_id != number for view in known):
+        raise not_found("token", number)
+    await call.database.run(revoke)
+
+
+def _op(name: str, method: str, path: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    declared = {"right": Right.ADMINISTER, **more}
+    return Operation(name=name, method=method, path=path, tag=_TAG, summary=summary, work=work, **declared)
+
+
+OPERATIONS: Final = (
+    _op("getMe", "GET", "/me", "Who asks, and what that caller may do.", _me, right=Right.LOOK, answer=MeOut),
+    _op("listUsers", "GET", "/users", "All users.", _users, answer=Users),
+    _op("addUser", "POST", "/users", "Add a user.", _add_user, body=NewUser, answer=UserOut, status=201),
+    _op("getUser", "GET", "/users/{user}", "One user.", _show_user, answer=UserOut),
+    _op(
+        "changeUser",
+        "PUT",
+        "/users/{user}",
+        "Give another role or organisation.",
+        _change_user,
+        body=UserChange,
+        answer=UserOut,
+    ),
+    _op("disableUser", "POST", "/users/{user}/disable", "Let the user in no more.", _disable, answer=UserOut),
+    _op("enableUser", "POST", "/users/{user}/enable", "Let the user in again.", _enable, answer=UserOut),
+    _op(
+        "makeToken",
+        "POST",
+        "/users/{user}/tokens",
+        "Make an API token; it is told this one time.",
+        _make_token,
+        body=NewToken,
+        answer=MadeToken,
+        status=201,
+    ),
+    _op("listTokens", "GET", "/tokens", "All API tokens.", _tokens, answer=Tokens),
+    _op("revokeToken", "DELETE", "/tokens/{token}", "Take a token back.", _revoke_token, status=204),
+)

@@ -1,0 +1,145 @@
+"""Harvested records over the API: listed by repository, shown, with the content of their files."""
+
+import asyncio
+import uuid
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+from pydantic import Field
+
+from harvester.listing import find_records, sets_of_record
+from harvester.models import Record, Repository
+from harvester.repositories import base_folder
+from web.access import asked_for
+from web.api.faults import ApiError
+from web.api.operations import PREFIX, Call, Operation
+from web.api.paging import after, page_of
+from web.api.repositories import repository_asked
+from web.api.runs import attachment
+from web.api.shapes import Out, Page, Paged
+from web.rights import Right
+
+_TAG: Final = "records"
+
+
+class RecordLine(Out):
+    """A harvested record as lists show it."""
+
+    record_id: int
+    repository_id: int
+    identifier: str
+    metadata_prefix: str
+    datestamp: str
+    status: str = Field(description="active or deleted.")
+    update_flag: str = Field(
+        description="What the last run that saw it did: new, updated, unchanged, deleted."
+    )
+    harvest_time: datetime
+    filename: str | None = Field(description="Below the repository's folder.")
+    deletion_reason: str | None
+    content: str | None = Field(description="Address of the file's content.")
+
+
+class RecordOut(RecordLine):
+    """A harvested record."""
+
+    sets: list[str]
+    digest: str | None = Field(description="SHA-256 of the file.")
+
+
+class RecordQuery(Paged):
+    """Which records."""
+
+    metadata_prefix: str | None = Field(None, min_length=1, max_length=200, description="Of this format.")
+    identifier: str | None = Field(None, min_length=1, max_length=4000, description="With this identifier.")
+
+
+async def _list(call: Call) -> Page[RecordLine]:
+    repository = await repository_asked(call)
+    query = call.asked(RecordQuery)
+    rows = await call.database.run(
+        find_records,
+        repository.repository_id,
+        limit=query.limit + 1,
+        after=after(call, tuple[str, uuid.UUID]),
+        metadata_prefix=query.metadata_prefix,
+        identifier=query.identifier,
+    )
+    return page_of(call, rows, _line, lambda row: (row.metadata_prefix, str(row.identifier_key)))
+
+
+async def _show(call: Call) -> RecordOut:
+    row = await _asked(call)
+    sets = await call.database.run(sets_of_record, row.record_id)
+    digest = row.digest.hex() if row.digest is not None else None
+    return RecordOut(**_line(row).model_dump(), sets=list(sets), digest=digest)
+
+
+async def _content(call: Call) -> web.Response:
+    row = await _asked(call)
+    if row.filename is None:
+        raise ApiError(404, f"record {row.record_id} is deleted, and its file is gone with it")
+    repository = await call.database.run(lambda session: session.get_one(Repository, row.repository_id))
+    root = await asyncio.to_thread(base_folder(repository, call.settings).resolve)
+    path = root / row.filename
+    try:
+        data = await asyncio.to_thread(_read, root, path)
+    except OSError as error:
+        raise ApiError(
+            404, f"the file {row.filename!r} of record {row.record_id} cannot be read: {error.strerror}"
+        ) from None
+    return attachment(data, f"record-{row.record_id}.xml")
+
+
+def _read(root: Path, path: Path) -> bytes:
+    if not path.resolve().is_relative_to(root):
+        raise FileNotFoundError(2, "it lies outside the repository's folder")
+    return path.read_bytes()
+
+
+async def _asked(call: Call) -> Record:
+    _, row = await asked_for(call.request, Record, call.place["record"])
+    return row
+
+
+def _line(row: Record) -> RecordLine:
+    columns = {name: getattr(row, name) for name in RecordLine.model_fields if name != "content"}
+    content = f"{PREFIX}/records/{row.record_id}/content" if row.filename is not None else None
+    return RecordLine(**columns, content=content)
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listRecords",
+        method="GET",
+        path="/repositories/{repository}/records",
+        tag=_TAG,
+        summary="A repository's records by format.",
+        right=Right.LOOK,
+        work=_list,
+        query=RecordQuery,
+        answer=Page[RecordLine],
+    ),
+    Operation(
+        name="getRecord",
+        method="GET",
+        path="/records/{record}",
+        tag=_TAG,
+        summary="One record.",
+        right=Right.LOOK,
+        work=_show,
+        answer=RecordOut,
+    ),
+    Operation(
+        name="getRecordContent",
+        method="GET",
+        path="/records/{record}/content",
+        tag=_TAG,
+        summary="The record's file, header and metadata.",
+        right=Right.LOOK,
+        work=_content,
+        media="application/octet-stream",
+    ),
+)

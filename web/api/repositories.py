@@ -1,0 +1,273 @@
+"""Repositories over the API: listed, added, shown, changed, removed, asked anew; what they offer."""
+
+from datetime import datetime
+from typing import Final
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from harvester.listing import find_repositories, formats_of, sets_of
+from harvester.models import DeletionPolicy, Repository
+from harvester.repositories import (
+    RepositoryFacts,
+    add_repository,
+    get_repository,
+    identify_repository,
+    note_facts,
+    remove_repository,
+)
+from manager.jobs import list_jobs
+from web.access import asked_for, visible_repositories
+from web.api.faults import ApiError
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import In, Out, Page, Paged
+from web.organisations import claim
+from web.pages.repositories import RepositoryForm
+from web.patience import impatient
+from web.rights import Right
+from web.subject import about
+
+_TAG: Final = "repositories"
+
+
+class RepositoryOut(Out):
+    """A repository that is harvested, with what it says of itself."""
+
+    repository_id: int
+    repository_name: str | None
+    base_url: str
+    base_dir: str
+    protocol_version: str | None
+    admin_email: str | None
+    granularity: str | None
+    deleted_record: str | None
+    earliest_datestamp: str | None
+    date_added: datetime
+    identified: datetime | None
+    deletion_policy: str
+    brake_deletions: float | None
+    brake_updates: float | None
+    not_before: datetime | None
+
+
+class FormatOut(Out):
+    """A metadata format that a repository offers."""
+
+    metadata_prefix: str
+    metadata_schema: str
+    metadata_namespace: str
+
+
+class Formats(Out):
+    """The formats of a repository."""
+
+    items: list[FormatOut]
+
+
+class SetOut(Out):
+    """A set that a repository lists."""
+
+    set_spec: str
+    set_name: str | None
+
+
+class RepositoryQuery(Paged):
+    """Which repositories."""
+
+    search: str | None = Field(None, max_length=200, description="In the name or the base URL.")
+
+
+class NewRepository(RepositoryForm):
+    """Base URL and folder are enough."""
+
+    model_config = In.model_config
+    identify: bool = Field(
+        default=True, description="Ask the repository at once what it is and what it offers."
+    )
+
+
+class RepositoryChange(In):
+    """What is given is changed."""
+
+    repository_name: str | None = Field(None, min_length=1, max_length=500)
+    deletion_policy: DeletionPolicy | None = None
+    brake_deletions: float | None = Field(None, ge=0, le=100, description="Per cent; null: as set for all.")
+    brake_updates: float | None = Field(None, ge=0, le=100, description="Per cent; null: as set for all.")
+
+
+async def _list(call: Call) -> Page[RepositoryOut]:
+    query = call.asked(RepositoryQuery)
+    rows = await call.database.run(
+        find_repositories,
+        limit=query.limit + 1,
+        after=after(call, int) or 0,
+        search=query.search,
+        among=visible_repositories(call.who),
+    )
+    return page_of(call, rows, RepositoryOut.model_validate, lambda row: row.repository_id)
+
+
+async def _add(call: Call) -> RepositoryOut:
+    asked, who = call.sent(NewRepository), call.who
+    facts: RepositoryFacts | None = None
+    if asked.identify:
+        facts = await identify_repository(asked.base_url, impatient(call.settings))
+
+    def add(session: Session) -> Repository:
+        added = add_repository(session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts)
+        claim(session, who, added.repository_id)
+        return added
+
+    row = await call.database.run(add)
+    about(call.request, "repository", row.repository_id, row.repository_name or row.base_url)
+    return RepositoryOut.model_validate(row)
+
+
+async def _show(call: Call) -> RepositoryOut:
+    return RepositoryOut.model_validate(await repository_asked(call))
+
+
+async def _change(call: Call) -> RepositoryOut:
+    number = (await repository_asked(call)).repository_id
+    columns = call.sent(RepositoryChange).model_dump(exclude_unset=True)
+
+    def change(session: Session) -> Repository:
+        row = get_repository(session, number)
+        for name, value in columns.items():
+            setattr(row, name, value)
+        session.flush()
+        return row
+
+    if "deletion_policy" in columns and columns["deletion_policy"] is None:
+        raise ApiError(422, "deletion_policy is null; give remove, mark or move, or leave it out")
+    return RepositoryOut.model_validate(await call.database.run(change))
+
+
+async def _remove(call: Call) -> None:
+    number = (await repository_asked(call)).repository_id
+    if any(job.under_way for job in await call.database.run(list_jobs, number, most=1)):
+        raise ApiError(409, f"repository {number} is being harvested; end its jobs first")
+    await call.database.run(remove_repository, number)
+
+
+async def _refresh(call: Call) -> RepositoryOut:
+    row = await repository_asked(call)
+    facts = await identify_repository(row.base_url, impatient(call.settings))
+
+    def write(session: Session) -> Repository:
+        note_facts(session, row.repository_id, facts)
+        return session.get_one(Repository, row.repository_id, populate_existing=True)
+
+    return RepositoryOut.model_validate(await call.database.run(write))
+
+
+async def _formats(call: Call) -> Formats:
+    row = await repository_asked(call)
+    found = await call.database.run(formats_of, row.repository_id)
+    return Formats(items=[FormatOut.model_validate(one) for one in found])
+
+
+async def _sets(call: Call) -> Page[SetOut]:
+    row = await repository_asked(call)
+    limit = call.asked(Paged).limit + 1
+    found = await call.database.run(sets_of, row.repository_id, limit=limit, after=after(call, str) or "")
+    return page_of(call, found, SetOut.model_validate, lambda one: one.set_spec)
+
+
+async def repository_asked(call: Call) -> Repository:
+    """The repository in the path; answers 404 for one that is not there, or not theirs."""
+    _, row = await asked_for(call.request, Repository, call.place["repository"])
+    return row
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listRepositories",
+        method="GET",
+        path="/repositories",
+        tag=_TAG,
+        summary="Repositories by number.",
+        right=Right.LOOK,
+        work=_list,
+        query=RepositoryQuery,
+        answer=Page[RepositoryOut],
+    ),
+    Operation(
+        name="addRepository",
+        method="POST",
+        path="/repositories",
+        tag=_TAG,
+        summary="Add a repository, asking it what it is.",
+        right=Right.HARVEST,
+        work=_add,
+        body=NewRepository,
+        answer=RepositoryOut,
+        status=201,
+        faults=frozenset({424}),
+        context=lambda settings: {"store": settings.store},
+    ),
+    Operation(
+        name="getRepository",
+        method="GET",
+        path="/repositories/{repository}",
+        tag=_TAG,
+        summary="One repository.",
+        right=Right.LOOK,
+        work=_show,
+        answer=RepositoryOut,
+    ),
+    Operation(
+        name="changeRepository",
+        method="PATCH",
+        path="/repositories/{repository}",
+        tag=_TAG,
+        summary="Change its name, what becomes of deleted records, and the brakes.",
+        right=Right.HARVEST,
+        work=_change,
+        body=RepositoryChange,
+        answer=RepositoryOut,
+    ),
+    Operation(
+        name="removeRepository",
+        method="DELETE",
+        path="/repositories/{repository}",
+        tag=_TAG,
+        summary="Remove it with its schedules, jobs and history; its files stay.",
+        right=Right.HARVEST,
+        work=_remove,
+        status=204,
+    ),
+    Operation(
+        name="refreshRepository",
+        method="POST",
+        path="/repositories/{repository}/refresh",
+        tag=_TAG,
+        summary="Ask it anew what it is, and for its sets and formats.",
+        right=Right.HARVEST,
+        work=_refresh,
+        answer=RepositoryOut,
+        faults=frozenset({424}),
+    ),
+    Operation(
+        name="listFormats",
+        method="GET",
+        path="/repositories/{repository}/formats",
+        tag=_TAG,
+        summary="The metadata formats that it offers.",
+        right=Right.LOOK,
+        work=_formats,
+        answer=Formats,
+    ),
+    Operation(
+        name="listSets",
+        method="GET",
+        path="/repositories/{repository}/sets",
+        tag=_TAG,
+        summary="The sets that it lists, by setSpec.",
+        right=Right.LOOK,
+        work=_sets,
+        query=Paged,
+        answer=Page[SetOut],
+    ),
+)

@@ -1,0 +1,230 @@
+"""Schedules over the API: listed, added, shown, changed, removed, paused, resumed, run out of turn."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import ConfigDict, Field
+from sqlalchemy.orm import Session
+
+from harvester.models import Repository
+from manager.models import RecurringJob
+from manager.schedule_listing import find_schedules, find_view
+from manager.schedules import (
+    ScheduleView,
+    change_schedule,
+    pause_schedule,
+    remove_schedule,
+    resume_schedule,
+    run_now,
+)
+from oai.settings import Settings
+from web.access import asked_for, visible_repositories
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import Out, Page, Paged
+from web.organisations import add_owned_schedule
+from web.planning import ScheduleForm
+from web.rights import Right
+
+_TAG: Final = "schedules"
+
+
+class ScheduleOut(Out):
+    """What is harvested, and how often."""
+
+    schedule_id: int
+    repository_id: int
+    repository_name: str
+    metadata_prefix: str
+    set_spec: str | None
+    frequency: str | None = Field(description="Null or empty: once.")
+    time_zone: str
+    start_date: datetime
+    end_date: datetime | None
+    harvest_from: str | None
+    harvest_to: str | None
+    method: int = Field(description="0 ListRecords, 1 ListIdentifiers and GetRecord.")
+    validation: int = Field(description="0 strict, 1 very strict, 2 loose.")
+    incremental: bool
+    filter_file_path: str | None
+    normalize_file_path: str | None
+    priority: int
+    state: str
+    state_reason: str | None
+    next_due: datetime | None
+
+
+class ScheduleQuery(Paged):
+    """Which schedules."""
+
+    repository: int | None = Field(None, ge=1, le=999_999_999, description="Of this repository.")
+
+
+class NewSchedule(ScheduleForm):
+    """A schedule that is to be; what the form's page asks for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    repository_id: int = Field(ge=1, le=999_999_999)
+
+
+class ScheduleChange(NewSchedule):
+    """The whole schedule as it is to be from now on; it stays with its repository."""
+
+
+class Started(Out):
+    """A job was made."""
+
+    job_id: int
+
+
+async def _list(call: Call) -> Page[ScheduleOut]:
+    query = call.asked(ScheduleQuery)
+    rows = await call.database.run(
+        find_schedules,
+        limit=query.limit + 1,
+        after=after(call, int) or 0,
+        repository_id=query.repository,
+        among=visible_repositories(call.who),
+    )
+    return page_of(call, rows, _shown, lambda view: view.schedule.id)
+
+
+async def _add(call: Call) -> ScheduleOut:
+    asked = call.sent(NewSchedule)
+    await _own_repository(call, asked.repository_id)
+    columns = asked.columns()
+
+    def add(session: Session) -> ScheduleView:
+        return find_view(session, add_owned_schedule(session, **columns).id)
+
+    return _shown(await call.database.run(add))
+
+
+async def _show(call: Call) -> ScheduleOut:
+    number = (await _asked(call)).id
+    return _shown(await call.database.run(find_view, number))
+
+
+async def _change(call: Call) -> ScheduleOut:
+    row = await _asked(call)
+    asked = call.sent(ScheduleChange)
+    columns = {**asked.columns(), "repository_id": row.repository_id}
+
+    def change(session: Session) -> ScheduleView:
+        change_schedule(session, row.id, **columns)
+        return find_view(session, row.id)
+
+    return _shown(await call.database.run(change))
+
+
+async def _remove(call: Call) -> None:
+    await call.database.run(remove_schedule, (await _asked(call)).id)
+
+
+async def _pause(call: Call) -> ScheduleOut:
+    return await _after(call, pause_schedule)
+
+
+async def _resume(call: Call) -> ScheduleOut:
+    return await _after(call, resume_schedule)
+
+
+async def _run(call: Call) -> Started:
+    job = await call.database.run(run_now, (await _asked(call)).id)
+    return Started(job_id=job.job_id)
+
+
+async def _after(call: Call, step: Any) -> ScheduleOut:  # noqa: ANN401 one of the two above
+    number = (await _asked(call)).id
+
+    def work(session: Session) -> ScheduleView:
+        step(session, number)
+        session.flush()
+        return find_view(session, number)
+
+    return _shown(await call.database.run(work))
+
+
+async def _asked(call: Call) -> RecurringJob:
+    _, row = await asked_for(call.request, RecurringJob, call.place["schedule"])
+    return row
+
+
+async def _own_repository(call: Call, number: int) -> None:
+    await asked_for(call.request, Repository, number)
+
+
+def _shown(view: ScheduleView) -> ScheduleOut:
+    row = view.schedule
+    columns = {name: getattr(row, name) for name in ScheduleOut.model_fields if hasattr(row, name)}
+    own = {
+        "schedule_id": row.id,
+        "repository_name": view.repository_name,
+        "state": view.state,
+        "next_due": view.next_due,
+    }
+    return ScheduleOut(**{**columns, **own})
+
+
+def _data(settings: Settings) -> dict[str, Any]:
+    """Where relative rule files lie."""
+    return {"data": settings.data}
+
+
+def _step(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    declared = {"answer": ScheduleOut, "method": "POST", "right": Right.HARVEST, **more}
+    return Operation(
+        name=name, path=f"/schedules/{{schedule}}{step}", tag=_TAG, summary=summary, work=work, **declared
+    )
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listSchedules",
+        method="GET",
+        path="/schedules",
+        tag=_TAG,
+        summary="Schedules by number, of one repository or all.",
+        right=Right.LOOK,
+        work=_list,
+        query=ScheduleQuery,
+        answer=Page[ScheduleOut],
+    ),
+    Operation(
+        name="addSchedule",
+        method="POST",
+        path="/schedules",
+        tag=_TAG,
+        summary="Add a schedule; without a frequency it harvests once.",
+        right=Right.HARVEST,
+        work=_add,
+        body=NewSchedule,
+        answer=ScheduleOut,
+        status=201,
+        faults=frozenset({404}),
+        context=_data,
+    ),
+    _step("getSchedule", "", "One schedule.", _show, method="GET", right=Right.LOOK),
+    _step(
+        "changeSchedule",
+        "",
+        "Give a schedule other parameters; its next job is planned anew.",
+        _change,
+        method="PUT",
+        body=ScheduleChange,
+        context=_data,
+    ),
+    _step(
+        "removeSchedule",
+        "",
+        "Remove it with its planned jobs; a harvest that runs goes on.",
+        _remove,
+        method="DELETE",
+        answer=None,
+        status=204,
+    ),
+    _step("pauseSchedule", "/pause", "Let it make no jobs until it is resumed.", _pause),
+    _step("resumeSchedule", "/resume", "Let it make jobs again.", _resume),
+    _step("runSchedule", "/run", "Make a job that is due now.", _run, answer=Started, status=201),
+)

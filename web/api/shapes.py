@@ -1,0 +1,74 @@
+"""What bodies, queries and answers have in common, as pydantic models."""
+
+import re
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+from web.forms import FormModel
+
+_Item = TypeVar("_Item")
+
+LARGEST_PAGE = 200
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
+
+
+class Out(BaseModel):
+    """The base of answers; made from a row or a service's value by its attributes."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True)
+
+
+class In(FormModel):
+    """The base of bodies and queries: a name that is not known is a fault, so that nothing is passed over."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def _told(value: object) -> object:
+    if value in ("true", "false"):
+        return value == "true"
+    if isinstance(value, str):
+        raise ValueError("write true or false")  # noqa: TRY004 pydantic reads it
+    return value
+
+
+Told = Annotated[bool, BeforeValidator(_told)]
+"""A yes or no in a query."""
+
+
+def _moment(value: object) -> object:
+    # pydantic takes figures, too, as seconds since 1970; the document says that moments are RFC 3339.
+    if isinstance(value, str) and not _MOMENT.match(value):
+        raise ValueError("write it as 2026-01-31T14:30:00Z")
+    return value
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
+"""A moment with its time zone."""
+
+
+class NoQuery(In):
+    """An operation without query parameters."""
+
+
+class Paged(In):
+    """A list in pages."""
+
+    limit: int = Field(50, ge=1, le=LARGEST_PAGE, description="How many items at most.")
+    cursor: str | None = Field(
+        None, min_length=1, max_length=2000, description="From an answer's `next`; leads on from there."
+    )
+
+
+class Page(Out, Generic[_Item]):
+    """A page of a list."""
+
+    items: list[_Item]
+    next: str | None = Field(description="Address of the next page; null on the last one.")
+
+
+class Done(Out):
+    """How many things a change has changed."""
+
+    changed: int

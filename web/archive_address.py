@@ -1,0 +1,19 @@
+"""Where our provider answers, as the settings tell it."""
+
+from typing import Final
+from urllib.parse import urljoin
+from uuid import UUID
+
+from oai.settings import Settings
+
+_USUAL: Final = "http://127.0.0.1:8080/oai"
+
+
+def provider_address(settings: Settings) -> str:
+    """The provider's base URL: as set, or the address at which it listens unless it is told another."""
+    return settings.provider.base_url or _USUAL
+
+
+def document_address(settings: Settings, key: object) -> str:
+    """Where the provider gives an archived document; beside the base URL."""
+    return urljoin(provider_address(settings), f"archive/{UUID(str(key)).hex}")

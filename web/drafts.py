@@ -1,0 +1,43 @@
+"""What repositories said while they were being added: kept for a while, so that no step asks them anew."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import web
+
+from harvester.repositories import RepositoryFacts, identify_repository
+from oai.settings import Settings
+from web.patience import impatient
+
+_MOST: Final = 64
+_SECONDS: Final = 1800.0
+
+
+@dataclass(kw_only=True)
+class Drafts:
+    """The answers of the last repositories that were asked, for half an hour each."""
+
+    settings: Settings
+    clock: Callable[[], float] = time.monotonic
+    _kept: OrderedDict[str, tuple[float, RepositoryFacts]] = field(default_factory=OrderedDict)
+
+    async def ask(self, base_url: str, *, anew: bool = False) -> RepositoryFacts:
+        """What the repository says of itself; asked where that is not known, or with `anew`.
+
+        Raises ClientError and TryLaterError.
+        """
+        known = self._kept.get(base_url)
+        if known is not None and not anew and self.clock() - known[0] < _SECONDS:
+            return known[1]
+        facts = await identify_repository(base_url, impatient(self.settings))
+        self._kept[base_url] = (self.clock(), facts)
+        self._kept.move_to_end(base_url)
+        while len(self._kept) > _MOST:
+            self._kept.popitem(last=False)
+        return facts
+
+
+DRAFTS = web.AppKey("drafts", Drafts)

@@ -1,0 +1,214 @@
+"""Organisations, and which repositories are theirs. The caller commits.
+
+The manager lets owners take turns: an organisation's short name stands in its schedules and jobs.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from harvester.models import Repository
+from manager import schedules
+from manager.models import Job, RecurringJob
+from oai.errors import UsageError
+from web.models import Organisation, RepositoryOwner, User
+from web.sessions import SignedIn
+from web.words import _
+
+_SHORT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
+_LONGEST_NAME: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrganisationView:
+    """An organisation as lists show it."""
+
+    organisation_id: int
+    short_name: str
+    name: str
+    created: datetime
+    users: int
+    repositories: int
+
+
+def add_organisation(session: Session, *, short_name: str, name: str = "") -> Organisation:
+    """Add an organisation. Raises UsageError for names that are taken or cannot be."""
+    short_name, name = _checked(short_name, name)
+    if find_organisation(session, short_name) is not None:
+        raise _taken(short_name)
+    organisation = Organisation(short_name=short_name, name=name)
+    session.add(organisation)
+    session.flush()
+    return organisation
+
+
+def find_organisation(session: Session, short_name: str) -> Organisation | None:
+    """The organisation of that short name, if there is one."""
+    return session.scalars(select(Organisation).where(Organisation.short_name == short_name)).one_or_none()
+
+
+def get_organisation(session: Session, short_name: str) -> Organisation:
+    """The organisation of that short name. Raises UsageError where there is none."""
+    found = find_organisation(session, short_name)
+    if found is None:
+        raise UsageError(f"there is no organisation {short_name!r}; see `zatva organisation list`")
+    return found
+
+
+def list_organisations(session: Session) -> list[OrganisationView]:
+    """All organisations by short name."""
+    users = (
+        select(User.organisation_id, func.count().label("number")).group_by(User.organisation_id).subquery()
+    )
+    owned = (
+        select(RepositoryOwner.organisation_id, func.count().label("number"))
+        .group_by(RepositoryOwner.organisation_id)
+        .subquery()
+    )
+    rows = (
+        select(Organisation, func.coalesce(users.c.number, 0), func.coalesce(owned.c.number, 0))
+        .outerjoin(users, users.c.organisation_id == Organisation.organisation_id)
+        .outerjoin(owned, owned.c.organisation_id == Organisation.organisation_id)
+        .order_by(Organisation.short_name)
+    )
+    return [
+        OrganisationView(
+            organisation_id=row.organisation_id,
+            short_name=row.short_name,
+            name=row.name,
+            created=row.created,
+            users=user_count,
+            repositories=repository_count,
+        )
+        for row, user_count, repository_count in session.execute(rows)
+    ]
+
+
+def change_organisation(
+    session: Session, organisation_id: int, *, short_name: str, name: str
+) -> Organisation:
+    """Rename it; its schedules and jobs get the new short name. Raises UsageError as `add_organisation`."""
+    organisation = _organisation(session, organisation_id)
+    short_name, name = _checked(short_name, name)
+    other = find_organisation(session, short_name)
+    if other is not None and other is not organisation:
+        raise _taken(short_name)
+    organisation.short_name, organisation.name = short_name, name
+    theirs = select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
+    for table in (RecurringJob, Job):
+        session.execute(update(table).where(table.repository_id.in_(theirs)).values(owner=short_name))
+    session.flush()
+    return organisation
+
+
+def remove_organisation(session: Session, organisation_id: int) -> Organisation:
+    """Remove it; its repositories become the administrators'. Raises UsageError while it has users."""
+    organisation = _organisation(session, organisation_id)
+    users = session.scalars(
+        select(func.count()).select_from(User).where(User.organisation_id == organisation_id)
+    ).one()
+    if users:
+        raise UsageError(
+            _("%(name)s has %(count)s users; give them another organisation first")
+            % {"name": repr(organisation.short_name), "count": users}
+        )
+    theirs = select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
+    for table in (RecurringJob, Job):
+        session.execute(update(table).where(table.repository_id.in_(theirs)).values(owner=None))
+    session.delete(organisation)
+    session.flush()
+    return organisation
+
+
+def give_repository(session: Session, repository_id: int, organisation_id: int | None) -> None:
+    """Let the repository, its schedules and jobs belong to the organisation; None: to the administrators.
+
+    Raises UsageError where there is no such repository or organisation.
+    """
+    if session.get(Repository, repository_id) is None:
+        raise UsageError(f"there is no repository {repository_id}; see `zatva repository list`")
+    owner = None
+    if organisation_id is None:
+        session.execute(delete(RepositoryOwner).where(RepositoryOwner.repository_id == repository_id))
+    else:
+        owner = _organisation(session, organisation_id).short_name
+        row = insert(RepositoryOwner).values(repository_id=repository_id, organisation_id=organisation_id)
+        session.execute(
+            row.on_conflict_do_update(
+                index_elements=[RepositoryOwner.repository_id], set_={"organisation_id": organisation_id}
+            )
+        )
+    for table in (RecurringJob, Job):
+        session.execute(update(table).where(table.repository_id == repository_id).values(owner=owner))
+
+
+def claim(session: Session, who: SignedIn, repository_id: int) -> None:
+    """Let a repository that somebody has just added belong to that user's organisation, if there is one.
+
+    Raises UsageError where its folder lies in another repository's, or around it: nobody gets at the files
+    of others that way.
+    """
+    if who.organisation_id is None:
+        return
+    folder = session.scalars(
+        select(Repository.base_dir).where(Repository.repository_id == repository_id)
+    ).one()
+    inside = func.starts_with(Repository.base_dir + "/", f"{folder}/")
+    around = func.starts_with(f"{folder}/", Repository.base_dir + "/")
+    taken = (
+        select(Repository.base_dir).where(Repository.repository_id != repository_id, inside | around).limit(1)
+    )
+    if session.scalar(taken) is not None:
+        raise UsageError(_("%(folder)s overlaps with the folder of another repository") % {"folder": folder})
+    give_repository(session, repository_id, who.organisation_id)
+
+
+def owner_of(session: Session, repository_id: int) -> Organisation | None:
+    """The organisation that the repository belongs to; None: the administrators."""
+    owner = (
+        select(Organisation)
+        .join(RepositoryOwner, RepositoryOwner.organisation_id == Organisation.organisation_id)
+        .where(RepositoryOwner.repository_id == repository_id)
+    )
+    return session.scalars(owner).one_or_none()
+
+
+def add_owned_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN401 each column's own type
+    """`manager.schedules.add_schedule`, with the organisation's short name as the owner."""
+    repository_id = columns.get("repository_id")
+    owner = None if repository_id is None else owner_of(session, repository_id)
+    if owner is not None:
+        columns["owner"] = owner.short_name
+    return schedules.add_schedule(session, **columns)
+
+
+def _organisation(session: Session, organisation_id: int) -> Organisation:
+    organisation = session.get(Organisation, organisation_id, with_for_update=True)
+    if organisation is None:
+        raise UsageError(f"there is no organisation {organisation_id}; see `zatva organisation list`")
+    return organisation
+
+
+def _taken(short_name: str) -> UsageError:
+    words = _("there is an organisation %(name)s already; choose another short name")
+    return UsageError(words % {"name": repr(short_name)})
+
+
+def _checked(short_name: str, name: str) -> tuple[str, str]:
+    short_name, name = short_name.strip(), name.strip()
+    if not _SHORT_NAME.fullmatch(short_name):
+        raise UsageError(
+            _("%(name)s cannot be a short name; write 1 to 50 letters, digits, dots, hyphens, such as mzk")
+            % {"name": repr(short_name)}
+        )
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise UsageError(
+            _("an organisation's name has at most %(most)s characters, all printable")
+            % {"most": _LONGEST_NAME}
+        )
+    return short_name, name or short_name

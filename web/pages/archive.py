@@ -1,0 +1,94 @@
+"""The archive as a whole: where it is exposed, what is in it, its trees of sets."""
+
+from typing import Final
+
+from aiohttp import web
+from lxml import etree
+
+from oai.database import Database
+from oai.datestamps import utc_now
+from oai.errors import UsageError
+from oai.settings import Settings
+from oai.xml import parse
+from provider.holdings.statistics import by_month
+from provider.holdings.status import archive_status
+from provider.holdings.trees import Tree, children, tree_of
+from provider.protocol.repository import make_repository
+from web.access import needs
+from web.archive_address import provider_address
+from web.keys import SETTINGS
+from web.plots.growth import columns, growth
+from web.rendering import render
+from web.rights import Right
+from web.threads import database_of
+from web.words import _
+
+_PAGE: Final = 100
+_LONGEST: Final = 1000
+
+
+@needs(Right.LOOK_AROUND)
+async def overview(request: web.Request) -> web.Response:
+    """The base URL to copy, Identify as the world sees it, totals, growth."""
+    settings, database = request.config_dict[SETTINGS], database_of(request)
+    status = await database.run(archive_status)
+    months = columns(await database.run(by_month))
+    return render(
+        request,
+        "archive.html",
+        totals=status,
+        base_url=provider_address(settings),
+        is_set=settings.provider.base_url is not None,
+        identify=await database.run_apart(_identify, settings),
+        months=months,
+        plot=growth(months, label=_("Documents by month of capture")),
+        lag=(utc_now() - status.last_indexed).total_seconds() if status.last_indexed else None,
+    )
+
+
+@needs(Right.LOOK_AROUND)
+async def sets(request: web.Request) -> web.Response:
+    """One level of a tree of sets."""
+    below = request.query.get("below", "")[:_LONGEST]
+    after = request.query.get("after", "")[:_LONGEST]
+    try:
+        tree = tree_of(below or request.query.get("tree", Tree.COLLECTION))
+        found = await database_of(request).run(
+            children, tree, below=below or None, limit=_PAGE + 1, after=after
+        )
+    except UsageError as error:
+        raise web.HTTPNotFound(text=str(error)) from None
+    return render(
+        request,
+        "archive_sets.html",
+        tree=tree.value,
+        trees=[
+            (Tree.COLLECTION.value, _("Collections")),
+            (Tree.DOMAIN.value, _("Domains")),
+            (Tree.MIMETYPE.value, _("MIME types")),
+        ],
+        below=below,
+        above=_above(below),
+        nodes=found[:_PAGE],
+        next=found[_PAGE - 1].set_spec if len(found) > _PAGE else None,
+        first=not after,
+    )
+
+
+def _above(set_spec: str) -> list[str]:
+    """The sets above this one, the uppermost first, without the tree's own name."""
+    parts = set_spec.split(":")
+    begin = 1 if parts[0] == Tree.COLLECTION else 2
+    return [":".join(parts[:end]) for end in range(begin, len(parts))]
+
+
+def _identify(database: Database, settings: Settings) -> list[tuple[str, str]]:
+    """The fields of our answer to Identify, in its order."""
+    repository = make_repository(settings.provider, database, provider_address(settings))
+    root = parse(repository.answer([("verb", "Identify")]).body, source="Identify")
+    element = root.find("{*}Identify")
+    fields = element.iterchildren(etree.Element) if element is not None else ()
+    return [(etree.QName(field).localname, field.text) for field in fields if field.text and not len(field)]
+
+
+ROUTES: Final = (web.get("/archive", overview), web.get("/archive/sets", sets))

@@ -1,0 +1,94 @@
+"""A run's errors: grouped by kind, then one of them down to its raw bytes with the faulty line marked."""
+
+import shlex
+from typing import Final
+from urllib.parse import quote
+
+from aiohttp import web
+
+from harvester.client.transport import request_url
+from harvester.listing import find_errors
+from harvester.models import Repository
+from harvester.running.models import Quarantined
+from web.access import asked_for
+from web.errors_grouped import grouped, in_plain_words
+from web.pages.runs import run_page
+from web.raw_bytes import view_of
+from web.rendering import render
+from web.threads import database_of
+from web.words import _
+
+_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
+_MOST: Final = 500
+
+
+async def listing(request: web.Request) -> web.Response:
+    """The errors of a run, by kind."""
+    run, shared = await run_page(request)
+    errors = await database_of(request).run(find_errors, limit=_MOST, run=run.history_id, resolved=True)
+    return render(request, "run_errors.html", **shared, groups=grouped(errors), count=len(errors), most=_MOST)
+
+
+async def show(request: web.Request) -> web.Response:
+    """One error."""
+    _who, error = await asked_for(request, Quarantined)
+    _again, repository = await asked_for(request, Repository, error.repository_id)
+    name = repository.repository_name or repository.base_url
+    again = None
+    if error.identifier:
+        arguments = [
+            ("verb", "GetRecord"),
+            ("identifier", error.identifier),
+            ("metadataPrefix", error.metadata_prefix),
+        ]
+        again = request_url(repository.base_url, arguments)
+    plain = in_plain_words(error.reason)
+    return render(
+        request,
+        "error.html",
+        error=error,
+        repository=repository,
+        name=name,
+        plain=plain,
+        view=view_of(error.raw, error.reason),
+        again=again,
+        curl=f"curl --compressed {shlex.quote(again or error.url)}",
+        mail=_mail(repository, error, plain),
+    )
+
+
+async def raw(request: web.Request) -> web.Response:
+    """The bytes as they came, to be saved."""
+    _who, error = await asked_for(request, Quarantined)
+    return web.Response(
+        body=error.raw,
+        content_type="application/octet-stream",
+        headers={"Content-Disposition": f'attachment; filename="zatva-error-{error.quarantine_id}.bin"'},
+    )
+
+
+def _mail(repository: Repository, error: Quarantined, plain: str) -> str | None:
+    if not repository.admin_email:
+        return None
+    subject = _("A record of %(name)s cannot be harvested") % {
+        "name": repository.repository_name or repository.base_url
+    }
+    body = "\n".join(
+        [
+            _("Dear colleague,"),
+            "",
+            plain,
+            f"{_('Record')}: {error.identifier or '-'}",
+            f"{_('Request')}: {error.url}",
+            f"{_('What the harvester says')}: {error.reason}",
+        ]
+    )
+    address = repository.admin_email.partition(",")[0].strip()
+    return f"mailto:{quote(address, safe='@')}?subject={quote(subject)}&body={quote(body)}"
+
+
+ROUTES = (
+    web.get(f"/runs/{_NUMBER}/errors", listing),
+    web.get(f"/errors/{_NUMBER}", show),
+    web.get(f"/errors/{_NUMBER}/raw", raw),
+)

@@ -1,0 +1,183 @@
+"""Administration of organisations, and of whose the repositories are."""
+
+from aiohttp import web
+from pydantic import Field
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from harvester.models import Repository
+from oai.errors import UsageError
+from web.access import administrators_only, asked_for
+from web.forms import Form, FormModel, read_form
+from web.lookups import NUMBER, number_of
+from web.models import Organisation, RepositoryOwner
+from web.organisations import (
+    add_organisation,
+    change_organisation,
+    give_repository,
+    list_organisations,
+    remove_organisation,
+)
+from web.rendering import render
+from web.subject import about
+from web.threads import database_of
+from web.words import _
+
+_SHOWN = 500
+
+
+class OrganisationForm(FormModel):
+    """What it is called, in full and in short."""
+
+    name: str = Field("", max_length=200)
+    short_name: str = Field(min_length=1, max_length=50)
+
+
+class GivingForm(FormModel):
+    """Which repository is to be given to the organisation, or taken back."""
+
+    repository: int = Field(ge=1, le=999_999_999)
+    back: bool = False
+
+
+@administrators_only
+async def listing(request: web.Request) -> web.Response:
+    """All organisations."""
+    organisations = await database_of(request).run(list_organisations)
+    return render(request, "admin_organisations.html", organisations=organisations)
+
+
+@administrators_only
+async def new(request: web.Request) -> web.Response:
+    """The form for a new one."""
+    return await _page(request, None, Form(values={}))
+
+
+@administrators_only
+async def add(request: web.Request) -> web.Response:
+    """Add it."""
+    asked, form = read_form(OrganisationForm, await request.post())
+    if asked is None:
+        return await _page(request, None, form)
+    try:
+        made = await database_of(request).run(add_organisation, short_name=asked.short_name, name=asked.name)
+    except UsageError as error:
+        return await _page(request, None, form.with_error("short_name", str(error)))
+    about(request, "organisation", made.organisation_id, made.short_name)
+    raise web.HTTPSeeOther("/admin/organisations?done=organisation-added")
+
+
+@administrators_only
+async def show(request: web.Request) -> web.Response:
+    """One organisation."""
+    return await _page(request, await _organisation_of(request), None)
+
+
+@administrators_only
+async def change(request: web.Request) -> web.Response:
+    """Rename it."""
+    organisation = await _organisation_of(request)
+    asked, form = read_form(OrganisationForm, await request.post())
+    if asked is None:
+        return await _page(request, organisation, form)
+    number = organisation.organisation_id
+    try:
+        await database_of(request).run(
+            change_organisation, number, short_name=asked.short_name, name=asked.name
+        )
+    except UsageError as error:
+        return await _page(request, organisation, form.with_error("short_name", str(error)))
+    raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=organisation-changed")
+
+
+@administrators_only
+async def give(request: web.Request) -> web.Response:
+    """Let a repository belong to the organisation, or to the administrators again."""
+    organisation = await _organisation_of(request)
+    asked, form = read_form(GivingForm, await request.post())
+    if asked is None:
+        return await _page(request, organisation, None, form)
+    await asked_for(request, Repository, asked.repository)
+    number = organisation.organisation_id
+    await database_of(request).run(give_repository, asked.repository, None if asked.back else number)
+    raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=repository-given")
+
+
+@administrators_only
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask before an organisation goes."""
+    organisation = await _organisation_of(request)
+    return render(
+        request,
+        "confirm.html",
+        title=_("Remove %(name)s?") % {"name": organisation.name},
+        steps=[
+            (_("Overview"), "/"),
+            (_("Administration"), "/admin"),
+            (_("Organisations"), "/admin/organisations"),
+        ],
+        lines=[_("Its repositories and schedules stay, and become the administrators'.")],
+        button=_("Remove the organisation"),
+        back=f"/admin/organisations/{organisation.organisation_id}",
+    )
+
+
+@administrators_only
+async def remove(request: web.Request) -> web.StreamResponse:
+    """Remove the organisation."""
+    organisation = await _organisation_of(request)
+    try:
+        await database_of(request).run(remove_organisation, organisation.organisation_id)
+    except UsageError as error:
+        raise web.HTTPConflict(text=str(error)) from None
+    raise web.HTTPSeeOther("/admin/organisations?done=organisation-removed")
+
+
+async def _organisation_of(request: web.Request) -> Organisation:
+    number = number_of(request)
+    found = await database_of(request).run(lambda session: session.get(Organisation, number))
+    if found is None:
+        raise web.HTTPNotFound(text=_("There is no organisation %(number)s.") % {"number": number})
+    about(request, "organisation", number, found.short_name)
+    return found
+
+
+async def _page(
+    request: web.Request, organisation: Organisation | None, form: Form | None, given: Form | None = None
+) -> web.Response:
+    repositories: list[Repository] = []
+    if organisation is not None:
+        repositories = await database_of(request).run(_repositories, organisation.organisation_id)
+        form = form or Form(values={"name": organisation.name, "short_name": organisation.short_name})
+    faulty = [one for one in (form, given) if one is not None and one.errors]
+    return render(
+        request,
+        "admin_organisation.html",
+        status=422 if faulty else 200,
+        organisation=organisation,
+        form=form,
+        given=given or Form(values={}),
+        repositories=repositories,
+    )
+
+
+def _repositories(session: Session, organisation_id: int) -> list[Repository]:
+    theirs = (
+        select(Repository)
+        .join(RepositoryOwner, RepositoryOwner.repository_id == Repository.repository_id)
+        .where(RepositoryOwner.organisation_id == organisation_id)
+        .order_by(Repository.repository_id)
+    )
+    return list(session.scalars(theirs.limit(_SHOWN)))
+
+
+ROUTES = (
+    web.get("/admin/organisations", listing),
+    web.get("/admin/organisations/new", new),
+    web.post("/admin/organisations/new", add),
+    web.get(f"/admin/organisations/{NUMBER}", show),
+    web.post(f"/admin/organisations/{NUMBER}", change),
+    web.post(f"/admin/organisations/{NUMBER}/repositories", give),
+    web.get(f"/admin/organisations/{NUMBER}/remove", confirm_removal),
+    web.post(f"/admin/organisations/{NUMBER}/remove", remove),
+)

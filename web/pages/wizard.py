@@ -1,0 +1,288 @@
+"""Adding a repository, step by step: its address, what of it, how and when; works without scripts.
+
+The form carries everything; what the repository answered is kept for a while in `web.drafts`.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from multidict import MultiDict
+from pydantic import Field, ValidationInfo, field_validator
+from sqlalchemy.orm import Session
+
+from harvester.client.selection import Selection
+from harvester.registry import friends_of, load_registry
+from harvester.repositories import RepositoryFacts, add_repository, check_base_url
+from harvester.sampling import Sample, fetch_sample, load_rules
+from manager.schedules import run_now
+from oai.errors import RemoteError, TryLaterError, UsageError
+from web.access import Right, needs, who_asks
+from web.drafts import DRAFTS
+from web.forms import Form, read_form, relative_folder
+from web.keys import SETTINGS
+from web.organisations import add_owned_schedule, claim
+from web.patience import impatient
+from web.planning import PlanForm, levels, methods, slices
+from web.problems import problem_of
+from web.rendering import render
+from web.subject import about
+from web.threads import database_of
+from web.words import _
+
+_SETS_SHOWN: Final = 40
+_SAVING: Final = frozenset({"save", "save-and-run"})
+_SUGGESTIONS: Final = 30
+_SUGGESTED_TIMES: Final = (
+    "every 6 hours",
+    "daily at 02:30",
+    "weekly on saturday at 01:00",
+    "monthly on 1 at 03:00",
+)
+
+
+class WizardForm(PlanForm):
+    """All steps together: address and folder are needed, everything else has a default."""
+
+    base_url: str = Field(min_length=1, max_length=2000)
+    base_dir: str = Field(min_length=1)
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        return usable_address(value)
+
+    @field_validator("base_dir")
+    @classmethod
+    def _lies_in_the_store(cls, value: str, info: ValidationInfo) -> str:
+        return relative_folder(value, (info.context or {})["store"])
+
+
+def usable_address(value: str) -> str:
+    """The base URL. Raises ValueError that says how to write one."""
+    try:
+        return check_base_url(value)
+    except UsageError:
+        raise ValueError(_("Write the whole address, such as https://library.example/oai")) from None
+
+
+@needs(Right.HARVEST)
+async def new(request: web.Request) -> web.Response:
+    """The first step: the address, typed or chosen from what the registry or another repository knows."""
+    return await _address_step(request, Form(values={"base_url": request.query.get("base_url", "")}))
+
+
+@needs(Right.HARVEST)
+async def go_on(request: web.Request) -> web.Response:
+    """Do what the pressed button says: ask, search the sets, look at records, go back, or save."""
+    posted = await request.post()
+    values = {name: value for name, value in posted.items() if isinstance(value, str)}
+    action = values.pop("do", "") or ("save" if "base_dir" in values else "ask")
+    form = Form(values=values)
+    try:
+        values["base_url"] = usable_address(values.get("base_url", "").strip())
+    except ValueError as error:
+        return await _address_step(request, form.with_error("base_url", str(error)))
+    if action == "back-to-address":
+        return await _address_step(request, form)
+    if action == "friends":
+        return await _friends(request, form)
+    if action in _SAVING and (early := await _folder_fault(request, values)):
+        return await _plan_step(request, form.with_error("base_dir", early))
+    return await _asked(request, form, values, action)
+
+
+async def _asked(request: web.Request, form: Form, values: dict[str, str], action: str) -> web.Response:
+    """The step for which the repository has to be known."""
+    try:
+        facts = await request.config_dict[DRAFTS].ask(values["base_url"], anew=action == "ask")
+    except (RemoteError, TryLaterError) as error:
+        problem = problem_of(error)
+        return await _address_step(request, form.with_error("base_url", problem.title, problem))
+    if action in _SAVING:
+        return await _save(request, form, facts, run=action == "save-and-run")
+    _fill_in(values, facts)
+    if action in {"plan", "show-plan"}:
+        return await _plan_step(request, form, facts)
+    return await _what_step(request, form, facts, sample=action == "sample")
+
+
+async def _address_step(
+    request: web.Request, form: Form, friends: tuple[str, ...] | None = None
+) -> web.Response:
+    settings = request.config_dict[SETTINGS]
+    words = request.query.get("find", "").strip()
+    registry = await load_registry(impatient(settings)) if words else None
+    found = registry.search(words, _SUGGESTIONS) if registry else []
+    return render(
+        request,
+        "wizard_address.html",
+        status=422 if form.errors else 200,
+        form=form,
+        store=settings.store,
+        find=words,
+        has_registry=settings.harvester.registry_url is not None,
+        registry=registry,
+        found=found,
+        friends=friends,
+    )
+
+
+async def _friends(request: web.Request, form: Form) -> web.Response:
+    settings = request.config_dict[SETTINGS]
+    try:
+        found = await friends_of(str(form.values["base_url"]), impatient(settings))
+    except (RemoteError, TryLaterError) as error:
+        problem = problem_of(error)
+        return await _address_step(request, form.with_error("base_url", problem.title, problem))
+    return await _address_step(request, form, tuple(found))
+
+
+async def _what_step(
+    request: web.Request, form: Form, facts: RepositoryFacts, *, sample: bool = False
+) -> web.Response:
+    values = form.values
+    tried: Sample | None = None
+    if sample:
+        form, tried = await _try(request, form)
+    words = str(values.get("set_words", "")).strip().lower()
+    matching = [one for one in facts.sets if words in f"{one.set_spec} {one.set_name}".lower()]
+    chosen = str(values.get("set_spec", ""))
+    shown = matching[:_SETS_SHOWN]
+    if chosen and all(one.set_spec != chosen for one in shown):
+        shown = [*(one for one in facts.sets if one.set_spec == chosen), *shown]
+    return render(
+        request,
+        "wizard_what.html",
+        status=422 if form.errors else 200,
+        form=form,
+        facts=facts,
+        sets=shown,
+        matching=len(matching),
+        sample=tried,
+    )
+
+
+async def _try(request: web.Request, form: Form) -> tuple[Form, Sample | None]:
+    """Fetch ten records of what is chosen, through the rules."""
+    settings = request.config_dict[SETTINGS]
+    context = {"data": settings.data, "store": settings.store}
+    asked, checked = await asyncio.to_thread(_read, form.values, context)
+    if asked is None:
+        return checked, None
+    rules = await asyncio.to_thread(
+        load_rules, _path(asked.filter_file_path), _path(asked.normalize_file_path)
+    )
+    selection = Selection(metadata_prefix=asked.metadata_prefix, set_spec=asked.set_spec)
+    try:
+        return form, await fetch_sample(asked.base_url, impatient(settings), selection, rules)
+    except (RemoteError, TryLaterError) as error:
+        problem = problem_of(error)
+        return form.with_error("sample", problem.title, problem), None
+
+
+async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | None = None) -> web.Response:
+    settings = request.config_dict[SETTINGS]
+    context = {"data": settings.data, "store": settings.store}
+    asked, checked = await asyncio.to_thread(_read, form.values, context)
+    errors = {**checked.errors, **form.errors}
+    shown = Form(values=form.values, errors=errors, problem=form.problem)
+    return render(
+        request,
+        "wizard_plan.html",
+        status=422 if errors else 200,
+        form=shown,
+        facts=facts,
+        plan=asked,
+        runs=asked.next_runs() if asked else [],
+        store=settings.store,
+        times=_SUGGESTED_TIMES,
+        methods=methods(),
+        levels=levels(),
+        slices=slices(),
+    )
+
+
+async def _save(request: web.Request, form: Form, facts: RepositoryFacts, *, run: bool) -> web.Response:
+    settings = request.config_dict[SETTINGS]
+    context = {"data": settings.data, "store": settings.store}
+    asked, checked = await asyncio.to_thread(_read, form.values, context)
+    if asked is None:
+        return await _plan_step(request, checked, facts)
+    name = str(form.values.get("repository_name", "")).strip()
+    who = who_asks(request)
+
+    def save(session: Session) -> int:
+        repository = add_repository(session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts)
+        if name:
+            repository.repository_name = name
+        claim(session, who, repository.repository_id)
+        columns = asked.columns()
+        for gone in ("base_url", "base_dir"):
+            del columns[gone]
+        if asked.frequency or run:
+            schedule = add_owned_schedule(session, repository_id=repository.repository_id, **columns)
+            if run and asked.frequency:
+                run_now(session, schedule.id)
+        return repository.repository_id
+
+    try:
+        number = await database_of(request).run(save)
+    except UsageError as error:
+        return await _plan_step(request, form.with_error("base_dir", str(error)), facts)
+    about(request, "repository", number, name or asked.base_url)
+    raise web.HTTPSeeOther(
+        "/jobs?done=harvest-asked" if run else f"/repositories/{number}?done=repository-added"
+    )
+
+
+async def _folder_fault(request: web.Request, values: Mapping[str, str]) -> str | None:
+    """What is wrong with the folder: told before anybody is asked."""
+    store = request.config_dict[SETTINGS].store
+    folder = values.get("base_dir", "").strip()
+    if not folder:
+        return _("Fill this in.")
+    try:
+        await asyncio.to_thread(relative_folder, folder, store)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _fill_in(values: dict[str, str], facts: RepositoryFacts) -> None:
+    """Defaults for what was not chosen yet."""
+    prefixes = [found.metadata_prefix for found in facts.formats]
+    usual = "oai_dc" if "oai_dc" in prefixes or not prefixes else prefixes[0]
+    host = (urlsplit(values["base_url"]).hostname or "repository").removeprefix("www.")
+    defaults = {
+        "metadata_prefix": usual,
+        "repository_name": facts.identity.repository_name if facts.identity else "",
+        "base_dir": host,
+        "frequency": "weekly on saturday at 01:00",
+        "validation": "2",
+        "method": "0",
+    }
+    if "step" not in values:
+        defaults["incremental"] = "yes"
+    for name, value in defaults.items():
+        values.setdefault(name, value)
+
+
+def _read(values: Mapping[str, Any], context: Mapping[str, Any]) -> tuple[WizardForm | None, Form]:
+    known = {**values}
+    known.setdefault("base_dir", "sample")
+    asked, form = read_form(WizardForm, MultiDict(known), context)
+    return asked, Form(values=values, errors=form.errors, problem=form.problem)
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+ROUTES = (
+    web.get("/repositories/new", new),
+    web.post("/repositories/new", go_on),
+)
