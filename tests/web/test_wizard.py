@@ -1,11 +1,18 @@
 import pytest
 from sqlalchemy import select
 
+from harvester.client.errors import TransportError
+from harvester.doctor.examining import examine
 from harvester.models import Repository
 from manager.models import Job, RecurringJob
+from oai.database import Database
+from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
+from web.app import create_app
+from web.drafts import DRAFTS
+from web.examinations import EXAMINATIONS
 
 
 async def test_the_repository_is_asked_once_for_all_steps(administrator: Browser) -> None:
@@ -130,3 +137,17 @@ async def test_a_registry_that_cannot_be_had_is_no_hindrance(
     _, page = await administrator.get(path)
 
     assert "http://example.example/oai" in page
+
+
+async def test_addresses_of_private_networks_are_asked_in_no_step(
+    settings: Settings, database: Database
+) -> None:
+    app = create_app(settings, database)
+
+    async with serve(FakeRepository()) as served:
+        with pytest.raises(TransportError, match="private_addresses"):
+            await app[DRAFTS].ask(served.url)
+        with pytest.raises(TransportError, match="private_addresses"):
+            await examine(served.url, app[EXAMINATIONS].settings)
+
+    assert served.asked == []
