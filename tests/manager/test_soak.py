@@ -38,7 +38,7 @@ _SPREAD = 10
 """Seconds over which they are due."""
 _MANAGERS, _WORKERS = 2, 3
 _PATIENCE = 240.0
-"""For machines with other things to do; alone on two cores it is over in less than a minute."""
+"""Seconds, for machines with other things to do; the whole takes little more than a minute on two cores."""
 _SETTINGS = {
     "ZATVA_MANAGER__TICK_SECONDS": "0.3",
     "ZATVA_MANAGER__RETRY_MINUTES": "0.001",
