@@ -53,6 +53,32 @@ from web.streams import HUB
 from web.threads import DATABASE, DatabaseThreads
 
 _FORM_BYTES = 1024 * 1024
+_PARTS = (
+    sign_in,
+    account,
+    admin,
+    users,
+    organisations,
+    audit_log,
+    overview,
+    wizard,
+    repositories,
+    records,
+    doctor,
+    schedules,
+    jobs,
+    history,
+    runs,
+    errors,
+    streams,
+    archive,
+    archive_activity,
+    archive_collections,
+    archive_documents,
+    guide,
+    health,
+    table,
+)
 
 
 def create_app(settings: Settings, database: Database, *, poll_seconds: float = 1.0) -> web.Application:
@@ -79,32 +105,7 @@ def create_app(settings: Settings, database: Database, *, poll_seconds: float = 
     app.cleanup_ctx.append(_poller)
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(_end_streams)
-    for part in (
-        sign_in,
-        account,
-        admin,
-        users,
-        organisations,
-        audit_log,
-        overview,
-        wizard,
-        repositories,
-        records,
-        doctor,
-        schedules,
-        jobs,
-        history,
-        runs,
-        errors,
-        streams,
-        archive,
-        archive_activity,
-        archive_collections,
-        archive_documents,
-        guide,
-        health,
-        table,
-    ):
+    for part in _PARTS:
         app.add_routes(part.ROUTES)
     app.router.add_static("/static", STATIC)
     return app

@@ -19,7 +19,7 @@ from harvester.doctor.list_looks import look_at_identifiers, look_at_records, lo
 from harvester.doctor.profiling import profile_of
 from harvester.doctor.refusal_looks import look_at_post, look_at_refusals
 from harvester.doctor.selection_looks import look_at_bounds, look_at_sets, look_before_earliest
-from harvester.doctor.sentences import SUBJECTS
+from harvester.doctor.subjects import SUBJECTS
 from harvester.running.validating import open_validator
 from oai.errors import StrictCheckError, TryLaterError
 from oai.settings import Settings

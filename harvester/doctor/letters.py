@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from harvester.doctor.findings import Fact, Grade, Profile, Report
-from harvester.doctor.sentences import SUBJECTS, advice_for, grade_of, in_words
+from harvester.doctor.sentences import advice_for, grade_of, in_words
+from harvester.doctor.subjects import SUBJECTS
 from oai.datestamps import format_datestamp
 
 Translate = Callable[[str], str]

@@ -17,48 +17,6 @@ class Wording:
     advice: str = ""
 
 
-SUBJECTS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "identify": "Answer to Identify",
-        "version": "Protocol version",
-        "base url": "Base URL",
-        "redirects": "Redirects",
-        "content type": "Content type",
-        "email": "Administrator's address",
-        "earliest": "Earliest datestamp",
-        "granularity": "Granularity",
-        "deletions": "Deleted records",
-        "response date": "Time of the answer",
-        "clock": "Clock",
-        "formats": "Metadata formats",
-        "records": "List of records",
-        "encoding": "Encoding",
-        "schema": "Validity of a sample",
-        "page size": "Page size",
-        "size told": "Size of the list",
-        "token": "Resumption token",
-        "token again": "Token used again",
-        "token expiry": "Token's expiry",
-        "identifiers": "List of identifiers",
-        "get record": "Single record",
-        "from": "Bound `from`",
-        "until": "Bound `until`",
-        "before earliest": "Before the earliest datestamp",
-        "sets": "Sets",
-        "set": "Asking for a set",
-        "bad verb": "Unknown verb",
-        "bad argument": "Missing argument",
-        "bad token": "Wrong token",
-        "bad format": "Unknown format",
-        "bad identifier": "Unknown identifier",
-        "post": "Requests by POST",
-        "gzip": "Compression",
-        "speed": "Speed",
-    }
-)
-"""What was looked at, in the order in which reports tell it."""
-
-
 def _good(text: str) -> Wording:
     return Wording(grade=Grade.GOOD, text=text)
 

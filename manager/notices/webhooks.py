@@ -1,11 +1,12 @@
 """Posts JSON to a web address, signed: HMAC-SHA256 over the time, a dot and the body."""
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
 
 import aiohttp
@@ -50,18 +51,31 @@ async def post(
         "Zatva-Notice": number,
         **signature_headers(body, _secret(settings), int(clock())),
     }
-    connector = aiohttp.TCPConnector(resolver=None if allowed else PublicResolver())
-    timeout = aiohttp.ClientTimeout(total=settings.timeout)
+    session = _session(settings, private_networks=allowed, before_sending=before_sending)
+    with _in_words(url, settings):
+        async with session, session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
+            said = (await answer.content.read(_SHOWN_BYTES)).decode("utf-8", errors="replace")
+            _judge(url, answer.status, said)
+
+
+def _session(
+    settings: WebhookSettings, *, private_networks: bool, before_sending: BeforeSending | None
+) -> aiohttp.ClientSession:
     trace = aiohttp.TraceConfig()
     if before_sending is not None:
         trace.on_connection_create_end.append(_told(before_sending))
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(resolver=None if private_networks else PublicResolver()),
+        timeout=aiohttp.ClientTimeout(total=settings.timeout),
+        trace_configs=[trace],
+    )
+
+
+@contextlib.contextmanager
+def _in_words(url: str, settings: WebhookSettings) -> Iterator[None]:
+    """Tell what aiohttp raises as a NotSentError."""
     try:
-        async with (
-            aiohttp.ClientSession(connector=connector, timeout=timeout, trace_configs=[trace]) as session,
-            session.post(url, data=body, headers=headers, allow_redirects=False) as answer,
-        ):
-            said = (await answer.content.read(_SHOWN_BYTES)).decode("utf-8", errors="replace")
-            _judge(url, answer.status, said)
+        yield
     except TimeoutError:
         raise NotSentError(f"{url}: no answer in {settings.timeout:g} seconds") from None
     except aiohttp.ClientConnectorError as error:

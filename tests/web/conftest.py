@@ -1,5 +1,6 @@
 """What the dashboard's tests share: a real server on a port of its own, and its standing users."""
 
+import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -98,54 +99,54 @@ async def server(settings: Settings, database: Database) -> AsyncIterator[Server
     await runner.cleanup()
 
 
-async def _browser(server: Server) -> AsyncIterator[Browser]:
+@contextlib.asynccontextmanager
+async def _browser(server: Server, name: str | None = None) -> AsyncIterator[Browser]:
+    """A browser, signed in as the user of that name."""
     jar = aiohttp.CookieJar(unsafe=True)  # it would keep no cookies of an address without a name
     async with aiohttp.ClientSession(cookie_jar=jar) as http:
-        yield Browser(http=http, base_url=server.base_url)
+        browser = Browser(http=http, base_url=server.base_url)
+        if name is not None:
+            await browser.sign_in(server.link(name))
+        yield browser
 
 
 @pytest.fixture
 async def stranger(server: Server) -> AsyncIterator[Browser]:
     """Somebody who is not signed in."""
-    async for browser in _browser(server):
+    async with _browser(server) as browser:
         yield browser
 
 
 @pytest.fixture
 async def administrator(server: Server) -> AsyncIterator[Browser]:
     """Alena, who may change things."""
-    async for browser in _browser(server):
-        await browser.sign_in(server.link("Alena"))
+    async with _browser(server, "Alena") as browser:
         yield browser
 
 
 @pytest.fixture
 async def viewer(server: Server) -> AsyncIterator[Browser]:
     """Viktor, who may look."""
-    async for browser in _browser(server):
-        await browser.sign_in(server.link("Viktor"))
+    async with _browser(server, "Viktor") as browser:
         yield browser
 
 
 @pytest.fixture
 async def owner(server: Server) -> AsyncIterator[Browser]:
     """Olga, a partner of the organisation mzk."""
-    async for browser in _browser(server):
-        await browser.sign_in(server.link("Olga"))
+    async with _browser(server, "Olga") as browser:
         yield browser
 
 
 @pytest.fixture
 async def colleague(server: Server) -> AsyncIterator[Browser]:
     """Karel, a partner of another organisation, nk."""
-    async for browser in _browser(server):
-        await browser.sign_in(server.link("Karel"))
+    async with _browser(server, "Karel") as browser:
         yield browser
 
 
 @pytest.fixture
 async def curator(server: Server) -> AsyncIterator[Browser]:
     """Katka, who keeps the archive."""
-    async for browser in _browser(server):
-        await browser.sign_in(server.link("Katka"))
+    async with _browser(server, "Katka") as browser:
         yield browser

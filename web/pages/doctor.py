@@ -6,7 +6,8 @@ from aiohttp import web
 
 from harvester.doctor.findings import Fact, Report
 from harvester.doctor.letters import letter, profile_lines, troubles
-from harvester.doctor.sentences import SUBJECTS, advice_for, grade_of, in_words
+from harvester.doctor.sentences import advice_for, grade_of, in_words
+from harvester.doctor.subjects import SUBJECTS
 from harvester.models import Repository
 from web.access import Right, asked_for, needs
 from web.examinations import EXAMINATIONS

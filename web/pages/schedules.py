@@ -1,15 +1,13 @@
 """Schedules (UIUC tab 2): what is harvested, and how often."""
 
 import asyncio
-from typing import Any, Final
-from zoneinfo import ZoneInfo
+from typing import Final
 
 from aiohttp import web
 from pydantic import Field
 from sqlalchemy import Select
 from sqlalchemy.orm import Session
 
-from harvester.doctor.findings import Profile
 from harvester.listing import find_repositories
 from harvester.models import Repository
 from manager.models import RecurringJob
@@ -34,6 +32,7 @@ from web.lookups import NUMBER, chosen_repository, number_of, repository_of
 from web.organisations import add_owned_schedule
 from web.planning import ScheduleForm, levels, methods, overlaps, slices
 from web.rendering import render
+from web.schedule_values import suggested_values, values_of
 from web.threads import database_of
 from web.week import week_of
 from web.words import _
@@ -48,7 +47,6 @@ SUGGESTED: Final = (
 _CHOICES: Final = 1000
 _PAGE: Final = 50
 _DIGITS: Final = 9
-_WALL_CLOCK: Final = "%Y-%m-%d %H:%M"
 
 
 class SampleForm(FormModel):
@@ -87,7 +85,7 @@ async def new(request: web.Request) -> web.Response:
         return render(request, "schedule_choose.html", repositories=repositories)
     await asked_for(request, Repository, repository_id)
     details = await repository_of(request, repository_id)
-    return _form(request, details, Form(values=_suggested(details)))
+    return _form(request, details, Form(values=suggested_values(details)))
 
 
 @needs(Right.HARVEST)
@@ -114,7 +112,7 @@ async def edit(request: web.Request) -> web.Response:
     """The form for a schedule that there is."""
     _who, schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
-    return _form(request, details, Form(values=_values_of(schedule)), schedule=schedule)
+    return _form(request, details, Form(values=values_of(schedule)), schedule=schedule)
 
 
 @needs(Right.HARVEST)
@@ -220,35 +218,6 @@ async def _read(request: web.Request, repository_id: int) -> tuple[ScheduleForm 
     context = {"data": request.config_dict[SETTINGS].data}
     # Rule files are read while the form is checked.
     return await asyncio.to_thread(read_form, ScheduleForm, posted, context)
-
-
-def _suggested(details: Details) -> dict[str, str]:
-    """What the form for a new schedule begins with: the examination's profile where there is one."""
-    formats = [row.metadata_prefix for row in details.formats]
-    prefix = "oai_dc" if "oai_dc" in formats or not formats else formats[0]
-    profile = Profile.from_json(details.repository.profile) or Profile(metadata_prefix=prefix)
-    return {
-        "metadata_prefix": profile.metadata_prefix,
-        "frequency": "daily at 02:30",
-        "incremental": "yes" if profile.incremental else "",
-        "validation": str(profile.validation),
-        "method": str(profile.method),
-        "slice": profile.slice or "",
-        "parse_id": "true",
-    }
-
-
-def _values_of(schedule: RecurringJob) -> dict[str, str]:
-    """The schedule as its form shows it."""
-    values: dict[str, Any] = {
-        name: getattr(schedule, name) for name in ScheduleForm.model_fields if name != "repository_id"
-    }
-    for name in ("start_date", "end_date"):
-        moment = values[name]
-        values[name] = moment.astimezone(ZoneInfo(schedule.time_zone)).strftime(_WALL_CLOCK) if moment else ""
-    values["incremental"] = "yes" if schedule.incremental else ""
-    values["parse_id"] = "true" if schedule.parse_id else "false"
-    return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
 def _form(
