@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from alembic import context
 from sqlalchemy import Connection
 
+import harvester.bibliographic.models
 import harvester.models
+import harvester.rule_lab.models
 import harvester.running.models
 import harvester.store.models
 import manager.models
 import manager.notices.models
+import provider.aggregate.models
 import provider.http.models
 import provider.models
 import web.models
@@ -19,11 +22,14 @@ from oai.models import Base
 from oai.settings import load_settings
 
 _PARTS = (  # imported for their tables
+    harvester.bibliographic.models,
     harvester.models,
+    harvester.rule_lab.models,
     harvester.running.models,
     harvester.store.models,
     manager.models,
     manager.notices.models,
+    provider.aggregate.models,
     provider.http.models,
     provider.models,
     web.models,

@@ -33,7 +33,10 @@ def release(invocation: Invocation) -> ExitCode:
     history_id: int = invocation.arguments.history_id
     with open_database(invocation.settings) as database:
         with database.session() as session:
-            _, repository_id = holds.get_hold(session, history_id)
+            hold, repository_id = holds.get_hold(session, history_id)
+            if invocation.arguments.show:
+                invocation.console.result({**_facts(hold, 0), "sample": hold.sample}, _shown(hold))
+                return ExitCode.DONE
             session.rollback()
         with only_harvest(database, repository_id):
             hold, deleted = holds.release(database, invocation.settings, history_id)
@@ -50,6 +53,22 @@ def _facts(hold: Hold, deleted: int) -> dict[str, Any]:
         "would_update": hold.would_update,
         "deleted": deleted,
     }
+
+
+def _shown(hold: Hold) -> str:
+    """What a held run would do."""
+    deletes = hold.kind == HoldKind.DELETIONS
+    count = hold.would_delete if deletes else hold.would_update
+    what = "would delete" if deletes else "would change at least"
+    share = f"{100 * count / max(hold.active, 1):.0f} %; {hold.allowed:g} % are allowed without a yes"
+    return "\n".join(
+        [
+            f"run {hold.history_id} {what} {count:,} of {hold.active:,} records ({share}):",
+            *(f"  {identifier}" for identifier in hold.sample),
+            *([f"  … and {count - len(hold.sample):,} more"] if count > len(hold.sample) else []),
+            f"`zatva job release {hold.history_id}` says yes to it.",
+        ]
+    )
 
 
 def _words(hold: Hold, deleted: int) -> str:

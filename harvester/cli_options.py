@@ -18,6 +18,14 @@ def add_course(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_protocol(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says how a repository is asked."""
+    parser.add_argument(
+        "--protocol", choices=("oai-pmh", "sru", "z39.50"),
+        help="how to ask (default: z39.50 of z3950://host:port/database, else oai-pmh)",
+    )  # fmt: skip
+
+
 def add_manners(parser: argparse.ArgumentParser) -> None:
     """Add the options that win over the settings of the client."""
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="longest time for one request")

@@ -6,6 +6,7 @@ from harvester.doctor.examining import examine
 from harvester.doctor.findings import Report
 from harvester.doctor.keeping import keep_report
 from harvester.doctor.letters import in_lines, letter
+from harvester.models import AccessProtocol
 from harvester.repositories import check_base_url, get_repository
 from oai.cli import Invocation
 from oai.database import open_database
@@ -31,6 +32,11 @@ def _of_number(invocation: Invocation, repository_id: int) -> Report:
     with open_database(invocation.settings) as database:
         with database.session() as session:
             repository = get_repository(session, repository_id)
+            if repository.protocol != AccessProtocol.OAI_PMH:
+                raise UsageError(
+                    f"repository {repository_id} is asked by {repository.protocol}; only repositories that"
+                    " speak OAI-PMH are examined. `zatva probe` looks at it"
+                )
             base_url, kept = repository.base_url, Report.from_json(repository.examination)
         if invocation.arguments.last:
             if kept is None:

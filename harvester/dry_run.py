@@ -6,13 +6,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester.client.repository_client import open_client
-from harvester.models import Repository
+from harvester.models import AccessProtocol, Repository
 from harvester.repositories import check_base_url, get_repository
 from harvester.running import checkpoints
 from harvester.running.opening import target
 from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Plan, Standing, Target, plan
 from oai.datestamps import format_datestamp, utc_now
+from oai.errors import UsageError
 from oai.settings import Settings
 
 
@@ -26,6 +27,11 @@ def rehearse(
     Raises UsageError, ClientError and TryLaterError.
     """
     row = get_repository(session, request.repository_id) if url is None else _row(session, url, folder)
+    if row is not None and row.protocol != AccessProtocol.OAI_PMH:
+        raise UsageError(
+            f"repository {row.repository_id} is asked by {row.protocol};"
+            " --dry-run plans harvests by OAI-PMH only"
+        )
     standing, waits = Standing(), None
     if row is not None:
         standing = checkpoints.standing(session, request.of(row.repository_id))

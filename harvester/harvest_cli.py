@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harvester.cli_options import add_course, add_manners, add_patience
+from harvester.cli_options import add_course, add_manners, add_patience, add_protocol
 from oai.cli import add_command, add_shared_options
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def add_harvest(commands: "Subcommands") -> None:
     harvest.add_argument(
         "--out", metavar="DIR", help="folder for the record files (default: named after the host)"
     )
+    add_protocol(harvest)
     _add_selection(harvest)
     _add_treatment(harvest)
     harvest.add_argument(
@@ -34,6 +35,10 @@ def add_harvest(commands: "Subcommands") -> None:
     )
     harvest.add_argument("--max", type=int, metavar="N", help="a sample: stop after so many records")
     harvest.add_argument("--no-parse-id", action="store_true", help="all files in one folder")
+    harvest.add_argument(
+        "--resume", action="store_true",
+        help="only go on where the last run was cut off, as every harvest does where there is such a place",
+    )  # fmt: skip
     add_course(harvest)
     add_manners(harvest)
     add_patience(harvest)
@@ -73,8 +78,9 @@ def _add_selection(harvest: argparse.ArgumentParser) -> None:
         "--format", default="oai_dc", metavar="PREFIX", help="metadataPrefix (default: oai_dc)"
     )
     harvest.add_argument(
-        "--set", default="", metavar="SPEC", help="setSpec; without it, the whole repository"
-    )
+        "--set", "--query", default="", metavar="SPEC",
+        help="setSpec; without it, the whole repository. Of SRU, a query in CQL, of Z39.50 one in PQF",
+    )  # fmt: skip
     harvest.add_argument("--from", dest="from_", metavar="DATE", help="earliest datestamp")
     harvest.add_argument("--until", metavar="DATE", help="latest datestamp")
 

@@ -1,14 +1,19 @@
 """What `zatva harvest` and the harvest process do."""
 
+import argparse
 import os
 import sys
 from dataclasses import replace
 
 from harvester import repositories
 from harvester.dry_run import rehearse
+from harvester.models import AccessProtocol
 from harvester.overrides import overridden
+from harvester.protocols import protocol_of
+from harvester.running import checkpoints
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest, Method
+from harvester.running.planning import was_cut_off
 from harvester.running.preparing import Level
 from harvester.running.process import end_with_parent, run_harvest
 from harvester.running.sourcing import replay_request
@@ -34,7 +39,9 @@ def harvest(invocation: Invocation) -> ExitCode:
         if arguments.replay is not None:
             request = _replay(invocation, database, request)
         else:
-            request = request.of(_repository(database, arguments.repository, arguments.out))
+            request = request.of(_repository(database, arguments))
+        if arguments.resume:
+            _check_cut_off(database, request)
         outcome = run_harvest(invocation, database, request)
     return _told(invocation, outcome)
 
@@ -95,7 +102,10 @@ def _rehearsed(invocation: Invocation, request: HarvestRequest) -> ExitCode:
     arguments = invocation.arguments
     if arguments.replay is not None:
         raise UsageError("a replay asks no repository; leave --dry-run or --replay out")
-    number = _number(_given(arguments.repository))
+    named = _given(arguments.repository)
+    number = _number(named)
+    if number is None and protocol_of(named, arguments.protocol) is not AccessProtocol.OAI_PMH:
+        raise UsageError("--dry-run plans harvests by OAI-PMH only; `zatva probe` shows what a query finds")
     folder = None if arguments.out is None else os.path.abspath(arguments.out)  # noqa: PTH100 as below
     with open_database(invocation.settings) as database, database.session() as session:
         planned = rehearse(
@@ -107,6 +117,15 @@ def _rehearsed(invocation: Invocation, request: HarvestRequest) -> ExitCode:
         )
     invocation.console.result(planned.as_json(), planned.in_words())
     return ExitCode.DONE
+
+
+def _check_cut_off(database: Database, request: HarvestRequest) -> None:
+    with database.session() as session:
+        if not was_cut_off(request, checkpoints.standing(session, request)):
+            raise UsageError(
+                "nothing to go on with: no harvest of this repository with these options was cut off; without"
+                " --resume it begins, with what has changed since the last complete one"
+            )
 
 
 def _slice(invocation: Invocation) -> Slice | None:
@@ -123,18 +142,23 @@ def _replay(invocation: Invocation, database: Database, request: HarvestRequest)
         return replay_request(session, invocation.settings, request, arguments.replay)
 
 
-def _repository(database: Database, named: str | None, out: str | None) -> int:
+def _repository(database: Database, arguments: argparse.Namespace) -> int:
     """The number of the repository that the command names, made where it is new."""
-    named = _given(named)
+    out: str | None = arguments.out
+    named = _given(arguments.repository)
     number = _number(named)
     if number is not None:
-        if out is not None:
-            raise UsageError(f"repository {number} has its folder already; leave --out out")
+        if out is not None or arguments.protocol is not None:
+            raise UsageError(
+                f"repository {number} has its folder and its protocol already; leave --out and --protocol out"
+            )
         return number
-    repositories.check_base_url(named)
+    repositories.check_base_url(named, protocol_of(named, arguments.protocol))
     folder = None if out is None else os.path.abspath(out)  # noqa: PTH100 Path.absolute keeps `..`
     with database.session() as session:
-        repository = repositories.ensure_repository(session, base_url=named, base_dir=folder)
+        repository = repositories.ensure_repository(
+            session, base_url=named, base_dir=folder, protocol=arguments.protocol
+        )
         session.commit()
         return repository.repository_id
 

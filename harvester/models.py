@@ -6,7 +6,7 @@ They are a public interface: columns may be added, none dropped, and a row inser
 import uuid
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -18,6 +18,7 @@ from sqlalchemy import (
     SmallInteger,
     Text,
     UniqueConstraint,
+    false,
     func,
     text,
 )
@@ -39,6 +40,22 @@ class RunStatus(StrEnum):
     LOST = "lost"
     HELD = "held"
     """A mass change: it needs a person's yes."""
+    MISSED = "missed"
+    """There was no harvest: due times passed, and one run makes up for them."""
+    SKIPPED = "skipped (overlap)"
+    """There was no harvest: due times passed while the run before was under way."""
+
+
+NOT_RUN: Final = frozenset({RunStatus.MISSED, RunStatus.SKIPPED})
+"""Rows of the history that tell of due times at which nothing began."""
+
+
+class AccessProtocol(StrEnum):
+    """By which protocol a repository is harvested (BIB-4)."""
+
+    OAI_PMH = "oai-pmh"
+    SRU = "sru"
+    Z3950 = "z39.50"
 
 
 class RecordStatus(StrEnum):
@@ -84,6 +101,7 @@ class Repository(Base):
     __table_args__ = (
         UniqueConstraint("base_url", "base_dir"),
         CheckConstraint("deletion_policy IN ('remove', 'mark', 'move')", name="deletion_policy"),
+        CheckConstraint("protocol IN ('oai-pmh', 'sru', 'z39.50')", name="protocol"),
     )
 
     repository_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
@@ -116,6 +134,11 @@ class Repository(Base):
     """What the examination found, as `zatva repository doctor --json` prints it."""
     profile: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     """How it is best harvested: method, slice, incremental, validation, delay and retries."""
+    guarded: Mapped[bool] = mapped_column(server_default=false())
+    """Whether an organisation's people type its address: harvests keep to the public internet then, unless
+    `web.private_addresses` allows more."""
+    protocol: Mapped[str] = mapped_column(Text, server_default=AccessProtocol.OAI_PMH)
+    """oai-pmh, sru or z39.50. Of the latter two, a harvest's set is its query, in CQL or PQF."""
 
 
 class OaiSet(Base):
@@ -286,6 +309,10 @@ class History(Base):
     """The WARC file with the run's requests and answers, below the data folder; none where none were kept."""
     replay_of: Mapped[int | None] = mapped_column(BigInteger)
     """The run (`history_id`) whose kept answers were taken in again."""
+    filter_digest: Mapped[str | None] = mapped_column(Text)
+    """SHA-256 of the filter file as the run read it, in hexadecimal digits."""
+    normalize_digest: Mapped[str | None] = mapped_column(Text)
+    """SHA-256 of the normalise file as the run read it, in hexadecimal digits."""
     pace: Mapped[list[list[float]]] = mapped_column(JSONB, server_default=text("'[]'"))
     """Samples over its course: seconds since it began, records and requests by then."""
     announced: Mapped[datetime | None]
@@ -293,4 +320,17 @@ class History(Base):
 
 
 Index("ix_oai_history_unannounced", History.history_id, postgresql_where=text("announced IS NULL"))
+Index(
+    "ix_oai_history_filter_digest",
+    History.filter_digest,
+    History.history_id,
+    postgresql_where=text("filter_digest IS NOT NULL"),
+)
+Index(
+    "ix_oai_history_normalize_digest",
+    History.normalize_digest,
+    History.history_id,
+    postgresql_where=text("normalize_digest IS NOT NULL"),
+)
 Index("ix_oai_history_status", History.status, History.history_id)
+Index("ix_oai_history_ended", History.harvest_end_time)

@@ -13,8 +13,11 @@ from sqlalchemy.orm import Session
 
 from harvester.client.answers import FormatInfo, Identity, SetInfo
 from harvester.client.errors import OaiError
-from harvester.client.repository_client import Client, open_client
-from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
+from harvester.client.protocol_client import ProtocolClient
+from harvester.client.repository_client import Client
+from harvester.models import AccessProtocol, MetadataFormat, OaiSet, PrefixMapping, Repository
+from harvester.protocols import open_protocol_client, protocol_of
+from harvester.z3950.address import read_address
 from oai.errors import UsageError
 from oai.settings import Settings
 
@@ -32,48 +35,66 @@ class RepositoryFacts:
     formats: Sequence[FormatInfo] = ()
 
 
-async def identify_repository(repository: Client | str, settings: Settings) -> RepositoryFacts:
-    """Ask a repository (a client of it, or its base URL) for Identify, ListSets and ListMetadataFormats.
+async def identify_repository(
+    repository: Client | str, settings: Settings, *, protocol: str | None = None
+) -> RepositoryFacts:
+    """Ask a repository (a client of it, or its base URL) who it is, and for its sets and formats.
+
+    Without a protocol, it is the one that the address tells.
 
     Raises ClientError or TryLaterError; the message tells what kind of trouble it is.
     """
     if isinstance(repository, Client):
         return await _facts(repository)
-    check_base_url(repository)
-    async with open_client(repository, settings.harvester, retries=_TRIES_WHEN_ASKED) as client:
+    chosen = _checked_protocol(repository, protocol)
+    opened = open_protocol_client(chosen, repository, settings.harvester, retries=_TRIES_WHEN_ASKED)
+    async with opened as client:
         return await _facts(client)
 
 
-def check_base_url(base_url: str) -> str:
-    """The base URL as it was given. Raises UsageError where it is no http or https address."""
+def check_base_url(base_url: str, protocol: str = AccessProtocol.OAI_PMH) -> str:
+    """The base URL as it was given. Raises UsageError where it is no http or https address.
+
+    Of Z39.50, it is a z3950 address.
+    """
+    if protocol == AccessProtocol.Z3950:
+        read_address(base_url)
+        return base_url
     try:
         parts = urlsplit(base_url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
     if not usable or re.search(r"\s", base_url):
-        raise UsageError(f"{base_url!r} is no base URL; write it as http://host/path")
+        raise UsageError("%(base_url)s is no base URL; write it as http://host/path", base_url=repr(base_url))
     return base_url
 
 
 def add_repository(
-    session: Session, *, base_url: str, base_dir: str | None = None, facts: RepositoryFacts | None = None
+    session: Session,
+    *,
+    base_url: str,
+    base_dir: str | None = None,
+    facts: RepositoryFacts | None = None,
+    protocol: str | None = None,
 ) -> Repository:
     """Make a repository's row, with its sets and formats where `facts` has them.
 
     `base_dir` is absolute, or relative to the store; without it, it is named after the host. Raises
     UsageError where the base directory is another repository's already.
     """
-    check_base_url(base_url)
+    chosen = _checked_protocol(base_url, protocol)
     session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADDING_LOCK})
     folder = _free_folder(session, base_url) if base_dir is None else _folder(base_dir)
     owner = session.scalars(select(Repository).where(Repository.base_dir == folder)).first()
     if owner is not None:
         raise UsageError(
-            f"{folder} is the folder of repository {owner.repository_id} ({owner.base_url}) already; "
-            "choose another"
+            "%(folder)s is the folder of repository %(repository_id)s (%(base_url)s) already; choose another",
+            folder=folder,
+            repository_id=owner.repository_id,
+            base_url=owner.base_url,
         )
-    repository = Repository(base_url=base_url, base_dir=folder)
+    repository = Repository(base_url=base_url, base_dir=folder, protocol=chosen.value)
     session.add(repository)
     session.flush()
     if facts is not None:
@@ -82,20 +103,26 @@ def add_repository(
     return repository
 
 
-def ensure_repository(session: Session, *, base_url: str, base_dir: str | None) -> Repository:
-    """The repository with this base URL and base directory, made where there is none.
+def ensure_repository(
+    session: Session, *, base_url: str, base_dir: str | None, protocol: str | None = None
+) -> Repository:
+    """The repository with this base URL, base directory and protocol, made where there is none.
 
-    Without a base directory it is the one repository with the base URL. Raises UsageError where there are
-    several, or the directory is another repository's.
+    Without a base directory it is the one repository with the base URL, and without a protocol the one that
+    the row says. Raises UsageError where there are several, or the directory is another repository's.
     """
     known = select(Repository).where(Repository.base_url == base_url)
+    if protocol is not None:
+        known = known.where(Repository.protocol == protocol)
     if base_dir is not None:
         known = known.where(Repository.base_dir == _folder(base_dir))
     found = session.scalars(known.order_by(Repository.repository_id)).all()
     if len(found) > 1:
         ids = ", ".join(str(repository.repository_id) for repository in found)
         raise UsageError(f"{base_url} is repositories {ids}; give the number of one, or --out")
-    return found[0] if found else add_repository(session, base_url=base_url, base_dir=base_dir)
+    if found:
+        return found[0]
+    return add_repository(session, base_url=base_url, base_dir=base_dir, protocol=protocol)
 
 
 def get_repository(session: Session, repository_id: int) -> Repository:
@@ -147,7 +174,14 @@ def base_folder(repository: Repository, settings: Settings) -> Path:
     return settings.store / repository.base_dir
 
 
-async def _facts(client: Client) -> RepositoryFacts:
+def _checked_protocol(base_url: str, protocol: str | None) -> AccessProtocol:
+    """The protocol to speak to the address, which is checked to be one of it."""
+    chosen = protocol_of(base_url, protocol)
+    check_base_url(base_url, chosen)
+    return chosen
+
+
+async def _facts(client: ProtocolClient) -> RepositoryFacts:
     identity = await client.identify()
     formats = await client.list_metadata_formats()
     try:
@@ -162,7 +196,8 @@ def _folder(base_dir: str) -> str:
     path = os.path.normpath(base_dir)
     if path.startswith("..") or path == ".":
         raise UsageError(
-            f"{base_dir!r} lies outside the store; give an absolute folder, or one below the store"
+            "%(base_dir)s lies outside the store; give an absolute folder, or one below the store",
+            base_dir=repr(base_dir),
         )
     return path
 

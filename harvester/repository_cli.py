@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from harvester.cli_options import add_manners
+from harvester.cli_options import add_manners, add_protocol
 from oai.cli import add_command, add_group
 
 if TYPE_CHECKING:
@@ -18,6 +18,10 @@ def add_probe(commands: "Subcommands") -> None:
         handler="harvester.probe_commands:probe_repository",
     )
     probe.add_argument("url", metavar="URL", help="base URL")
+    add_protocol(probe)
+    probe.add_argument(
+        "--set", "--query", default="", metavar="SPEC", help="setSpec, or query in CQL or PQF, of the records"
+    )
     add_manners(probe)
 
 
@@ -34,6 +38,7 @@ def add_repository(commands: "Subcommands") -> None:
     add.add_argument(
         "dir", metavar="DIR", nargs="?", help="folder for its files (default: named after the host)"
     )
+    add_protocol(add)
     add_command(
         group, "list", help="list the repositories", handler="harvester.repository_commands:repository_list"
     )

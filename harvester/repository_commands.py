@@ -19,10 +19,15 @@ _AS_SET = "default"
 def repository_add(invocation: Invocation) -> ExitCode:
     """`zatva repository add`."""
     arguments = invocation.arguments
-    facts = asyncio.run(repositories.identify_repository(arguments.url, invocation.settings))
+    asking = repositories.identify_repository(arguments.url, invocation.settings, protocol=arguments.protocol)
+    facts = asyncio.run(asking)
     with open_database(invocation.settings) as database, database.session() as session:
         added = repositories.add_repository(
-            session, base_url=arguments.url, base_dir=arguments.dir, facts=facts
+            session,
+            base_url=arguments.url,
+            base_dir=arguments.dir,
+            facts=facts,
+            protocol=arguments.protocol,
         )
         session.commit()
         shown = _facts(session, added)
@@ -63,7 +68,10 @@ def repository_refresh(invocation: Invocation) -> ExitCode:
     """`zatva repository refresh`."""
     with open_database(invocation.settings) as database, database.session() as session:
         repository = repositories.get_repository(session, invocation.arguments.id)
-        facts = asyncio.run(repositories.identify_repository(repository.base_url, invocation.settings))
+        asking = repositories.identify_repository(
+            repository.base_url, invocation.settings, protocol=repository.protocol
+        )
+        facts = asyncio.run(asking)
         repositories.note_facts(session, repository.repository_id, facts)
         session.commit()
         session.refresh(repository)

@@ -110,14 +110,15 @@ def try_rules(record: Record, rules: Rules) -> Sampled:
         deleted=record.header.deleted,
         title=next(iter(record.fields().get("title", ())), ""),
         kept=kept,
-        before=_pretty(record.element),
-        after=_pretty(changed),
+        before=indented(record.element),
+        after=indented(changed),
         added=added,
         trouble=trouble,
     )
 
 
-def _pretty(element: etree._Element) -> str:
+def indented(element: etree._Element) -> str:
+    """The element as text for people, its children on lines of their own."""
     shown = copy.deepcopy(element)
     etree.indent(shown)
     return etree.tostring(shown, encoding="unicode", with_tail=False)

@@ -16,8 +16,8 @@ from harvester import repositories
 from harvester.models import History, Repository
 from harvester.running.locks import is_held, only_harvest
 from harvester.store.auditing import Audit, Auditor, Finding
+from harvester.store.disk import UNFINISHED
 from harvester.store.exporting import Exported, Form, export
-from harvester.store.files import UNFINISHED
 from harvester.store.models import RecordChange
 from harvester.store.rebuilding import Rebuilder, Rebuilt
 from harvester.store.records import RunKey

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from manager.job_cli import add_job_commands
 from manager.notices.cli import add_commands as add_notify
+from manager.rule_cli import add_rule_commands
 from manager.schedule_cli import add_schedule_commands
 from oai.cli import add_command, add_group
 
@@ -15,7 +16,7 @@ _HANDLERS = "manager.commands:"
 
 
 def add_commands(commands: "Subcommands") -> None:
-    """Add `manager`, `worker`, `schedule` and `job`."""
+    """Add `manager`, `worker`, `schedule`, `job` and `rule`."""
     manager = add_group(commands, "manager", help="the program that starts and watches scheduled harvests")
     run = _add(
         manager, "run", help="start scheduled harvests, and run them, until ended", handler="run_manager"
@@ -27,6 +28,9 @@ def add_commands(commands: "Subcommands") -> None:
     _add_drain(worker.add_subparsers(metavar="COMMAND"))
     add_schedule_commands(add_group(commands, "schedule", help="what to harvest, from when on, how often"))
     add_job_commands(add_group(commands, "job", help="harvests that are to start, that run, that have ended"))
+    add_rule_commands(
+        add_group(commands, "rule", help="rule files: kept in versions, tried before they count")
+    )
     add_notify(commands)
 
 

@@ -1,22 +1,24 @@
 """When a job should begin and end, told from what runs and how long it took before; for all who show it."""
 
-import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from harvester.models import Harvest
+from harvester.models import Harvest, Repository
 from manager import workers
-from manager.models import Job, JobStatus, RecurringJob
+from manager.admission import host_of
+from manager.course import Room, Stay, starts
+from manager.models import Job, JobStatus, Leader, RecurringJob
 from manager.progress import progress_of
 from manager.reasons import Code, Reason
 from oai.datestamps import parse_datestamp
 
 _WAITING = (JobStatus.QUEUED, JobStatus.SCHEDULED)
 _OFF = (JobStatus.PAUSED, JobStatus.SET_ASIDE)
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,39 +33,18 @@ class Estimate:
     """How long it should run, from now or from its start."""
 
 
-@dataclass(kw_only=True)
-class _Course:
-    """When the workers' places will be free, and the repositories; None where nothing tells."""
-
-    now: datetime
-    free: list[datetime]
-    repositories: dict[int, datetime | None]
-
-    def begin(self, job: Job, seconds: float | None) -> datetime | None:
-        """When the job should begin; its place and repository are taken for as long."""
-        busy_until = self.repositories.get(job.repository_id, self.now)
-        if not self.free or busy_until is None:
-            self.repositories[job.repository_id] = None
-            return None
-        start = max(self.now, heapq.heappop(self.free), _earliest(job), busy_until)
-        end = None if seconds is None else start + timedelta(seconds=seconds)
-        self.repositories[job.repository_id] = end
-        if end is not None:
-            heapq.heappush(self.free, end)
-        return start
-
-
 def estimate(
     session: Session, rows: Sequence[tuple[Job, Harvest | None]], now: datetime
 ) -> dict[int, Estimate]:
     """An estimate for each of the jobs, which must be all there are, each with its harvest's row.
 
     A running harvest ends by its own rate and the size that the repository told, or else when the schedule's
-    runs usually end. Those that wait begin in their order as places become free and their repository is; the
-    limits by host and over all, and the turns between owners, are left out of account.
+    runs usually end. Those that wait begin in their order as soon as a place is free, their repository and
+    their host are, and the limit over all allows it; the turns between owners are left out of account. A
+    position tells how many should begin before; those of which it is known when come first.
     """
-    usual = _usual_seconds(session)
-    some = sum(usual.values()) / len(usual) if usual else None
+    usual = _usual_seconds(session, {job.recurring_id for job, _ in rows})
+    some = session.scalar(select(func.avg(RecurringJob.usual_seconds)))
     left: dict[int, float | None] = {}
     found: dict[int, Estimate] = {}
     for job, harvest in rows:
@@ -74,17 +55,43 @@ def estimate(
             found[job.job_id] = Estimate(start=job.started, seconds=left[job.job_id])
         elif job.status in _OFF:
             found[job.job_id] = Estimate(seconds=seconds)
-    running = [job for job, _ in rows if job.status not in (*_WAITING, *_OFF)]
-    course = _course(session, running, left, now)
+    return found | _in_line(session, rows, left, now)
+
+
+def _in_line(
+    session: Session,
+    rows: Sequence[tuple[Job, Harvest | None]],
+    left: Mapping[int, float | None],
+    now: datetime,
+) -> dict[int, Estimate]:
+    """The estimates of those that wait; `left` is how long each job takes, or has still to take."""
+    hosts = _hosts(session, rows)
+
+    def stay(job: Job) -> Stay:
+        return Stay(
+            job_id=job.job_id,
+            repository_id=job.repository_id,
+            host=hosts[job.repository_id],
+            earliest=_earliest(job),
+            seconds=left[job.job_id],
+        )
+
+    running = [stay(job) for job, _ in rows if job.status not in (*_WAITING, *_OFF)]
     waiting = sorted((job for job, _ in rows if job.status in _WAITING), key=lambda job: _order(job, now))
-    for position, job in enumerate(waiting, 1):
-        seconds = left[job.job_id]
-        found[job.job_id] = Estimate(position=position, start=course.begin(job, seconds), seconds=seconds)
-    return found
+    begin = starts([stay(job) for job in waiting], running, _room(session), now)
+    # The sorting keeps the order of those that begin at the same time.
+    in_turn = sorted(waiting, key=lambda job: begin.get(job.job_id, _NEVER))
+    return {
+        job.job_id: Estimate(position=position, start=begin.get(job.job_id), seconds=left[job.job_id])
+        for position, job in enumerate(in_turn, 1)
+    }
 
 
-def _usual_seconds(session: Session) -> Mapping[int, float]:
-    query = select(RecurringJob.id, RecurringJob.usual_seconds).where(RecurringJob.usual_seconds.is_not(None))
+def _usual_seconds(session: Session, schedules: Collection[int | None]) -> Mapping[int, float]:
+    query = select(RecurringJob.id, RecurringJob.usual_seconds).where(
+        RecurringJob.id.in_([number for number in schedules if number is not None]),
+        RecurringJob.usual_seconds.is_not(None),
+    )
     return {number: seconds for number, seconds in session.execute(query) if seconds is not None}
 
 
@@ -99,22 +106,17 @@ def _seconds_left(
     return max(seconds - elapsed, 0)
 
 
-def _course(
-    session: Session, running: Iterable[Job], left: Mapping[int, float | None], now: datetime
-) -> _Course:
-    free: list[datetime] = []
-    repositories: dict[int, datetime | None] = {}
-    taken = 0
-    for job in running:
-        taken += 1
-        seconds = left[job.job_id]
-        end = None if seconds is None else now + timedelta(seconds=seconds)
-        repositories[job.repository_id] = end
-        if end is not None:
-            free.append(end)
-    free += [now] * max(workers.places(session) - taken, 0)
-    heapq.heapify(free)
-    return _Course(now=now, free=free, repositories=repositories)
+def _room(session: Session) -> Room:
+    """The workers' places, and the limits that the leading manager keeps, or the last one kept."""
+    limits = session.execute(select(Leader.per_host, Leader.overall)).one_or_none()
+    per_host, overall = limits or (None, None)
+    return Room(places=workers.places(session), per_host=per_host, overall=overall)
+
+
+def _hosts(session: Session, rows: Iterable[tuple[Job, Harvest | None]]) -> Mapping[int, str]:
+    numbers = {job.repository_id for job, _ in rows}
+    query = select(Repository.repository_id, Repository.base_url).where(Repository.repository_id.in_(numbers))
+    return {number: host_of(base_url) for number, base_url in session.execute(query)}
 
 
 def _order(job: Job, now: datetime) -> tuple[bool, bool, int, datetime, int]:

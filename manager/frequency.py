@@ -17,10 +17,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from oai.errors import UsageError
+from oai.errors import Phrase, UsageError
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-ALLOWED: Final = (
+ALLOWED: Final = Phrase(
     "`every 30 minutes`, `every 6 hours`, `every 2 days`, `hourly`, `daily`, `weekly`, `monthly`, "
     "`daily at 02:30`, `weekly on monday at 02:30`, `monthly on 1 at 02:30`, a cron expression of five "
     "fields such as `30 2 * * 1-5`, or nothing for a one-off"
@@ -122,7 +122,11 @@ class Cron(Frequency):
             # In the hour that comes twice, cronsim tells the first passage of it even in the second one.
             if due > moment:
                 return due.astimezone(UTC)
-        raise UsageError(f"frequency {self.expression!r}: comes true at no time; write {ALLOWED}")
+        raise UsageError(
+            "frequency %(text)s: comes true at no time; write %(allowed)s",
+            text=repr(self.expression),
+            allowed=ALLOWED,
+        )
 
 
 def parse_frequency(text: str) -> Frequency:
@@ -137,11 +141,18 @@ def parse_frequency(text: str) -> Frequency:
         if match:
             try:
                 return make(match)
-            except ValueError as error:
-                raise UsageError(f"frequency {text!r}: {error}; write {ALLOWED}") from None
+            except UsageError as error:
+                raise UsageError(
+                    "frequency %(text)s: %(fault)s; write %(allowed)s",
+                    text=repr(text),
+                    fault=error,
+                    allowed=ALLOWED,
+                ) from None
     if len(words.split()) == _CRON_FIELDS:
         return _cron(text)
-    raise UsageError(f"frequency {text!r}: not understood; write {ALLOWED}")
+    raise UsageError(
+        "frequency %(text)s: not understood; write %(allowed)s", text=repr(text), allowed=ALLOWED
+    )
 
 
 def parse_zone(name: str) -> ZoneInfo:
@@ -150,7 +161,7 @@ def parse_zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise UsageError(
-            f"time zone {name!r}: no such zone; write a name such as `Europe/Prague` or `UTC`"
+            "time zone %(name)s: no such zone; write a name such as `Europe/Prague` or `UTC`", name=repr(name)
         ) from None
 
 
@@ -159,9 +170,16 @@ def _cron(text: str) -> Cron:
     try:
         comes = next(CronSim(expression, datetime.now(UTC)), None)
     except CronSimError as error:
-        raise UsageError(f"frequency {text!r}: {str(error).lower()}; write {ALLOWED}") from None
+        raise UsageError(
+            "frequency %(text)s: %(fault)s; write %(allowed)s",
+            text=repr(text),
+            fault=str(error).lower(),
+            allowed=ALLOWED,
+        ) from None
     if comes is None:
-        raise UsageError(f"frequency {text!r}: comes true at no time; write {ALLOWED}")
+        raise UsageError(
+            "frequency %(text)s: comes true at no time; write %(allowed)s", text=repr(text), allowed=ALLOWED
+        )
     return Cron(expression=expression)
 
 
@@ -189,7 +207,9 @@ def _every(match: re.Match[str]) -> Frequency:
     number, unit = int(match["number"] or 1), match["unit"]
     days = number * _DAYS[unit] if unit in _DAYS else number * _UNITS[unit] / 86_400
     if not 0 < days <= _MOST_DAYS:
-        raise ValueError(f"{number} {unit}s is not between 1 second and {_MOST_DAYS} days")
+        raise UsageError(
+            "%(given)s is not between 1 second and %(most)s days", given=repr(match[0]), most=_MOST_DAYS
+        )
     return Days(days=int(days)) if unit in _DAYS else Elapsed(step=timedelta(seconds=number * _UNITS[unit]))
 
 
@@ -198,7 +218,7 @@ def _time(match: re.Match[str]) -> time:
     try:
         return time(hour, minute)
     except ValueError:
-        raise ValueError(f"{hour}:{minute:02} is no time of day") from None
+        raise UsageError("%(time)s is no time of day", time=f"{hour}:{minute:02}") from None
 
 
 def _daily(match: re.Match[str]) -> Frequency:
@@ -209,14 +229,14 @@ def _daily(match: re.Match[str]) -> Frequency:
 def _weekly(match: re.Match[str]) -> Frequency:
     at = _time(match)
     if match["weekday"] not in WEEKDAYS:
-        raise ValueError(f"{match['weekday']!r} is no day of the week")
+        raise UsageError("%(word)s is no day of the week", word=repr(match["weekday"]))
     return Cron(expression=f"{at.minute} {at.hour} * * {WEEKDAYS.index(match['weekday']) + 1}")
 
 
 def _monthly(match: re.Match[str]) -> Frequency:
     at, day = _time(match), int(match["day"])
     if not 1 <= day <= calendar.monthrange(2000, 1)[1]:
-        raise ValueError(f"{day} is no day of a month")
+        raise UsageError("%(day)s is no day of a month", day=day)
     if day <= _SAFE_DAY:
         return Cron(expression=f"{at.minute} {at.hour} {day} * *")
     return Months(day=day, at=at)

@@ -38,30 +38,37 @@ def queue_index(invocation: Invocation) -> ExitCode:
     files = sorted(((path, size_of(path)) for path in paths), key=lambda file: (-file[1], file[0]))
     for path, _ in files:
         _refuse_unspeakable(path)
-    with open_database(invocation.settings) as database:
-        options = index_options(database, arguments, invocation.settings.provider.publish_margin)
-        with database.session() as session:
-            refuse_unserved(session)
-            run = IndexRun(
-                host=host_name(),
-                collection=collection_set_spec(arguments.collection) if arguments.collection else None,
-                again=options.again,
-                archive_dir=None if options.archive_dir is None else str(options.archive_dir),
-            )
-            if files:
-                _give_up_lost(invocation.console, session, [str(path) for path, _ in files])
-                queue.defer_files(session, add_run(session, run, files))
-            session.commit()
-            if not files:
-                invocation.console.result({"run_id": None, "files": 0}, "no ARC, WARC or CDX files there")
-                return ExitCode.DONE
-            number = run.id
+    number = _queued_run(invocation, files)
+    if number is None:
+        invocation.console.result({"run_id": None, "files": 0}, "no ARC, WARC or CDX files there")
+        return ExitCode.DONE
     invocation.console.result(
         {"run_id": number, "files": len(files)},
         f"run {number}: {len(files):,} files queued; workers must see them at the same paths;"
         f" `zatva provider status --run {number}` shows how far they are",
     )
     return ExitCode.DONE
+
+
+def _queued_run(invocation: Invocation, files: Sequence[tuple[Path, int]]) -> int | None:
+    """Add a run of these files, each with its size, and queue them; gives its number, None without files."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database:
+        options = index_options(database, arguments, invocation.settings.provider.publish_margin)
+        with database.session() as session:
+            refuse_unserved(session)
+            if not files:
+                return None
+            run = IndexRun(
+                host=host_name(),
+                collection=collection_set_spec(arguments.collection) if arguments.collection else None,
+                again=options.again,
+                archive_dir=None if options.archive_dir is None else str(options.archive_dir),
+            )
+            _give_up_lost(invocation.console, session, [str(path) for path, _ in files])
+            queue.defer_files(session, add_run(session, run, files))
+            session.commit()
+            return run.id
 
 
 def _give_up_lost(console: Console, session: Session, paths: Sequence[str]) -> None:

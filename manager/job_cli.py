@@ -80,6 +80,7 @@ def _add_changes(job: "Subcommands") -> None:
         handler="harvester.change_commands:release",
     )
     release.add_argument("history_id", type=int, metavar="HISTORY_ID")
+    release.add_argument("--show", action="store_true", help="only show what the run would do")
 
 
 def _add_wait(job: "Subcommands") -> None:

@@ -1,10 +1,11 @@
 """Jobs and history as people see them: listed with their state and what is to be expected of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, delete, func, select, update
+from sqlalchemy import ColumnElement, Select, delete, false, func, literal, select, tuple_, union_all, update
 from sqlalchemy.orm import Session
 
 from harvester.models import Harvest, History, Repository
@@ -26,6 +27,18 @@ _WORDS: Final = {
     JobStatus.STOPPING: "stopping",
     JobStatus.KILLING: "stopping",
 }
+_CLOSELY: Final = 100
+"""With so many of the first, what is to be expected of one is told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobPlace:
+    """A job's place in lists, which go on behind it even when it is gone."""
+
+    under_way: bool
+    due: datetime
+    """UTC."""
+    job_id: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +72,11 @@ class JobView:
     progress: Progress | None
     estimate: Estimate
 
+    @property
+    def place(self) -> JobPlace:
+        """Its place in lists."""
+        return JobPlace(under_way=self.under_way, due=self.due, job_id=self.job_id)
+
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryView:
@@ -73,22 +91,41 @@ def list_jobs(
     repository_id: int | None = None,
     *,
     among: Select[int] | None = None,
+    after: JobPlace | None = None,
     most: int | None = None,
 ) -> list[JobView]:
     """Jobs, the running ones first, then by the time they are due: all, or those of one repository.
 
-    `among` selects the repositories whose jobs are given. With `most`, only so many are given, and what is
-    to be expected is told of the first so many of all: those behind them have no position and no start.
+    `among` selects the repositories whose jobs are given, `after` those behind a place in the list. With
+    `most`, only so many are given, and what is to be expected is told of the first so many of all: those
+    behind them have no position and no start.
     """
-    now = database_now(session)
-    first = session.execute(_rows(most)).all()
-    estimates = estimate(session, [(job, harvest) for job, _, harvest in first], now)
-    wanted = []
+    wanted: list[ColumnElement[bool]] = []
     if repository_id is not None:
         wanted.append(Job.repository_id == repository_id)
     if among is not None:
         wanted.append(Job.repository_id.in_(among))
-    rows = session.execute(_rows(most, *wanted)).all() if wanted else first
+    return _views(session, wanted, most, after=after)
+
+
+def find_job(session: Session, job_id: int) -> JobView | None:
+    """The job of that number as lists show it; None where there is none."""
+    found = _views(session, [Job.job_id == job_id], _CLOSELY)
+    return found[0] if found else None
+
+
+def _views(
+    session: Session,
+    wanted: Sequence[ColumnElement[bool]],
+    most: int | None,
+    *,
+    after: JobPlace | None = None,
+) -> list[JobView]:
+    now = database_now(session)
+    first = session.execute(_rows(most)).all()
+    estimates = estimate(session, [(job, harvest) for job, _, harvest in first], now)
+    all_of_them = not wanted and after is None
+    rows = first if all_of_them else session.execute(_rows(most, *wanted, after=after)).all()
     return [
         _view(job, name, harvest, estimates.get(job.job_id, Estimate()), now) for job, name, harvest in rows
     ]
@@ -144,18 +181,37 @@ def remove_history(session: Session, history_id: int) -> None:
         raise UsageError(f"history {history_id}: there is none of that number; see `zatva job history`")
 
 
-def _rows(most: int | None, *conditions: ColumnElement[bool]) -> Select[Any]:
+def _rows(most: int | None, *conditions: ColumnElement[bool], after: JobPlace | None = None) -> Select[Any]:
     """The first jobs with the repository's name and the harvest's row, in the order of lists."""
-    order = (Job.status.in_(IN_HAND).desc(), Job.harvest_start_time, Job.job_id)
-    # Chosen before the others' rows are put beside them: there may be ten thousand that wait.
-    first = select(Job.job_id).where(*conditions).order_by(*order).limit(most)
+    first = union_all(
+        *(_first(most, *conditions, under_way=under_way, after=after) for under_way in (True, False))
+    ).subquery()
+    order = (Job.status.not_in(IN_HAND), Job.harvest_start_time, Job.job_id)
     return (
         select(Job, _repository_name(), Harvest)
+        .join(first, first.c.job_id == Job.job_id)
         .join(Repository, Repository.repository_id == Job.repository_id)
         .outerjoin(Harvest, Harvest.job_id == Job.job_id)
-        .where(Job.job_id.in_(first))
         .order_by(*order)
+        .limit(most)
     )
+
+
+def _first(
+    most: int | None, *conditions: ColumnElement[bool], under_way: bool, after: JobPlace | None
+) -> Select[int]:
+    """The numbers of the first jobs that are under way, or of those that wait: each through an index."""
+    numbers = select(Job.job_id).where(
+        Job.status.in_(IN_HAND) if under_way else Job.status.not_in(IN_HAND), *conditions
+    )
+    if after is not None and after.under_way == under_way:
+        place = tuple_(literal(after.due), literal(after.job_id))
+        numbers = numbers.where(tuple_(Job.harvest_start_time, Job.job_id) > place)
+    elif after is not None and under_way:
+        numbers = numbers.where(false())
+    # As a subquery: PostgreSQL takes ORDER BY and LIMIT of a part only in brackets.
+    part = numbers.order_by(Job.harvest_start_time, Job.job_id).limit(most).subquery()
+    return select(part.c.job_id)
 
 
 def _repository_name() -> Any:  # noqa: ANN401 an SQL expression

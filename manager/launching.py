@@ -6,7 +6,7 @@ nobody starts a job twice, nor one that was deleted meanwhile.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -26,7 +26,9 @@ from oai.sections import ManagerSettings
 
 logger = logging.getLogger(__name__)
 
-_LEAST_LOOKAHEAD: Final = 8
+_LEAST_LOOKAHEAD: Final = 32
+_TURNS_AHEAD: Final = 4
+"""How often workers may fill their places from the queue before the leader looks again."""
 _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
@@ -65,7 +67,7 @@ def launch_due(session: Session, settings: ManagerSettings) -> list[int]:
         list(ranks.values()),
         _limits(session, settings, busy=len(under_way) - len(ranks)),
     )
-    launched = [one.contender.job_id for one in admitted if _launch(session, one)]
+    launched = _launch(session, admitted)
     _note_reasons(session, held_back, {contender.job_id: waiting for contender, waiting in due})
     return launched
 
@@ -182,39 +184,57 @@ def _contenders(session: Session, condition: Any) -> list[tuple[Contender, Any]]
 
 
 def _limits(session: Session, settings: ManagerSettings, *, busy: int) -> Limits:
-    """The limits as set; the queue holds as much as would fill the free places, and every place once more."""
+    """The limits as set; the queue holds what would fill the free places, and every place some more times.
+
+    Quick harvests would empty a short queue between two looks of the leader; a long one harms nobody, since
+    what is more urgent overtakes what waits there.
+    """
     places = workers.places(session)
     return Limits(
         per_host=settings.per_host,
         overall=settings.overall,
-        lookahead=max(max(places - busy, 0) + places, _LEAST_LOOKAHEAD),
+        lookahead=max(max(places - busy, 0) + _TURNS_AHEAD * places, _LEAST_LOOKAHEAD),
     )
 
 
-def _launch(session: Session, admitted: Admitted) -> bool:
-    """Queue one job, unless somebody has changed it, or it cannot be honoured."""
-    job = session.get(Job, admitted.contender.job_id, with_for_update=True, populate_existing=True)
+def _launch(session: Session, admitted: Sequence[Admitted]) -> list[int]:
+    """Queue these jobs, but those that somebody has changed or that cannot be honoured; give their ids."""
+    numbers = [one.contender.job_id for one in admitted]
+    locked = select(Job).where(Job.job_id.in_(numbers)).order_by(Job.job_id).with_for_update()
+    jobs = {job.job_id: job for job in session.scalars(locked.execution_options(populate_existing=True))}
+    wanted = {job.repository_id for job in jobs.values()}
+    # Held here, they are found by the checks, which would ask for each otherwise.
+    kept = session.scalars(select(Repository).where(Repository.repository_id.in_(wanted))).all()
+    ready = [one for one in admitted if _is_ready(session, jobs.get(one.contender.job_id))]
+    for one in ready:
+        job = jobs[one.contender.job_id]
+        job.status, job.waiting = JobStatus.QUEUED, None
+    session.flush()
+    del kept
+    for one in ready:
+        queue.defer(session, one.contender.job_id, one.contender.repository_id, priority=one.rank)
+    return [one.contender.job_id for one in ready]
+
+
+def _is_ready(session: Session, job: Job | None) -> bool:
+    """Whether the job waits still and can be honoured; one that cannot is set aside."""
     if job is None or job.status != JobStatus.SCHEDULED:
         return False
     wrong = check_job(session, job)
-    if wrong is not None:
-        job.status = JobStatus.SET_ASIDE
-        job.waiting = wrong.as_json()
-        logger.warning("job %d is set aside: %s", job.job_id, wrong.facts["text"])
-        tell(
-            session,
-            Occasion.SET_ASIDE,
-            repository_id=job.repository_id,
-            recurring_id=job.recurring_id,
-            job_id=job.job_id,
-            reason=wrong.facts["text"],
-        )
-        return False
-    job.status = JobStatus.QUEUED
-    job.waiting = None
-    session.flush()
-    queue.defer(session, job.job_id, job.repository_id, priority=admitted.rank)
-    return True
+    if wrong is None:
+        return True
+    job.status = JobStatus.SET_ASIDE
+    job.waiting = wrong.as_json()
+    logger.warning("job %d is set aside: %s", job.job_id, wrong.facts["text"])
+    tell(
+        session,
+        Occasion.SET_ASIDE,
+        repository_id=job.repository_id,
+        recurring_id=job.recurring_id,
+        job_id=job.job_id,
+        reason=wrong.facts["text"],
+    )
+    return False
 
 
 def _note_reasons(session: Session, reasons: Mapping[int, Reason], stored: Mapping[int, object]) -> None:

@@ -11,16 +11,17 @@ and is rolled back.
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import psycopg
-from sqlalchemy import select, text
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, event, select, text, update
+from sqlalchemy.orm import Session, SessionTransaction
 
 from manager.models import Leader
 from manager.processes import host_name
+from manager.transactions import Transactions
 from oai.database import Database
 from oai.errors import ZatvaError
 
@@ -31,6 +32,8 @@ _FENCE: Final = 0x7A_61_74_76_61_02
 _NAME: Final = "zatva manager"
 _OPTIONS: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 _SILENCE: Final = 10.0
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class NotLeadingError(ZatvaError):
@@ -51,6 +54,25 @@ class Managers:
 
     leader: str | None
     stand_bys: tuple[str, ...]
+
+
+class Fenced:
+    """Transactions, each of which commits only while the leader of that number leads."""
+
+    def __init__(self, transactions: Transactions, number: int) -> None:
+        self.number = number
+        self._transactions = transactions
+
+    async def run(
+        self, function: Callable[Concatenate[Session, _P], _T], /, *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
+        """As `Transactions.run`; raises NotLeadingError, before the call, where another one leads."""
+
+        def inside(session: Session) -> _T:
+            stand_in_fence(session, self.number)
+            return function(session, *args, **kwargs)
+
+        return await self._transactions.run(inside)
 
 
 @contextlib.asynccontextmanager
@@ -88,12 +110,24 @@ def stand_in_fence(session: Session, number: int) -> None:
 
     To be called at the transaction's beginning; raises NotLeadingError where another one leads.
     """
-    session.execute(_BOUNDS)
-    session.execute(text("SELECT pg_advisory_xact_lock_shared(:fence)"), {"fence": _FENCE})
-    # A statement of its own, for it must not see what was before the lock was given.
-    present = session.scalar(select(Leader.number))
-    if present != number:
-        raise NotLeadingError(f"leader {number}: leader {present} has taken over")
+    _stand(session.connection(), number)
+
+
+def note_limits(session: Session, *, per_host: int, overall: int | None) -> None:
+    """Write down the limits that the leader keeps. The caller commits."""
+    session.execute(update(Leader).values(per_host=per_host, overall=overall))
+
+
+def fence_all(session: Session, number: int) -> None:
+    """Let every transaction that the session is yet to begin stand in the fence, for what commits by itself.
+
+    Whatever begins one where another leads raises NotLeadingError.
+    """
+
+    def begun(_session: Session, _transaction: SessionTransaction, connection: Connection) -> None:
+        _stand(connection, number)
+
+    event.listen(session, "after_begin", begun)
 
 
 def managers(session: Session) -> Managers:
@@ -110,6 +144,14 @@ def managers(session: Session) -> Managers:
 def leader(session: Session) -> str | None:
     """The manager that leads, by host and process; None where no manager runs."""
     return managers(session).leader
+
+
+def _stand(connection: Connection, number: int) -> None:
+    connection.execute(_ENTRY, {"fence": _FENCE})
+    # A statement of its own, for it must not see what was before the lock was given.
+    present = connection.scalar(select(Leader.number))
+    if present != number:
+        raise NotLeadingError(f"leader {number}: leader {present} has taken over")
 
 
 async def _took_the_lock(connection: psycopg.AsyncConnection) -> bool:
@@ -130,9 +172,10 @@ async def _begin(connection: psycopg.AsyncConnection) -> int:
 
 
 # A successor waits for what a leader has begun: not for ever, even where that one's machine is gone.
-_BOUNDS = text("""
+_ENTRY = text("""
     SELECT set_config('lock_timeout', '5s', true),
-    set_config('idle_in_transaction_session_timeout', '10s', true)
+    set_config('idle_in_transaction_session_timeout', '10s', true),
+    pg_advisory_xact_lock_shared(:fence)
 """)
 _COUNT_UP: Final = """
     INSERT INTO oai_leader AS leader (number, host, process_id) VALUES (1, %s, %s)

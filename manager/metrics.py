@@ -10,14 +10,14 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from harvester.models import History
-from manager.models import Job, JobStatus
+from manager.models import IN_HAND, Job, JobStatus
 from manager.notices.models import Notice, NoticeState
 from manager.status import ManagerStatus, manager_status
 
 LATE: Final = timedelta(minutes=1)
 """A job that was due so long ago and has not begun is late."""
 
-_BEGUN: Final = (JobStatus.IN_PROGRESS, JobStatus.STOPPING)
+_WAITING: Final = (JobStatus.SCHEDULED, JobStatus.QUEUED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +39,13 @@ class Figures:
 
 def read_figures(session: Session) -> Figures:
     """Count; each table is read through an index, but for the jobs, of which there are few."""
-    waits = Job.status.not_in(_BEGUN) & (Job.harvest_start_time <= func.now())
+    waits = Job.status.in_(_WAITING) & (Job.harvest_start_time <= func.now())
     oldest = func.min(case((waits, Job.harvest_start_time)))
     due, late, running, lag = session.execute(
         select(
             func.count().filter(waits),
             func.count().filter(waits & (Job.harvest_start_time <= func.now() - LATE)),
-            func.count().filter(Job.status.in_(_BEGUN)),
+            func.count().filter(Job.status.in_(IN_HAND)),
             func.coalesce(func.extract("epoch", func.now() - oldest), 0),
         )
     ).one()

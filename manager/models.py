@@ -215,6 +215,7 @@ class Job(Base):
 
 
 Index("ix_oai_job_due", Job.status, Job.harvest_start_time)
+Index("ix_oai_job_list", Job.harvest_start_time, Job.job_id)
 
 
 class Worker(Base):
@@ -251,3 +252,7 @@ class Leader(Base):
     host: Mapped[str] = mapped_column(Text)
     process_id: Mapped[int]
     began: Mapped[datetime] = mapped_column(server_default=func.now())
+    per_host: Mapped[int | None]
+    """Its limits, for whoever tells when jobs should begin: harvests at a time from one host."""
+    overall: Mapped[int | None]
+    """Harvests at a time in all; none: no limit."""

@@ -4,8 +4,8 @@ import asyncio
 import time
 from typing import Any, Final
 
+from manager.endings import Cause
 from manager.processes import HarvestProcess, Outcome
-from manager.watching import Cause
 from oai.sections import ManagerSettings
 
 _URGENCY: Final = (Cause.PAUSED, Cause.STOPPED, Cause.RESTARTED, Cause.DELETED, Cause.SHUTDOWN, Cause.KILLED)
@@ -51,7 +51,7 @@ async def see_through(process: HarvestProcess, order: Order, settings: ManagerSe
                     process.kill()
                     break
                 continue
-            if deadline is None:
+            if deadline is None and order.cause is not Cause.KILLED:
                 process.ask_to_stop()
             deadline = time.monotonic() + _patience(order.cause, settings)
     except asyncio.CancelledError:

@@ -94,15 +94,20 @@ def check_surroundings(session: Session, row: RecurringJob | Job) -> None:
     repository = session.get(Repository, row.repository_id)
     if repository is not None and not _is_address(repository.base_url):
         raise UsageError(
-            f"base_url {repository.base_url!r} of repository {repository.repository_id}:"
-            " no http or https address"
+            "base_url %(base_url)s of repository %(number)s: no http or https address",
+            base_url=repr(repository.base_url),
+            number=repository.repository_id,
         )
     for name, load in _RULES:
         path = getattr(row, name)
         if not path:
             continue
         if not Path(path).is_absolute():
-            raise UsageError(f"{name} {path!r}: give the whole path; workers run in other folders")
+            raise UsageError(
+                "%(name)s %(path)s: give the whole path; workers run in other folders",
+                name=name,
+                path=repr(path),
+            )
         try:
             load(Path(path))
         except (ZatvaError, OSError, ValueError) as error:
@@ -142,13 +147,25 @@ def _check_parameters(row: RecurringJob | Job) -> None:
         except ValueError as error:
             raise UsageError(f"{name}: {error}") from None
     if row.harvest_from and row.harvest_to and ends["harvest_to"].last_second < ends["harvest_from"].moment:
-        raise UsageError(f"harvest_to {row.harvest_to!r} is before harvest_from {row.harvest_from!r}")
+        raise UsageError(
+            "harvest_to %(harvest_to)s is before harvest_from %(harvest_from)s",
+            harvest_to=repr(row.harvest_to),
+            harvest_from=repr(row.harvest_from),
+        )
 
 
 def _check_times(schedule: RecurringJob) -> None:
     for name in ("start_date", "end_date"):
         value = getattr(schedule, name)
         if value is not None and (value.tzinfo is None or value.year not in _YEARS):
-            raise UsageError(f"{name} {value}: give a time with its zone, in the years 1970 to 8999")
+            raise UsageError(
+                "%(name)s %(value)s: give a time with its zone, in the years 1970 to 8999",
+                name=name,
+                value=value,
+            )
     if schedule.end_date is not None and schedule.end_date < schedule.start_date:
-        raise UsageError(f"end_date {schedule.end_date} is before start_date {schedule.start_date}")
+        raise UsageError(
+            "end_date %(end_date)s is before start_date %(start_date)s",
+            end_date=schedule.end_date,
+            start_date=schedule.start_date,
+        )

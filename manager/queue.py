@@ -6,14 +6,17 @@ process at a time on however many machines. The truth is in `oai_job`; the queue
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import procrastinate
 from procrastinate.connector import BaseConnector
-from procrastinate.exceptions import AlreadyEnqueued
+from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from procrastinate.jobs import Job as Task
+from procrastinate.jobs import Status
 from procrastinate.manager import JobManager
+from psycopg import OperationalError
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
@@ -32,6 +35,9 @@ SIGNS_OF_LIFE: Final = 3.0
 
 _POOL: Final = 4
 _AT_ONCE: Final = 1000
+_AWAY_SECONDS: Final = 60.0
+"""Longer than a connection of the pool is waited for (30 s), so that signs of life fail sooner."""
+_TRY_SECONDS: Final = 0.5
 
 Harvest = Callable[[int], Awaitable[None]]
 """Takes the id of a job."""
@@ -52,6 +58,27 @@ class _Door(JobManager):
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Task | None:
         """The next task for the worker; None where there is none, or no more are to be taken."""
         return None if self._closed.is_set() else await super().fetch_job(queues, worker_id)
+
+    async def finish_job(self, job: Task, status: Status, delete_job: bool) -> None:  # noqa: FBT001 as its parent
+        """Take an ended task out of the queue; a database that is away is waited for.
+
+        The queue's own way tries once. A task left in the hands of a worker that lives would keep the lock
+        of its repository for good. A worker that hears nothing for longer ends, and its tasks go to others.
+        """
+        deadline = time.monotonic() + _AWAY_SECONDS
+        tried = False
+        while True:
+            try:
+                return await super().finish_job(job, status, delete_job)
+            except ConnectorException as error:
+                if not isinstance(error.__cause__, OperationalError):
+                    if tried:  # the try before was carried out, and its answer got lost
+                        return None
+                    raise
+                if time.monotonic() > deadline:
+                    raise
+            tried = True
+            await asyncio.sleep(_TRY_SECONDS)
 
 
 def defer(session: Session, job_id: int, repository_id: int, *, priority: int = 0) -> None:

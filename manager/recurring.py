@@ -12,6 +12,7 @@ from sqlalchemy import and_, exists, or_, select
 from sqlalchemy.orm import Session
 
 from manager.failures import pause_after
+from manager.left_out import note_left_out
 from manager.models import Job, Overlap, RecurringJob, RecurringState
 from manager.notices.announcing import tell
 from manager.notices.models import Occasion
@@ -49,19 +50,31 @@ def make_job(session: Session, recurring_id: int, settings: ManagerSettings) -> 
         plan = read_plan(schedule)
         check_surroundings(session, schedule)
         due = _next_due(schedule, plan, now, pause_after(schedule.failures, settings))
+        # A person who planned it anew knows what passed meanwhile.
+        if schedule.state == RecurringState.RECURRING:
+            note_left_out(session, schedule, plan, now, due=due)
     except (UsageError, ArithmeticError) as error:
-        schedule.state = RecurringState.SET_ASIDE
         # A time beyond the year 9999 is an ArithmeticError.
-        schedule.state_reason = str(error)
-        logger.warning("schedule %d is set aside: %s", recurring_id, error)
-        tell(
-            session,
-            Occasion.SET_ASIDE,
-            repository_id=schedule.repository_id,
-            recurring_id=recurring_id,
-            reason=str(error),
-        )
+        _set_aside(session, schedule, str(error))
         return None
+    return _job_due(session, schedule, plan, due)
+
+
+def _set_aside(session: Session, schedule: RecurringJob, reason: str) -> None:
+    schedule.state = RecurringState.SET_ASIDE
+    schedule.state_reason = reason
+    logger.warning("schedule %d is set aside: %s", schedule.id, reason)
+    tell(
+        session,
+        Occasion.SET_ASIDE,
+        repository_id=schedule.repository_id,
+        recurring_id=schedule.id,
+        reason=reason,
+    )
+
+
+def _job_due(session: Session, schedule: RecurringJob, plan: Plan, due: datetime | None) -> int | None:
+    """Add the job that is due then, and give its id; None where no more is due."""
     schedule.state = RecurringState.ONE_OFF if plan.frequency is None else RecurringState.RECURRING
     if due is None:
         schedule.state_reason = f"its end date {schedule.end_date} has come"

@@ -26,25 +26,15 @@ async def run(
     """Lead, or stand by to lead, and work, until cancelled; then the harvests under way are ended first.
 
     `concurrency` is how many harvests run here at a time (default: as set); `command` starts a harvester.
-    Once `drain` is set, nothing more is worked on here; the leading goes on.
+    Once `drain` is set, nothing more is worked on here, and another manager leads where one stands by; it
+    ends when nothing is left to do and another one leads.
     """
+    drain = asyncio.Event() if drain is None else drain
     with Transactions(database) as transactions:
         worker = Worker(settings, database, transactions, command=command, drain=drain)
-        manager = Manager(settings, database, transactions, worker)
-        leading = asyncio.create_task(manager.lead())
-        working = asyncio.create_task(worker.run(concurrency=concurrency))
-        try:
-            async with health(settings.manager, transactions, manager.leads):
-                await asyncio.wait([leading, working], return_when=asyncio.FIRST_COMPLETED)
-                if working.done() and working.exception() is None:
-                    await asyncio.wait([leading])
-        finally:
-            # In this order, so that what ends here is not started here again.
-            await _end(leading)
-            await _end(working)
-        # Neither ends by itself but by a fault, or the work by draining.
-        leading.result()
-        working.result()
+        manager = Manager(settings, database, transactions, worker, drain=drain)
+        async with health(settings.manager, transactions, manager.leads):
+            await _lead_and_work(manager, worker.run(concurrency=concurrency))
 
 
 async def run_worker(
@@ -59,6 +49,32 @@ async def run_worker(
     with Transactions(database) as transactions:
         worker = Worker(settings, database, transactions, command=command, drain=drain)
         await worker.run(concurrency=concurrency)
+
+
+async def _lead_and_work(manager: Manager, work: Coroutine[Any, Any, None]) -> None:
+    leading = asyncio.create_task(manager.lead())
+    working = asyncio.create_task(work)
+    try:
+        await asyncio.wait([leading, working], return_when=asyncio.FIRST_COMPLETED)
+        if working.done() and working.exception() is None:
+            await _first_of(leading, manager.dispensable())
+    finally:
+        # In this order, so that what ends here is not started here again.
+        await _end(leading)
+        await _end(working)
+    # Neither ends by itself but by a fault, or the work by draining.
+    if not leading.cancelled():
+        leading.result()
+    working.result()
+
+
+async def _first_of(task: asyncio.Task[None], other: Coroutine[Any, Any, None]) -> None:
+    """Wait for either to end; the other one than the task is cancelled where it is not the first."""
+    second = asyncio.create_task(other)
+    try:
+        await asyncio.wait([task, second], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _end(second)
 
 
 async def _end(task: asyncio.Task[None]) -> None:

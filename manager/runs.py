@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Date, Select, cast, func, or_, select
 from sqlalchemy.orm import Session
 
-from harvester.models import History, Repository, RunStatus
+from harvester.models import NOT_RUN, History, Repository, RunStatus
 from manager.jobs import HistoryView
 
 TROUBLED: Final = frozenset(
@@ -31,6 +31,8 @@ WORST_FIRST: Final = (
     RunStatus.HELD,
     RunStatus.INCOMPLETE,
     RunStatus.COMPLETED_WITH_ERRORS,
+    RunStatus.MISSED,
+    RunStatus.SKIPPED,
     RunStatus.COMPLETED,
     RunStatus.NO_CHANGES,
 )
@@ -65,6 +67,7 @@ class Day:
     worst: str
     """The worst of their statuses."""
     runs: int
+    """What was only missed or skipped is not counted."""
     troubled: int
     records: int
     changes: int
@@ -149,7 +152,7 @@ def _day(day: date, parts: Sequence[tuple[str, int, int, int]]) -> Day:
     return Day(
         day=day,
         worst=worst,
-        runs=sum(runs for _, runs, _, _ in parts),
+        runs=sum(runs for status, runs, _, _ in parts if status not in NOT_RUN),
         troubled=sum(runs for status, runs, _, _ in parts if status in TROUBLED),
         records=sum(records for *_, records, _ in parts),
         changes=sum(changes for *_, changes in parts),

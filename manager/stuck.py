@@ -41,19 +41,23 @@ def flag_stuck(session: Session, settings: ManagerSettings) -> list[int]:
         is_stuck = now - last > _allowed_silence(job, harvest, settings)
         if is_stuck and job.stuck_since is None:
             stuck.append(job.job_id)
-            logger.warning("job %d: no progress since %s", job.job_id, last)
-            tell(
-                session,
-                Occasion.STUCK,
-                repository_id=job.repository_id,
-                recurring_id=job.recurring_id,
-                job_id=job.job_id,
-                reason=f"no progress since {format_datestamp(last)}",
-            )
+            _tell(session, job, last)
         if is_stuck is not (job.stuck_since is not None):
             restart = is_stuck and settings.stuck_restart
             _mark(session, job.job_id, since=last if is_stuck else None, restart=restart)
     return stuck
+
+
+def _tell(session: Session, job: Job, last: datetime) -> None:
+    logger.warning("job %d: no progress since %s", job.job_id, last)
+    tell(
+        session,
+        Occasion.STUCK,
+        repository_id=job.repository_id,
+        recurring_id=job.recurring_id,
+        job_id=job.job_id,
+        reason=f"no progress since {format_datestamp(last)}",
+    )
 
 
 def _last_sign(job: Job, harvest: Harvest | None) -> datetime:

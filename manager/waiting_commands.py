@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, and_, exists, func, or_, select
 from sqlalchemy.orm import Session
 
-from harvester.models import History, Repository, RunStatus
+from harvester.models import NOT_RUN, History, Repository, RunStatus
 from manager.models import UNDER_WAY, Job, JobStatus
 from oai.cli import Invocation
 from oai.database import Database, open_database
@@ -129,6 +129,11 @@ def exit_code_of(status: str) -> ExitCode:
     return _EXIT_CODES.get(RunStatus(status), ExitCode.FAULT) if status in set(RunStatus) else ExitCode.FAULT
 
 
-def _newest(session: Session, condition: object) -> History | None:
-    query = select(History).where(condition).order_by(History.history_id.desc()).limit(1)  # type: ignore[arg-type]
+def _newest(session: Session, condition: ColumnElement[bool]) -> History | None:
+    query = (
+        select(History)
+        .where(condition, History.status.not_in(NOT_RUN))
+        .order_by(History.history_id.desc())
+        .limit(1)
+    )
     return session.scalars(query).one_or_none()

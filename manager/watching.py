@@ -2,20 +2,20 @@
 
 The harvester writes its own history row. Where it could not, because it vanished or was killed, the row is
 written here, and what was cut off gets another job, later and later with each try. A job that is paused stays
-and goes on where it stopped. The worker in whose hands
-a harvest is settles it; the leading manager settles those that are in nobody's hands any more.
+and goes on where it stopped. The worker in whose hands a harvest is settles it; the leading manager settles
+those that are in nobody's hands any more.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from enum import Enum, auto
 from typing import Final
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from harvester.models import Harvest, History, Repository, RunStatus
+from harvester.models import History, Repository, RunStatus
 from manager import processes, queue
+from manager.endings import Cause, Ending, write_cut_off
 from manager.failures import GOOD, note_end, pause_after
 from manager.launching import Run, run_of
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
@@ -23,35 +23,11 @@ from manager.schedules import database_now
 from oai.errors import ExitCode
 from oai.sections import ManagerSettings
 
-_COUNTS = ("new", "updated", "unchanged", "deleted", "filtered", "invalid")
 _PARAMETERS = (
     "repository_id", "recurring_id", "set_spec", "metadata_prefix", "harvest_method", "harvest_from",
     "harvest_to", "incremental", "filter_file_path", "validation", "normalize_file_path", "parse_id",
     "files_per_dir", "slice", "priority", "owner",
 )  # fmt: skip
-
-
-class Cause(Enum):
-    """Why a harvest is over."""
-
-    ENDED = auto()
-    """Its process ended, for a reason of its own."""
-    STOPPED = auto()
-    """Somebody stopped the job; it may finish its page."""
-    DELETED = auto()
-    """Somebody deleted the job's row."""
-    KILLED = auto()
-    """Somebody wants it ended at once."""
-    PAUSED = auto()
-    """Somebody paused it; it may finish its page."""
-    RESTARTED = auto()
-    """It made no progress, and goes on in another process."""
-    SHUTDOWN = auto()
-    """Its worker ended, and the harvest with it."""
-    LOST = auto()
-    """Its worker is gone without a word."""
-
-
 WANTED: Final = {
     JobStatus.STOPPING: Cause.STOPPED,
     JobStatus.PAUSING: Cause.PAUSED,
@@ -59,30 +35,7 @@ WANTED: Final = {
     JobStatus.RESTARTING: Cause.RESTARTED,
 }
 """What the status of a job that is under way asks for."""
-_ENDED_BY_US: Final = {
-    Cause.STOPPED: (RunStatus.KILLED, "the job was stopped, and {process} did not finish its page in time"),
-    Cause.PAUSED: (RunStatus.KILLED, "the job was paused, and {process} did not finish its page in time"),
-    Cause.DELETED: (RunStatus.KILLED, "the job was deleted, so {process} was ended"),
-    Cause.KILLED: (RunStatus.KILLED, "the job was killed, and {process} with it"),
-    Cause.RESTARTED: (RunStatus.FAILED, "{process} made no progress and was ended; another one goes on"),
-    Cause.SHUTDOWN: (
-        RunStatus.KILLED,
-        "the manager ended, and {process} with it; the harvest goes on with the next one",
-    ),
-    Cause.LOST: (RunStatus.LOST, "{process} is gone, and the worker that ran it, too"),
-}
 _AT_FAULT: Final = (Cause.ENDED, Cause.LOST, Cause.RESTARTED)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ending:
-    """How a harvest came to its end."""
-
-    cause: Cause
-    exit_code: int | None = None
-    """None where nobody knows it, or the process did not even start."""
-    said: str = ""
-    """The last that the process said."""
 
 
 def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings) -> None:
@@ -96,9 +49,7 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
     written = _written(session, run)
     ended = written
     if ended is None and session.get(Repository, run.repository_id) is not None:
-        ended = _history(session, run, ending)
-        session.add(ended)
-        session.flush()
+        ended = write_cut_off(session, run, ending)
     if job is None or ended is None:
         return
     if ending.cause is Cause.PAUSED and ended.status not in GOOD:
@@ -160,45 +111,6 @@ def _close(
     if again is not None:
         session.add(again)
     session.delete(job)
-
-
-def _history(session: Session, run: Run, ending: Ending) -> History:
-    """The row that the harvester did not write, with the figures that it had reached."""
-    progress = session.scalars(select(Harvest).where(Harvest.job_id == run.job_id).limit(1)).one_or_none()
-    counts = progress.counts if progress is not None else {}
-    status, reason = _in_words(run, ending)
-    return History(
-        repository_id=run.repository_id,
-        recurring_id=run.recurring_id,
-        job_id=run.job_id,
-        status=status,
-        failure_reason=reason,
-        set_spec=run.set_spec,
-        metadata_prefix=run.metadata_prefix,
-        harvest_method=run.harvest_method,
-        harvest_start_time=run.started,
-        record_count=counts.get("records", 0),
-        requests=counts.get("requests", 0),
-        bytes=counts.get("bytes", 0),
-        host=run.host,
-        process_id=run.process_id,
-        **{f"{name}_count": counts.get(name, 0) for name in _COUNTS},
-    )
-
-
-def _in_words(run: Run, ending: Ending) -> tuple[RunStatus, str]:
-    process = f"process {run.process_id} on host {run.host!r}"
-    # PostgreSQL keeps no NUL.
-    last_line = ending.said.replace("\0", "").strip().rpartition("\n")[2].strip()
-    said = f"; the last it said: {last_line}" if last_line else ""
-    if ending.cause in _ENDED_BY_US:
-        status, sentence = _ENDED_BY_US[ending.cause]
-        return status, sentence.format(process=process)
-    if ending.exit_code is None:
-        return RunStatus.FAILED, f"the harvest could not be started on host {run.host!r}{said}"
-    if ending.exit_code < 0:
-        return RunStatus.FAILED, f"{process} was ended by signal {-ending.exit_code}{said}"
-    return RunStatus.FAILED, f"{process} ended with exit code {ending.exit_code} and wrote no history{said}"
 
 
 def _another_try(

@@ -20,13 +20,14 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from manager import queue, workers
+from manager.endings import Cause, Ending
 from manager.indexing_worker import IndexingWorker
 from manager.launching import Run, claim, note_process
 from manager.models import Job, JobStatus
 from manager.orders import Order, see_through
 from manager.processes import HARVESTER, HarvestProcess, environment_for, host_name
 from manager.transactions import Transactions
-from manager.watching import WANTED, Cause, Ending, settle
+from manager.watching import WANTED, settle
 from manager.workers import Membership
 from oai.database import Database
 from oai.settings import Settings

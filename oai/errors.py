@@ -16,6 +16,7 @@
 A message says what was found, where, and what to do.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import ClassVar
 
@@ -36,10 +37,36 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+class Phrase(str):
+    """A value of a message that is in words of its own, to be told in another language like the message."""
+
+    __slots__ = ()
+
+
 class ZatvaError(Exception):
-    """The root: anything that Zatva itself raises."""
+    """The root: anything that Zatva itself raises.
+
+    A message that pages show is given with places (`%(name)s`) and their values apart, so that it can be
+    told in another language.
+    """
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAULT
+
+    def __init__(self, message: str = "", **values: object) -> None:
+        super().__init__(message % values if values else message)
+        self._words, self._values = message, values
+
+    def in_words(self, translate: Callable[[str], str]) -> str:
+        """The message in another language: `translate` gives it with the same places."""
+        words = translate(self._words)
+        values = {name: _in_words(value, translate) for name, value in self._values.items()}
+        return words % values if values else words
+
+
+def _in_words(value: object, translate: Callable[[str], str]) -> object:
+    if isinstance(value, ZatvaError):
+        return value.in_words(translate)
+    return translate(value) if isinstance(value, Phrase) else value
 
 
 class UsageError(ZatvaError):

@@ -4,6 +4,12 @@ import ipaddress
 from typing import Final
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_REFUSED: Final = (
+    ipaddress.IPv6Network("::/96"),  # carry an IPv4 address in a way long out of use
+    ipaddress.IPv6Network("64:ff9b:1::/48"),  # NAT64 within a network
+    ipaddress.IPv6Network("fec0::/10"),  # site-local, as private addresses were called first
+)
+"""What the versions of Python that we run on do not all know to be private."""
 _IPV4_BITS: Final = 0xFFFF_FFFF
 
 
@@ -19,6 +25,6 @@ def is_public(address: str) -> bool:
             inner = ipaddress.IPv4Address(int(ip) & _IPV4_BITS)
         if inner is not None:
             return is_public(str(inner))
-        if ip.teredo is not None:
+        if ip.teredo is not None or any(ip in network for network in _REFUSED):
             return False
     return ip.is_global and not ip.is_multicast

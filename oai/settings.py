@@ -67,6 +67,17 @@ class Settings(BaseSettings):
         return self.data / "store"
 
     @property
+    def guarded(self) -> "Settings":
+        """The settings for asking at addresses that users typed, and for what that leads to.
+
+        Unless `web.private_addresses` allows it, such requests do not leave the public internet, whatever a
+        name or a redirect leads to: nobody reads this machine's own services, or its neighbours', through us.
+        """
+        allowed = self.web.private_addresses and self.harvester.private_addresses
+        harvester = self.harvester.model_copy(update={"private_addresses": allowed})
+        return self.model_copy(update={"harvester": harvester})
+
+    @property
     def schemas(self) -> Path:
         """The folder of XML Schemas that were fetched for validation."""
         return self.data / "schemas"

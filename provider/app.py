@@ -8,8 +8,9 @@ from sqlalchemy import QueuePool
 
 from oai.database import Database
 from oai.settings import Settings
-from provider.http import cdx, document_routes, endpoint, health
+from provider.http import aggregate_endpoint, cdx, document_routes, endpoint, health
 from provider.http.admission import ADMISSION, Admission
+from provider.http.aggregating import AGGREGATING, Aggregating, aggregating
 from provider.http.attending import ATTENDANCE, attendance, attended
 from provider.http.bookkeeping import bookkeeping
 from provider.http.connections import CONNECTIONS, Connections
@@ -20,7 +21,13 @@ from provider.http.statements import Statements
 PATH: Final = endpoint.PATH
 _LONGEST_BODY: Final = 64 * 1024
 
-_ROUTES: Final = (endpoint.add_routes, health.add_routes, document_routes.add_routes, cdx.add_routes)
+_ROUTES: Final = (
+    endpoint.add_routes,
+    aggregate_endpoint.add_routes,
+    health.add_routes,
+    document_routes.add_routes,
+    cdx.add_routes,
+)
 """Each adds the routes of its module, whose database work goes through `provider.http.admission.admitted`."""
 
 
@@ -35,7 +42,8 @@ def create_app(settings: Settings, database: Database, *, base_url: str) -> web.
     app[ATTENDANCE] = attendance(settings.provider)
     app[CONNECTIONS] = Connections(most=settings.provider.connections)
     app[METRICS] = app[ATTENDANCE].metrics
-    app.cleanup_ctx.extend((_admission, _slow_clients, bookkeeping, metrics_listener))
+    app[AGGREGATING] = Aggregating()
+    app.cleanup_ctx.extend((_admission, _slow_clients, bookkeeping, aggregating, metrics_listener))
     for add_routes in _ROUTES:
         add_routes(app)
     return app
@@ -71,5 +79,8 @@ def _watch(app: web.Application) -> None:
     metrics.watch("connections_open", "Open connections of clients.", lambda: connections.open)
     metrics.watch("made_room", "Idle connections closed for others so far.", lambda: connections.closed)
     metrics.watch("lists_under_way", "Lists asked for lately.", attends.tally.lists_under_way)
+    given = app[AGGREGATING]
+    metrics.watch("aggregate_records", "Harvested records published so far.", lambda: given.records)
+    metrics.watch("aggregate_age_seconds", "Since the aggregate was brought up to date.", given.age)
     if isinstance(pool, QueuePool):
         metrics.watch("connections_used", "Database connections in use.", pool.checkedout)

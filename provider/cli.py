@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oai.cli import add_command, add_group, add_shared_options
+from provider import aggregate_cli
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
@@ -31,6 +32,9 @@ def add_commands(commands: "Subcommands") -> None:
     _add_access(add_group(provider, "access", help="who may see what"))
     _add_hiding(provider)
     _add_find(provider)
+    _add_verify(provider)
+    aggregate = add_group(provider, "aggregate", help="harvested records that are given out again")
+    aggregate_cli.add_commands(aggregate)
 
 
 def index_command(commands: "Subcommands") -> argparse.ArgumentParser:
@@ -206,7 +210,11 @@ def _add_find(provider: "Subcommands") -> None:
     find = add_command(
         provider, "find", help="look up what is archived of a URL", handler="provider.lookup_commands:find"
     )
-    find.add_argument("url", metavar="URL", help="http and https, with and without www are the same")
+    find.add_argument(
+        "url",
+        metavar="URL",
+        help="http and https, with and without www are the same; PREFIX* and *.DOMAIN mean all of these",
+    )
     wide = find.add_mutually_exclusive_group()
     wide.add_argument(
         "--prefix", dest="match", action="store_const", const="prefix", help="every URL that begins so"
@@ -224,6 +232,32 @@ def _add_find(provider: "Subcommands") -> None:
     )
     _add_choice(find)
     find.add_argument("--all", action="store_true", help="hidden and withheld documents, too")
+
+
+def _add_verify(provider: "Subcommands") -> None:
+    verify = add_command(
+        provider,
+        "verify",
+        help="read the archive files and compare them with the index",
+        handler="provider.verify_commands:verify",
+    )
+    verify.add_argument(
+        "files", nargs="*", metavar="FILE", help="name or absolute path of an archive file (default: all)"
+    )
+    verify.add_argument("--set", metavar="SPEC", help="only documents of this set")
+    verify.add_argument(
+        "--sample", type=_number, metavar="N", help="of each file N documents, taken at random"
+    )
+    verify.add_argument(
+        "--search", action="append", type=Path, metavar="DIR", help="look here for files that were moved"
+    )
+    verify.add_argument(
+        "--after",
+        type=_number,
+        default=0,
+        metavar="N",
+        help="go on behind file N, where a check was broken off",
+    )
 
 
 def _add_choice(find: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from provider.collection_commands import parse_moment
 from provider.holdings.found import Found
 from provider.holdings.identifiers import oai_identifier
 from provider.holdings.index_batches import Order
-from provider.holdings.lookup import Match, Query, find_captures
+from provider.holdings.lookup import Match, Query, find_captures, read_wildcard
 from provider.holdings.sieve import read_collapse, read_filters
 from provider.models import Access
 
@@ -28,9 +28,10 @@ def find(invocation: Invocation) -> ExitCode:
     arguments, settings = invocation.arguments, invocation.settings
     closest = parse_moment("--closest", arguments.closest)
     order = Order.REVERSE if arguments.reverse else Order.FORWARD
+    url, match = (arguments.url, Match(arguments.match)) if arguments.match else read_wildcard(arguments.url)
     query = Query(
-        url=arguments.url,
-        match=Match(arguments.match or Match.EXACT),
+        url=url,
+        match=match,
         since=parse_moment("--from", arguments.since),
         until=parse_moment("--until", arguments.until, last=True),
         order=order if closest is None else Order.CLOSEST,
@@ -44,10 +45,17 @@ def find(invocation: Invocation) -> ExitCode:
     with open_database(settings) as database, database.session() as session:
         result = find_captures(session, query)
     rows = [_row(one, settings.provider.namespace) for one in result.found]
-    invocation.console.table(rows, _COLUMNS, empty=f"nothing like that is archived of {arguments.url}")
+    invocation.console.table(rows, _COLUMNS, empty=_nothing(query))
     if result.end is not None:
         invocation.console.note(f"the first {len(rows):,}; there may be more: see --limit")
     return ExitCode.DONE
+
+
+def _nothing(query: Query) -> str:
+    asked = f"nothing like that is archived of {query.url!r}"
+    if query.match is Match.EXACT:
+        return f"{asked}; this one URL was looked for: --prefix, --host and --domain look further"
+    return f"{asked} ({query.match})"
 
 
 def _row(found: Found, namespace: str) -> dict[str, object]:

@@ -3,9 +3,11 @@
 import itertools
 import os
 import shutil
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page
@@ -18,7 +20,18 @@ from oai.settings import Settings
 from tests.chromium import launched
 
 _TEMPLATE = "zatva_template"
+_MEMORY = Path("/dev/shm")  # noqa: S108 Linux has its memory there; names in it are made by mkdtemp
+_ROOM = 2 * 2**30
+"""Bytes that must be free in memory before servers are put there."""
+_PREFIX = "zatva-tests-"
+"""What its folders' names begin with; the process id comes next."""
+_CARELESS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
+"""Settings of a server that may forget on power loss, and has no tables that grow old."""
 _numbers = itertools.count(1)
+
+# How long an example takes tells of the machine and what else it does, not of the code.
+hypothesis.settings.register_profile("zatva", deadline=None)
+hypothesis.settings.load_profile("zatva")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,22 +40,48 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[URL]:
+def quick_folder() -> Iterator[Path]:
+    """A folder for servers that may forget: in memory where there is room, for tests copy databases."""
+    roomy = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM
+    place = _MEMORY if roomy else Path(tempfile.gettempdir())
+    _remove_leftovers(place)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place))
+    folder.chmod(0o711)  # root's server has an account of its own, which must pass
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def server_url(quick_folder: Path) -> Iterator[URL]:
     """The run's server: `ZATVA_TEST_DATABASE_URL`, or an embedded one that forgets on power loss."""
     given = os.environ.get("ZATVA_TEST_DATABASE_URL")
     if given:
         yield make_url(given)
         return
-    data = tmp_path_factory.mktemp("server")
+    data = quick_folder / "server"
     server = EmbeddedServer(data)
     server.acquire()
-    with psycopg.connect(_conninfo(server.url), autocommit=True) as connection:
-        connection.execute("ALTER SYSTEM SET fsync = off")
-        connection.execute("ALTER SYSTEM SET synchronous_commit = off")
-        connection.execute("SELECT pg_reload_conf()")
+    make_careless(server.url)
     yield server.url
     server.release()
     shutil.rmtree(cluster_folder(data))
+
+
+def _remove_leftovers(place: Path) -> None:
+    """Give back what runs took that were killed; their servers' keepers have stopped the servers."""
+    for left in place.glob(f"{_PREFIX}*-*"):
+        try:
+            os.kill(int(left.name.removeprefix(_PREFIX).partition("-")[0]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(left, ignore_errors=True)  # another run may do the same
+        except PermissionError:
+            continue  # another user's, and alive
+
+
+def make_careless(server: URL) -> None:
+    """Let a server write without waiting for the disk."""
+    settings = [f"ALTER SYSTEM SET {name} = {value}" for name, value in _CARELESS.items()]
+    _execute(server, *settings, "SELECT pg_reload_conf()")
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +97,7 @@ def template(server_url: URL, tmp_path_factory: pytest.TempPathFactory) -> str:
 def settings(server_url: URL, template: str, tmp_path: Path) -> Iterator[Settings]:
     """Settings for one test: its own database, its own data folder."""
     name = f"zatva_test_{os.getpid()}_{next(_numbers)}"
-    _execute(server_url, f"CREATE DATABASE {name} TEMPLATE {template}")
+    _execute(server_url, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     yield _settings(server_url.set(database=name), tmp_path / "data")
     _execute(server_url, f"DROP DATABASE {name} WITH (FORCE)")
 

@@ -7,13 +7,17 @@ what is translated stays. `tests/web/test_translations.py` says what is missing.
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from babel.messages.catalog import Catalog
-from babel.messages.extract import extract_from_dir
+from babel.messages.extract import extract, extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
+from harvester.doctor import letters
+from harvester.doctor import sentences as doctor
+from harvester.doctor.subjects import SUBJECTS
 from harvester.models import RunStatus
 from manager.models import RecurringState
 from manager.reasons import SENTENCES
@@ -22,6 +26,31 @@ from web.languages import CATALOGUES, LANGUAGES, SOURCE
 from web.rights import Role
 
 _WEB: Final = CATALOGUES.parent
+_ROOT: Final = _WEB.parent
+_SPEAKING: Final = {
+    "harvester/doctor/letters.py": "translate",
+    "harvester/repositories.py": "UsageError",
+    "harvester/rule_lab/examples.py": "translate",
+    "harvester/rule_lab/files.py": "UsageError",
+    "harvester/rule_lab/queries.py": "UsageError",
+    "harvester/rule_lab/samples.py": "UsageError",
+    "harvester/rule_lab/versions.py": "UsageError",
+    "harvester/running/holds.py": "UsageError",
+    "harvester/running/locks.py": "RepositoryBusyError",
+    "harvester/running/refetching.py": "UsageError",
+    "harvester/store/changes.py": "UsageError",
+    "manager/frequency.py": "UsageError",
+    "manager/notices/addresses.py": "UsageError",
+    "manager/notices/rules.py": "UsageError",
+    "manager/plans.py": "UsageError",
+    "provider/holdings/access.py": "UsageError",
+    "provider/holdings/collections.py": "UsageError",
+    "provider/holdings/lookup.py": "UsageError",
+    "provider/holdings/selection.py": "UsageError",
+    "provider/holdings/sets.py": "UsageError",
+    "provider/holdings/trees.py": "UsageError",
+}
+"""Modules whose words pages show, and what these words are given to."""
 _METHODS: Final = [("**.py", "python"), ("templates/**.html", "jinja2")]
 _OPTIONS: Final = {
     "**.py": {},
@@ -40,10 +69,27 @@ def gathered() -> Catalog:
     )
     for _file, _line, message, _comments, _context in found:
         catalog.add(message)
-    for text in (*SENTENCES.values(), *_table_words()):
-        if not text.startswith("%(text)"):
+    for text in _of_other_parts():
+        catalog.add(text)
+    for text in (*SENTENCES.values(), *_table_words(), *_doctors_words()):
+        if text and not text.startswith("%(text)"):
             catalog.add(text)
     return catalog
+
+
+def _of_other_parts() -> Iterator[str]:
+    """What the parts below the dashboard say in errors that pages show, and in letters."""
+    for name, keyword in _SPEAKING.items():
+        with (_ROOT / name).open("rb") as file:
+            for _line, message, *_ in extract("python", file, keywords={keyword: None, "Phrase": None}):
+                if isinstance(message, str):
+                    yield message
+
+
+def _doctors_words() -> set[str]:
+    wordings = doctor.SENTENCES.values()
+    words = {wording.text for wording in wordings} | {wording.advice for wording in wordings}
+    return words | set(SUBJECTS.values()) | set(letters.METHODS) | set(letters.LEVELS)
 
 
 def places(text: str) -> set[str]:

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from sqlalchemy import Table
 
+import harvester.bibliographic.models
 import harvester.models
+import harvester.rule_lab.models
 import harvester.running.models
 import harvester.store.models
 import manager.models
 import manager.notices.models
+import provider.aggregate.models
 import provider.app
 import provider.http.models
 import provider.models
@@ -27,7 +30,10 @@ FOLDER = ROOT / "docs" / "reference"
 _MODELS = (
     provider.models,
     provider.http.models,
+    provider.aggregate.models,
+    harvester.bibliographic.models,
     harvester.models,
+    harvester.rule_lab.models,
     harvester.running.models,
     harvester.store.models,
     manager.models,

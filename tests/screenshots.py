@@ -9,6 +9,7 @@ from pathlib import Path
 from playwright.async_api import Browser, Page
 
 from tests.chromium import launched
+from tests.harvester.fake_repository import FakeRepository, Item, serve
 
 _FOLDER = Path(__file__).parent.parent / "docs" / "images"
 _PAGES = {
@@ -20,8 +21,9 @@ _PAGES = {
     "jobs": "/jobs",
     "history": "/runs",
     "calendar": "/runs?view=calendar",
+    "health": "/admin/health",
 }
-_MOST_LOOKED_AT = 20
+_TITLES = ("Herbarium", "Chronicle of the town", "Book of songs", "Travels", "Almanac")
 _PATIENCE = 60
 
 
@@ -45,30 +47,56 @@ async def _take(browser: Browser, link: str) -> None:
     await page.goto(link)
     await page.get_by_role("button").first.click()
     address = link.partition("/sign-in")[0]
-    for name, path in _PAGES.items():
-        await page.goto(address + path)
-        await page.screenshot(path=_FOLDER / f"{name}.png")
+    async with serve(_broken_library()) as library:
+        await _harvest(page, address, library.url)
+        await _take_run_and_error(page, address)
+        await page.goto(f"{address}/repositories/2/explorer?verb=ListRecords&metadataPrefix=oai_dc")
+        await page.screenshot(path=_FOLDER / "explorer.png")
+        for name, path in _PAGES.items():
+            await page.goto(address + path)
+            await page.screenshot(path=_FOLDER / f"{name}.png")
+        await _take_wizard(page, address)
+
+
+def _broken_library() -> FakeRepository:
+    """A repository of forty old prints, one of which has an ampersand where none may be."""
+    items = [
+        Item(identifier=f"oai:library.example:{number}", title=f"{_TITLES[number % len(_TITLES)]}, {number}")
+        for number in range(1, 41)
+    ]
+    title = items[16].title.encode()
+    return FakeRepository(
+        items=items, fault=lambda _, body: body.replace(title, title.replace(b",", b" & supplement,"))
+    )
+
+
+async def _harvest(page: Page, address: str, base_url: str) -> None:
+    """Add the repository by the wizard, and wait until it was harvested."""
+    await page.goto(f"{address}/repositories/new")
+    await page.get_by_label("Base URL").fill(base_url)
+    await page.get_by_role("button", name="Ask it", exact=True).click()
+    await page.get_by_role("button", name="Go on").last.click()
+    await page.get_by_label("Name", exact=True).fill("Town library")
+    await page.get_by_label("Base directory").fill("town-library")
+    await page.get_by_role("button", name="Save and run").click()
     for _ in range(_PATIENCE):
-        if await _take_run_and_error(page, address):
-            break
+        await page.goto(f"{address}/runs?repository=2")
+        if await page.locator("tbody th a").count():
+            return
         await asyncio.sleep(1)
-    await _take_wizard(page, address)
+    raise SystemExit("the harvest of the broken repository did not end in time")
 
 
-async def _take_run_and_error(page: Page, address: str) -> bool:
-    """A run with a broken record, and that record, once the demo's broken repository was harvested."""
-    await page.goto(f"{address}/runs?status=trouble")
-    runs = await page.locator("tbody th a").evaluate_all("links => links.map(link => link.href)")
-    for run in runs[:_MOST_LOOKED_AT]:
-        await page.goto(f"{run}/errors")
-        broken = page.locator("tbody th a").first
-        if await broken.count():
-            await broken.click()
-            await page.screenshot(path=_FOLDER / "error.png")
-            await page.goto(run)
-            await page.screenshot(path=_FOLDER / "run.png")
-            return True
-    return False
+async def _take_run_and_error(page: Page, address: str) -> None:
+    """The run with the broken record, its log, and that record."""
+    await page.goto(f"{address}/runs?repository=2")
+    await page.locator("tbody th a").first.click()
+    await page.screenshot(path=_FOLDER / "run.png")
+    await page.get_by_role("link", name="Log", exact=True).click()
+    await page.screenshot(path=_FOLDER / "log.png")
+    await page.get_by_role("link", name="Errors", exact=True).click()
+    await page.locator("tbody th a").first.click()
+    await page.screenshot(path=_FOLDER / "error.png")
 
 
 async def _take_wizard(page: Page, address: str) -> None:

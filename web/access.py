@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from yarl import URL
 
 from harvester.models import History, Repository
+from harvester.rule_lab.models import Rule
 from manager.models import Job, RecurringJob
 from oai.models import Base
 from web.models import RepositoryOwner
@@ -40,6 +41,7 @@ __all__ = [
     "is_static",
     "let_in",
     "needs",
+    "repositories_of",
     "right_of",
     "signed_in",
     "visible_repositories",
@@ -94,9 +96,12 @@ def who_asks(request: web.Request) -> SignedIn:
 
 def visible_repositories(who: SignedIn) -> Select[int] | None:
     """The numbers of the repositories that somebody sees, as a SELECT; None for all."""
-    if who.sees_everything:
-        return None
-    return select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == who.organisation_id)
+    return None if who.sees_everything else repositories_of(who.organisation_id)
+
+
+def repositories_of(organisation_id: int | None) -> Select[int]:
+    """The numbers of an organisation's repositories."""
+    return select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
 
 
 def find_visible(session: Session, who: SignedIn, kind: type[_Row], number: int) -> _Row | None:
@@ -200,7 +205,7 @@ def _find_with_name(
 
 
 _KINDS: Final[Mapping[type[Any], str]] = MappingProxyType(
-    {Repository: "repository", RecurringJob: "schedule", Job: "job", History: "run"}
+    {Repository: "repository", RecurringJob: "schedule", Job: "job", History: "run", Rule: "rule"}
 )
 
 
@@ -209,5 +214,6 @@ def _no_such(kind: type[Any]) -> str:
         Repository: _("There is no repository %(number)s; it may have been removed."),
         RecurringJob: _("There is no schedule %(number)s; it may have been removed."),
         Job: _("There is no job %(number)s: it has ended, or was removed. The history knows more."),
+        Rule: _("There is no rule %(number)s; it may have been removed."),
         History: _("There is no run %(number)s in the history; it may have been removed."),
     }.get(kind, _("There is nothing of the number %(number)s here; it may have been removed."))

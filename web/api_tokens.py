@@ -101,6 +101,7 @@ def find_token(session: Session, token: str) -> SignedIn | None:
         organisation_id=user.organisation_id,
         organisation=organisation,
         language=user.language,
+        time_zone=user.time_zone,
         way="token",
         scopes=frozenset(Scope(scope) for scope in row.scopes),
     )

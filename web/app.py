@@ -17,30 +17,39 @@ from web.csrf import csrf
 from web.drafts import DRAFTS, Drafts
 from web.events import Hub
 from web.examinations import EXAMINATIONS, Examinations
+from web.explorations import EXPLORATIONS, Explorations
 from web.faults import faults
 from web.headers import add_headers
 from web.identifying import sessions
+from web.import_processes import IMPORTS, ImportProcesses
 from web.keys import SETTINGS
 from web.languages import languages
-from web.outgoing import guarded
 from web.pages import (
     account,
     admin,
+    alerts,
     archive,
     archive_activity,
     archive_collections,
     archive_documents,
     audit_log,
+    bibliographic_records,
     doctor,
     errors,
+    explorer,
+    exports,
+    filtering_sets,
     guide,
     health,
     history,
+    imports,
     jobs,
     organisations,
     overview,
     records,
     repositories,
+    rule_editor,
+    rules,
     runs,
     schedules,
     sign_in,
@@ -48,9 +57,11 @@ from web.pages import (
     wizard,
 )
 from web.rendering import STATIC, TEMPLATES, make_environment
+from web.rule_trials import TRIALS, Trials
 from web.self_tests import SELF_TESTS, SelfTests
 from web.streams import HUB
 from web.threads import DATABASE, DatabaseThreads
+from web.zones import zones
 
 _FORM_BYTES = 1024 * 1024
 _PARTS = (
@@ -64,12 +75,20 @@ _PARTS = (
     wizard,
     repositories,
     records,
+    bibliographic_records,
+    imports,
+    filtering_sets,
     doctor,
+    explorer,
+    exports,
     schedules,
     jobs,
     history,
     runs,
     errors,
+    alerts,
+    rule_editor,
+    rules,
     streams,
     archive,
     archive_activity,
@@ -87,19 +106,23 @@ def create_app(settings: Settings, database: Database, *, poll_seconds: float = 
     Live pages are refreshed every `poll_seconds`.
     """
     app = web.Application(
-        middlewares=[health.counting, languages, faults, sessions, access, csrf, auditing],
+        middlewares=[health.counting, languages, zones, faults, sessions, access, csrf, auditing],
         client_max_size=_FORM_BYTES,
     )
-    app[SETTINGS] = guarded(settings)
+    app[SETTINGS] = settings.guarded
     app[TEMPLATES] = make_environment()
     app[DATABASE] = DatabaseThreads(database)
     app[HUB] = Hub(app[DATABASE], app[TEMPLATES], jobs.TOPICS, poll_seconds=poll_seconds)
     app[health.METRICS] = health.Metrics(app[DATABASE])
     app[LIMITER] = Limiter(per_minute=settings.web.api_per_minute)
     app[SELF_TESTS] = SelfTests(app[DATABASE])
+    app[TRIALS] = Trials(settings=app[SETTINGS], database=app[DATABASE])
     app[DRAFTS] = Drafts(settings=app[SETTINGS])
     app[EXAMINATIONS] = Examinations(settings=app[SETTINGS], database=app[DATABASE])
+    app[EXPLORATIONS] = Explorations(settings=app[SETTINGS])
+    app[IMPORTS] = ImportProcesses(settings=app[SETTINGS], database=app[DATABASE])
     app.cleanup_ctx.append(_database_threads)
+    app.cleanup_ctx.append(_imports)
     app.cleanup_ctx.append(_examinations)
     app.cleanup_ctx.append(_self_tests)
     app.cleanup_ctx.append(_poller)
@@ -114,6 +137,11 @@ def create_app(settings: Settings, database: Database, *, poll_seconds: float = 
 async def _database_threads(app: web.Application) -> AsyncIterator[None]:
     yield
     await asyncio.to_thread(app[DATABASE].close)
+
+
+async def _imports(app: web.Application) -> AsyncIterator[None]:
+    yield
+    await app[IMPORTS].close()
 
 
 async def _self_tests(app: web.Application) -> AsyncIterator[None]:

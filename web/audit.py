@@ -27,6 +27,7 @@ _SINGULAR: Final = MappingProxyType(
         "users": "user",
         "organisations": "organisation",
         "tokens": "token",
+        "imports": "import",
     }
 )
 

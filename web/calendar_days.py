@@ -1,8 +1,10 @@
 """Days as pages and plots count them, and the addresses of a day's runs."""
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
+
+from web.zones import midnight
 
 PLOTTED_DAYS: Final = 60
 STRIP_DAYS: Final = 30
@@ -11,8 +13,8 @@ YEAR_DAYS: Final = 371
 
 
 def first_day(today: date, count: int) -> datetime:
-    """Midnight (UTC) of the first of so many days of which today is the last."""
-    return datetime.combine(today - timedelta(days=count - 1), time(), UTC)
+    """When the first of so many of the reader's days begins (UTC), of which today is the last."""
+    return midnight(today - timedelta(days=count - 1))
 
 
 def day_link(repository_id: int | None = None) -> Callable[[date], str]:

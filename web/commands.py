@@ -12,7 +12,8 @@ from web.log_entries import audit
 from web.models import LinkKind, Role, User
 from web.organisations import get_organisation
 from web.signing_in import make_link
-from web.users import add_user, change_role, disable_user, enable_user, find_user, get_user, list_users
+from web.user_listing import list_users
+from web.users import add_user, change_role, disable_user, enable_user, find_user, get_user
 
 _LOCAL: Final = "http://127.0.0.1:8090"
 

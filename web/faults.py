@@ -7,11 +7,12 @@ from aiohttp.typedefs import Handler
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from harvester.client.errors import RepositoryBusyError
 from oai.errors import TryLaterError, ZatvaError
 from web.access import STREAMS, canonical, is_api
 from web.api.faults import problem
 from web.rendering import render
-from web.words import _
+from web.words import _, told
 
 _log = logging.getLogger(__name__)
 
@@ -25,12 +26,14 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse:
         if error.status < 400:  # noqa: PLR2004 a redirect
             raise
         return _answer(request, error.status, _explanation(error), _kept_headers(error))
+    except RepositoryBusyError as error:
+        return _answer(request, 409, told(error), {})
     except (TryLaterError, OperationalError, PoolTimeoutError) as error:
         _log.warning("%s %s: %s", request.method, request.path, error)
         text = _("The database does not answer just now. Try again in a moment.")
         return _answer(request, 503, text, {"Retry-After": "5"})
     except ZatvaError as error:
-        return _answer(request, 400, str(error), {})
+        return _answer(request, 400, told(error), {})
     except Exception:  # noqa: BLE001 the last resort: logged in full, told to nobody
         _log.exception("%s %s", request.method, request.path)
         text = _("Something went wrong in Zatva itself. The log of the dashboard says more.")

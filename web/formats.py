@@ -1,18 +1,24 @@
 """How figures, sizes, times and durations are written for people."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 from markupsafe import Markup
 
 from manager.reasons import Reason, in_words
+from oai.datestamps import parse_datestamp
 from web.words import _
+from web.zones import here, local
 
 _THIN_SPACE: Final = "\u202f"
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _DAY: Final = 86400
 _KIBI: Final = 1024
+_CLOCK: Final = "%Y-%m-%d %H:%M:%S"
+_TIMES: Final = frozenset({"at", "since", "until"})
+"""The facts of reasons that are times."""
 
 
 def number(value: int) -> str:
@@ -21,13 +27,28 @@ def number(value: int) -> str:
 
 
 def moment(value: datetime | None) -> Markup | str:
-    """A `<time>` element in UTC to the second; the page's script shows it in the reader's zone."""
+    """A `<time>` element on the reader's clock to the second, with UTC in its tooltip where that differs."""
     if value is None:
         return _("never")
+    utc, shown = value.astimezone(UTC), clock(value)
+    told = f"{utc:{_CLOCK}} UTC"
+    title = Markup("") if shown == told else Markup(' title="{}"').format(told)
+    return Markup('<time datetime="{}"{}>{}</time>').format(utc.strftime("%Y-%m-%dT%H:%M:%SZ"), title, shown)
+
+
+def hour(value: datetime) -> Markup:
+    """A `<time>` element with hour and minute on the reader's clock, and the whole moment in its tooltip."""
     utc = value.astimezone(UTC)
-    return Markup('<time datetime="{}">{} UTC</time>').format(
-        utc.strftime("%Y-%m-%dT%H:%M:%SZ"), utc.strftime("%Y-%m-%d %H:%M:%S")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        utc.strftime("%Y-%m-%dT%H:%M:%SZ"), f"{utc:{_CLOCK}} UTC", f"{local(value):%H:%M}"
     )
+
+
+def clock(value: datetime) -> str:
+    """The moment on the reader's clock; the zone is named in UTC and in the hour that autumn repeats."""
+    shown = local(value)
+    twice = shown.replace(fold=1 - shown.fold).utcoffset() != shown.utcoffset()
+    return f"{shown:{_CLOCK}} {shown:%Z}" if twice or here().key == "UTC" else f"{shown:{_CLOCK}}"
 
 
 def duration(seconds: float) -> str:
@@ -43,8 +64,17 @@ def duration(seconds: float) -> str:
 
 
 def reason(value: Reason) -> str:
-    """Why a job waits, in the reader's language."""
-    return in_words(value, _)
+    """Why a job waits, in the reader's language and on the reader's clock."""
+    facts = {name: _on_the_clock(fact) if name in _TIMES else fact for name, fact in value.facts.items()}
+    return in_words(replace(value, facts=facts), _)
+
+
+def _on_the_clock(fact: object) -> object:
+    """A row written by hand may hold anything."""
+    try:
+        return clock(parse_datestamp(str(fact)).moment)
+    except ValueError:
+        return fact
 
 
 def size(count: int) -> str:

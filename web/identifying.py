@@ -17,6 +17,7 @@ from web.sessions import SignedIn, find_session, start_session
 from web.threads import database_of
 from web.users import find_user
 from web.words import _
+from web.zones import live_in
 
 _BEARER: Final = "bearer "
 _NEW_SESSION = web.RequestKey("new_session", str)
@@ -44,6 +45,7 @@ async def sessions(request: web.Request, handler: Handler) -> web.StreamResponse
         let_in(request, who)
         if who.language:
             speak(who.language)
+        live_in(who.time_zone)
     return await handler(request)
 
 

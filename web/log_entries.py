@@ -1,6 +1,5 @@
 """The audit log's entries: written, filtered, listed; old ones go."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -45,11 +44,6 @@ def list_entries(
     if before is not None:
         rows = rows.where(AuditEntry.audit_id < before)
     return list(session.scalars(rows))
-
-
-def all_entries(session: Session, wanted: Filter, *, most: int) -> Iterator[AuditEntry]:
-    """Up to `most` entries, the newest first."""
-    yield from session.scalars(_filtered(wanted).limit(most)).yield_per(_PAGE)
 
 
 def list_actions(session: Session) -> list[str]:

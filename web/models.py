@@ -91,6 +91,8 @@ class User(Base):
     """Argon2id; none where the user signs in by link or through a proxy only."""
     language: Mapped[str | None] = mapped_column(Text)
     """en, cs or sk; none: the browser's."""
+    time_zone: Mapped[str | None] = mapped_column(Text)
+    """IANA name; none: the installation's."""
     disabled: Mapped[datetime | None]
     """Since when the user may not sign in."""
     last_sign_in: Mapped[datetime | None]

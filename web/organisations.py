@@ -145,6 +145,8 @@ def give_repository(session: Session, repository_id: int, organisation_id: int |
         )
     for table in (RecurringJob, Job):
         session.execute(update(table).where(table.repository_id == repository_id).values(owner=owner))
+    guarded = update(Repository).where(Repository.repository_id == repository_id)
+    session.execute(guarded.values(guarded=owner is not None))
 
 
 def claim(session: Session, who: SignedIn, repository_id: int) -> None:

@@ -17,7 +17,7 @@ from manager.models import Overlap
 from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import ZatvaError
 from web.forms import FormModel
-from web.words import _
+from web.words import _, told
 
 PREFIX: Final = r"^[A-Za-z0-9\-_.!~*'()]+$"
 _SET: Final = r"^[A-Za-z0-9\-_.!~*'()]+(:[A-Za-z0-9\-_.!~*'()]+)*$"
@@ -179,10 +179,14 @@ def overlaps() -> list[tuple[str, str]]:
 
 
 def _rule_file(value: str | None, info: ValidationInfo, load: Callable[[Path], object]) -> str | None:
-    """The file's absolute path, once its rules have been read; relative ones lie in the data folder."""
+    """The file's absolute path, once its rules have been read; it lies in the data folder."""
     if value is None:
         return None
-    path = Path(info.context["data"]) / value if info.context else Path(value)
+    root = Path((info.context or {})["data"]).resolve()
+    path = (root / value).resolve()
+    # Errors tell what is in a file, and whether there is one: nobody looks around on the machine that way.
+    if not path.is_relative_to(root):
+        raise ValueError(_("Rule files lie in the data folder; write where in it, such as rules/books.xml."))
     _as_value_error(load, path)
     return str(path)
 
@@ -191,4 +195,4 @@ def _as_value_error(check: Callable[[Any], object], value: object) -> None:
     try:
         check(value)
     except ZatvaError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(told(error)) from None

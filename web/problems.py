@@ -17,13 +17,74 @@ from harvester.client.errors import (
 )
 from oai.errors import ZatvaError
 from web.forms import Problem
-from web.words import _
+from web.words import _, mark
 
 _NOT_FOUND: Final = 404
 _SERVER_FAULT: Final = 500
 _OLD_VERSION: Final = "OAI-PMH 1.1"
 _OTHER_XML: Final = "XML with the root element"
 _CLOSED: Final = frozenset({401, 403})
+_TRANSPORT: Final[Mapping[TransportKind, tuple[str, str]]] = MappingProxyType(
+    {
+        TransportKind.DNS: (
+            mark("There is no host of that name."),
+            mark("Check how the host name is spelt."),
+        ),
+        TransportKind.REFUSED: (
+            mark("The server does not accept connections there."),
+            mark("Check the host name and the port; the server may also be down or behind a firewall."),
+        ),
+        TransportKind.TLS: (
+            mark("No secure connection could be made."),
+            mark("The server's certificate is not valid here; its administrator has to renew it."),
+        ),
+        TransportKind.TIMEOUT: (
+            mark("The server did not answer in time."),
+            mark("Try again; if it stays so, ask the repository's administrator."),
+        ),
+        TransportKind.DISCONNECTED: (
+            mark("The connection broke off."),
+            mark("Try again; if it stays so, ask the repository's administrator."),
+        ),
+        TransportKind.REDIRECT: (
+            mark("The address leads on and on to others."),
+            mark("Ask the repository's administrator for the present base URL."),
+        ),
+        TransportKind.PRIVATE: (
+            mark("That address is not on the public internet."),
+            mark(
+                "Zatva does not ask addresses of private networks for its users. "
+                "An administrator can allow it with the setting web.private_addresses."
+            ),
+        ),
+        TransportKind.ADDRESS: (
+            mark("That is no address."),
+            mark("Write it as https://host/path."),
+        ),
+    }
+)
+"""What happened and what to do where no answer came, by its kind."""
+_ANSWERS: Final[Mapping[type[ZatvaError], tuple[str, str]]] = MappingProxyType(
+    {
+        ServerBusyError: (
+            mark("The server asks to come back later."),
+            mark("Wait, then send the form again."),
+        ),
+        EndlessListError: (
+            mark("The repository's list of sets does not come to an end."),
+            mark("Write to its administrator: the resumption tokens go in circles."),
+        ),
+        MalformedAnswerError: (
+            mark("The answer is OAI-PMH, but broken."),
+            mark("Write to the repository's administrator, and send the text below along."),
+        ),
+        AnswerTooLargeError: (
+            mark("The answer is too large."),
+            mark("Raise the setting max_answer_bytes if you trust the repository."),
+        ),
+    }
+)
+"""The same for kinds that say enough by themselves; of two that fit the first one counts."""
 
 
 def problem_of(error: ZatvaError) -> Problem:
@@ -34,7 +95,8 @@ def problem_of(error: ZatvaError) -> Problem:
 
 def _words(error: ZatvaError) -> tuple[str, str]:
     if isinstance(error, TransportError):
-        return _transport()[error.kind]
+        title, advice = _TRANSPORT[error.kind]
+        return _(title), _(advice)
     if isinstance(error, HttpStatusError):
         return _status(error.status)
     if isinstance(error, OaiError):
@@ -53,34 +115,10 @@ def _answer(error: ZatvaError) -> tuple[str, str]:
         )
     if isinstance(error, NotOaiPmhError):
         return _not_oai_pmh(error)
-    for kind, words in _answers().items():
+    for kind, (title, advice) in _ANSWERS.items():
         if isinstance(error, kind):
-            return words
+            return _(title), _(advice)
     return _("The repository could not be read."), _("The text below says what was found.")
-
-
-def _answers() -> Mapping[type[ZatvaError], tuple[str, str]]:
-    """Words for the kinds that say enough by themselves; of two that fit the first one counts."""
-    return MappingProxyType(
-        {
-            ServerBusyError: (
-                _("The server asks to come back later."),
-                _("Wait, then send the form again."),
-            ),
-            EndlessListError: (
-                _("The repository's list of sets does not come to an end."),
-                _("Write to its administrator: the resumption tokens go in circles."),
-            ),
-            MalformedAnswerError: (
-                _("The answer is OAI-PMH, but broken."),
-                _("Write to the repository's administrator, and send the text below along."),
-            ),
-            AnswerTooLargeError: (
-                _("The answer is too large."),
-                _("Raise the setting max_answer_bytes if you trust the repository."),
-            ),
-        }
-    )
 
 
 def _not_oai_pmh(error: NotOaiPmhError) -> tuple[str, str]:
@@ -112,42 +150,3 @@ def _status(status: int) -> tuple[str, str]:
             _("Try again later; if it stays so, tell the repository's administrator."),
         )
     return _("The server answered with HTTP %(status)s.") % {"status": status}, _("Check the base URL.")
-
-
-def _transport() -> Mapping[TransportKind, tuple[str, str]]:
-    return MappingProxyType(
-        {
-            TransportKind.DNS: (_("There is no host of that name."), _("Check how the host name is spelt.")),
-            TransportKind.REFUSED: (
-                _("The server does not accept connections there."),
-                _("Check the host name and the port; the server may also be down or behind a firewall."),
-            ),
-            TransportKind.TLS: (
-                _("No secure connection could be made."),
-                _("The server's certificate is not valid here; its administrator has to renew it."),
-            ),
-            TransportKind.TIMEOUT: (
-                _("The server did not answer in time."),
-                _("Try again; if it stays so, ask the repository's administrator."),
-            ),
-            TransportKind.DISCONNECTED: (
-                _("The connection broke off."),
-                _("Try again; if it stays so, ask the repository's administrator."),
-            ),
-            TransportKind.REDIRECT: (
-                _("The address leads on and on to others."),
-                _("Ask the repository's administrator for the present base URL."),
-            ),
-            TransportKind.PRIVATE: (
-                _("That address is not on the public internet."),
-                _(
-                    "Zatva does not ask addresses of private networks for its users. "
-                    "An administrator can allow it with the setting web.private_addresses."
-                ),
-            ),
-            TransportKind.ADDRESS: (
-                _("That is no address."),
-                _("Write it as https://host/path."),
-            ),
-        }
-    )

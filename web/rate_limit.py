@@ -1,6 +1,7 @@
 """Tries to sign in, counted by address and by user in the database, so that all processes count together."""
 
 import ipaddress
+import math
 from datetime import timedelta
 from typing import Final
 
@@ -9,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from oai.sections import WebSettings
 from web.models import SignInAttempt
+from web.words import _
 
 _LONGEST_KEY: Final = 200
 _HOUSEHOLD: Final = 64
@@ -38,6 +40,12 @@ def attempt(session: Session, settings: WebSettings, *, address: str | None, use
 def succeeded(session: Session, *, address: str | None, user_name: str) -> None:
     """Forget the tries of a user who has signed in. The caller commits."""
     session.execute(delete(SignInAttempt).where(SignInAttempt.key.in_(_keys(address, user_name))))
+
+
+def too_many(seconds: float) -> str:
+    """What is told to whoever has to wait so long."""
+    minutes = math.ceil(seconds / 60)
+    return _("There were too many tries. Wait %(minutes)s min, then try again.") % {"minutes": minutes}
 
 
 def _wait(session: Session, key: str, settings: WebSettings) -> float | None:

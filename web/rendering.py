@@ -18,6 +18,7 @@ from web.rights import Right
 from web.sessions import SignedIn
 from web.states import look_of
 from web.words import _, language, ngettext
+from web.zones import here
 
 STATIC: Final = Path(__file__).parent / "static"
 _TEMPLATES: Final = Path(__file__).parent / "templates"
@@ -48,6 +49,7 @@ def make_environment() -> Environment:
     environment.filters.update(
         number=formats.number,
         moment=formats.moment,
+        hour=formats.hour,
         duration=formats.duration,
         size=formats.size,
         reason=formats.reason,
@@ -70,6 +72,7 @@ def render(
         "who": signed_in(request),
         "path": request.path,
         "language": language.get(),
+        "zone": here().key,
         "tabs": _tabs(signed_in(request)),
         "notice": notice_of(request.query.get("done")),
         "csrf_field": FIELD,
@@ -88,6 +91,10 @@ def _tabs(who: SignedIn | None) -> tuple[Tab, ...]:
         Tab(path="/schedules", title=_("Schedules")),
         Tab(path="/jobs", title=_("Current jobs")),
         Tab(path="/runs", title=_("History")),
+        Tab(path="/records", title=_("Records")),
+        Tab(path="/imports", title=_("Imports")),
+        Tab(path="/rules", title=_("Rules")),
+        Tab(path="/alerts", title=_("Alerts")),
         *(archive if who is not None and who.may(Right.LOOK_AROUND) else ()),
         *(administration if who is not None and who.may(Right.ADMINISTER) else ()),
     )

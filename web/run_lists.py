@@ -1,7 +1,7 @@
 """Which runs the history shows: the filters of its address, read, and written again for links."""
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, timedelta
 from typing import Final
 from urllib.parse import urlencode
 
@@ -11,6 +11,7 @@ from harvester.models import RunStatus
 from manager.runs import TROUBLED, Choice
 from web.access import visible_repositories, who_asks
 from web.lookups import chosen_repository
+from web.zones import midnight
 
 _DIGITS: Final = 18
 _DAY: Final = timedelta(days=1)
@@ -60,8 +61,8 @@ class Filters:
             statuses=statuses,
             metadata_prefix=self.prefix or None,
             words=self.words or None,
-            since=_midnight(self.since),
-            until=_midnight(self.until + _DAY) if self.until else None,
+            since=midnight(self.since) if self.since else None,
+            until=midnight(self.until + _DAY) if self.until else None,
             among=visible_repositories(who_asks(request)),
         )
 
@@ -92,7 +93,3 @@ def _date(text: str) -> date | None:
     except ValueError:
         return None
     return found if date.min < found < date.max else None
-
-
-def _midnight(day: date | None) -> datetime | None:
-    return None if day is None else datetime.combine(day, time(), UTC)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from harvester.models import History, RunStatus
+from harvester.models import NOT_RUN, History, RunStatus
 from manager.runs import Usual
 from web.formats import duration, number
 from web.words import _
@@ -13,6 +13,8 @@ _FEW_SECONDS: Final = 10.0
 
 def summary(run: History, usual: Usual | None) -> list[str]:
     """The sentences, the most important first."""
+    if run.status in NOT_RUN:
+        return [_("There was no harvest."), *_advice(run)]
     return [_outcome(run), *_records(run), *_time(run, usual), *_advice(run)]
 
 
@@ -63,6 +65,10 @@ def _advice(run: History) -> list[str]:
         ),
         RunStatus.COMPLETED_WITH_ERRORS: _(
             "What could be read is stored; the rest is under Errors, with its bytes."
+        ),
+        RunStatus.MISSED: _("Nothing has to be done: one run makes up for all that were missed."),
+        RunStatus.SKIPPED: _(
+            "If that happens often, let the schedule be due less often, or let it queue such runs."
         ),
     }
     return [advice[RunStatus(run.status)]] if run.status in set(advice) else []

@@ -7,6 +7,7 @@ from harvester.doctor.findings import Profile
 from manager.models import RecurringJob
 from web.catalogue import Details
 from web.planning import ScheduleForm
+from web.zones import here
 
 _WALL_CLOCK: Final = "%Y-%m-%d %H:%M"
 
@@ -19,6 +20,7 @@ def suggested_values(details: Details) -> dict[str, str]:
     return {
         "metadata_prefix": profile.metadata_prefix,
         "frequency": "daily at 02:30",
+        "time_zone": here().key,
         "incremental": "yes" if profile.incremental else "",
         "validation": str(profile.validation),
         "method": str(profile.method),

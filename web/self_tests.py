@@ -19,6 +19,7 @@ from provider.checking.survey import Survey
 from provider.checking.transport import http_transport
 from web.models import SelfTest
 from web.threads import DatabaseThreads
+from web.words import _, mark
 
 CHECK_COUNT: Final = len(CHECKS)
 _TIMEOUT: Final = 60.0
@@ -68,7 +69,7 @@ class SelfTests:
             failure = str(error)
         except Exception:  # noqa: BLE001 a task's last resort: logged in full
             _log.exception("self-test %d", number)
-            failure = "something went wrong in Zatva itself; the log of the dashboard says more"
+            failure = mark("Something went wrong in Zatva itself. The log of the dashboard says more.")
         await self._database.run(_note, number, findings, failure=failure, ended=True)
 
 
@@ -86,7 +87,7 @@ def _begin(session: Session, base_url: str, asked_by: str | None) -> SelfTest:
     under_way = (SelfTest.ended.is_(None), SelfTest.started > func.now() - _GIVEN_UP)
     running = session.scalar(select(SelfTest.self_test_id).where(*under_way).limit(1))
     if running is not None:
-        raise UsageError(f"self-test {running} is under way; wait for its end")
+        raise UsageError(_("self-test %(number)s is under way; wait for its end") % {"number": running})
     row = SelfTest(base_url=base_url, asked_by=asked_by)
     session.add(row)
     session.flush()

@@ -29,6 +29,8 @@ class SignedIn:
     organisation: str | None = None
     """The organisation's short name."""
     language: str | None = None
+    time_zone: str | None = None
+    """IANA name; None: the installation's."""
     way: str = "link"
     """How the user came in: link, password, proxy; token."""
     scopes: frozenset[Scope] | None = None
@@ -121,6 +123,7 @@ def find_session(session: Session, token: str) -> SignedIn | None:
         organisation_id=user.organisation_id,
         organisation=organisation,
         language=user.language,
+        time_zone=user.time_zone,
         way=row.way,
     )
 

@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, Select, exists, func, select
 from sqlalchemy.orm import Session, aliased
 
-from harvester.models import History, Repository
+from harvester.models import NOT_RUN, History, Repository
 from manager.models import RecurringJob, RecurringState
 from manager.runs import TROUBLED
 from oai.datestamps import utc_now
@@ -49,7 +49,7 @@ class Trouble:
 def figures(session: Session, among: Among = None) -> Figures:
     """The figures of this moment."""
     day = select(
-        func.count(),
+        func.count().filter(History.status.not_in(NOT_RUN)),
         func.count().filter(History.status.in_(TROUBLED)),
         func.coalesce(func.sum(History.record_count), 0),
     ).where(History.harvest_end_time > utc_now() - timedelta(days=1), *_seen(History.repository_id, among))
@@ -75,39 +75,45 @@ def figures(session: Session, among: Among = None) -> Figures:
 
 def troubles(session: Session, among: Among = None) -> list[Trouble]:
     """Of each repository, format and set the last run of 30 days, where it went wrong; newest first."""
-    # From the troubled runs, of which there are few, to those after them: each through an index.
-    later = aliased(History)
-    followed = exists().where(
-        later.repository_id == History.repository_id,
-        later.metadata_prefix.is_not_distinct_from(History.metadata_prefix),
-        later.set_spec.is_not_distinct_from(History.set_spec),
-        later.history_id > History.history_id,
-    )
     statement = (
         select(History, func.coalesce(Repository.repository_name, Repository.base_url))
         .join(Repository, Repository.repository_id == History.repository_id)
         .where(
             History.harvest_end_time > utc_now() - timedelta(days=_ATTENTION_DAYS),
             History.status.in_(TROUBLED),
-            ~followed,
+            ~_followed(),
             *_seen(History.repository_id, among),
         )
         .order_by(History.history_id.desc())
         .limit(_ATTENTION_ROWS)
     )
-    return [
-        Trouble(
-            history_id=run.history_id,
-            repository_id=run.repository_id,
-            repository_name=name,
-            metadata_prefix=run.metadata_prefix,
-            set_spec=run.set_spec,
-            status=run.status,
-            reason=run.failure_reason,
-            ended=run.harvest_end_time,
-        )
-        for run, name in session.execute(statement)
-    ]
+    return [_trouble(run, name) for run, name in session.execute(statement)]
+
+
+def _followed() -> ColumnElement[bool]:
+    """Whether a later run of the same harvest is there."""
+    # From the troubled runs, of which there are few, to those after them: each through an index.
+    later = aliased(History)
+    return exists().where(
+        later.repository_id == History.repository_id,
+        later.metadata_prefix.is_not_distinct_from(History.metadata_prefix),
+        later.set_spec.is_not_distinct_from(History.set_spec),
+        later.history_id > History.history_id,
+        later.status.not_in(NOT_RUN),
+    )
+
+
+def _trouble(run: History, name: str) -> Trouble:
+    return Trouble(
+        history_id=run.history_id,
+        repository_id=run.repository_id,
+        repository_name=name,
+        metadata_prefix=run.metadata_prefix,
+        set_spec=run.set_spec,
+        status=run.status,
+        reason=run.failure_reason,
+        ended=run.harvest_end_time,
+    )
 
 
 def _seen(column: object, among: Among) -> list[ColumnElement[bool]]:

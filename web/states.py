@@ -35,7 +35,7 @@ _LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         "killed": Look(icon="stop", tone="bad"),
         "lost": Look(icon="cross", tone="bad"),
         "missed": Look(icon="warning", tone="caution"),
-        "skipped": Look(icon="skip", tone="neutral"),
+        "skipped (overlap)": Look(icon="skip", tone="neutral"),
         # Of schedules.
         "scheduled": Look(icon="clock", tone="neutral"),
         "new": Look(icon="dot", tone="neutral"),
@@ -43,11 +43,20 @@ _LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         "one-off": Look(icon="once", tone="neutral"),
         "set aside": Look(icon="warning", tone="bad"),
         "suspended": Look(icon="warning", tone="bad"),
+        # Of lines of logs.
+        "error": Look(icon="cross", tone="bad"),
+        "warning": Look(icon="warning", tone="caution"),
+        "info": Look(icon="dot", tone="neutral"),
         # Of examinations.
         "good": Look(icon="check", tone="good"),
         "odd": Look(icon="warning", tone="caution"),
         "bad": Look(icon="cross", tone="bad"),
         "unknown": Look(icon="dot", tone="neutral"),
+        # Of messages.
+        "on its way": Look(icon="play", tone="active"),
+        "sent": Look(icon="check", tone="good"),
+        "given up": Look(icon="cross", tone="bad"),
+        "unsure": Look(icon="warning", tone="caution"),
         # Of users, tokens and workers.
         "active": Look(icon="check", tone="good"),
         "invited": Look(icon="clock", tone="neutral"),

@@ -5,12 +5,13 @@ import contextlib
 
 from aiohttp import web
 
-from web.access import signed_in, visible_repositories, who_asks
+from web.access import signed_in, who_asks
 from web.cookies import session_token
-from web.events import HEARTBEAT_SECONDS, Hub
+from web.events import HEARTBEAT_SECONDS, Follower, Hub
 from web.sessions import SignedIn, find_session
 from web.threads import database_of
 from web.words import _, language
+from web.zones import here
 
 HUB = web.AppKey("hub", Hub)
 
@@ -29,11 +30,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
     checked = asyncio.get_running_loop().time()
     # A browser that has left is noticed when something is sent to it.
     with contextlib.suppress(ConnectionResetError):
-        sight = Sight(who_asks(request))
-        await sight.look(request)
-        following = hub.follow(
-            topics, request.headers.get("Last-Event-ID"), language=language.get(), sees=sight.sees
-        )
+        following = hub.follow(topics, request.headers.get("Last-Event-ID"), _follower(who_asks(request)))
         async with contextlib.aclosing(following) as frames:
             async for frame in frames:
                 await response.write(frame)
@@ -42,32 +39,27 @@ async def stream(request: web.Request) -> web.StreamResponse:
                     checked = now
                     if not await _still_signed_in(request):
                         break
-                    await sight.look(request)
     return response
 
 
-class Sight:
-    """Which repositories' rows somebody sees; looked at again from time to time, for owners change."""
-
-    def __init__(self, who: SignedIn) -> None:
-        self._among = visible_repositories(who)
-        self._numbers: frozenset[int] = frozenset()
-
-    async def look(self, request: web.Request) -> None:
-        """Look which repositories they are now."""
-        among = self._among
-        if among is not None:
-            self._numbers = await database_of(request).run(lambda session: frozenset(session.scalars(among)))
-
-    def sees(self, repository_id: int | None) -> bool:
-        """Whether rows of that repository are seen."""
-        return self._among is None or repository_id in self._numbers
+def _follower(who: SignedIn) -> Follower:
+    return Follower(
+        sees_everything=who.sees_everything,
+        organisation_id=who.organisation_id or 0,
+        language=language.get(),
+        zone=here().key,
+    )
 
 
 async def _still_signed_in(request: web.Request) -> bool:
     before, token = signed_in(request), session_token(request)
     now = await database_of(request).run(find_session, token) if token else None
-    return before is not None and now is not None and now.user_id == before.user_id
+    # Who sees something else by now asks anew.
+    return before is not None and now is not None and _identity(now) == _identity(before)
+
+
+def _identity(who: SignedIn) -> tuple[object, ...]:
+    return who.user_id, who.role, who.organisation_id, who.language, who.time_zone
 
 
 ROUTES = (web.get("/events", stream, allow_head=False),)

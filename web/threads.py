@@ -66,6 +66,11 @@ class DatabaseThreads:
             self._pending -= 1
 
     @property
+    def database(self) -> Database:
+        """The database itself, for work that goes on between awaits and has threads of its own."""
+        return self._database
+
+    @property
     def pending(self) -> int:
         """How much work has a thread, or waits for one."""
         return self._pending

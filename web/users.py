@@ -1,43 +1,18 @@
 """Users: added, given roles and organisations, disabled. The caller commits."""
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
 from oai.errors import UsageError
-from web.models import Organisation, Role, SignInLink, User
+from web.models import Organisation, Role, User
 from web.sessions import end_sessions
 from web.words import _
+from web.zones import known_zone
 
 _LONGEST_NAME: Final = 100
-
-
-@dataclass(frozen=True, kw_only=True)
-class UserView:
-    """A user as lists show it."""
-
-    user_id: int
-    name: str
-    role: Role
-    organisation_id: int | None
-    organisation: str | None
-    created: datetime
-    last_sign_in: datetime | None
-    disabled: datetime | None
-    has_password: bool
-    invited: bool
-    """Whether an invitation is open still."""
-
-    @property
-    def state(self) -> str:
-        """active, invited or disabled."""
-        if self.disabled is not None:
-            return "disabled"
-        return "invited" if self.invited and self.last_sign_in is None else "active"
 
 
 def add_user(
@@ -76,40 +51,6 @@ def get_user(session: Session, name: str) -> User:
     if user is None:
         raise UsageError(f"there is no user {name!r}; add one with `zatva user add`, see `zatva user list`")
     return user
-
-
-def list_users(session: Session) -> list[UserView]:
-    """All users by name."""
-    invited = (
-        select(SignInLink.user_id)
-        .where(
-            SignInLink.user_id == User.user_id,
-            SignInLink.kind == "invitation",
-            SignInLink.used.is_(None),
-            SignInLink.expires > func.now(),
-        )
-        .exists()
-    )
-    rows = (
-        select(User, Organisation.short_name, invited)
-        .outerjoin(Organisation, Organisation.organisation_id == User.organisation_id)
-        .order_by(User.name)
-    )
-    return [
-        UserView(
-            user_id=user.user_id,
-            name=user.name,
-            role=Role(user.role),
-            organisation_id=user.organisation_id,
-            organisation=organisation,
-            created=user.created,
-            last_sign_in=user.last_sign_in,
-            disabled=user.disabled,
-            has_password=user.password_hash is not None,
-            invited=is_invited,
-        )
-        for user, organisation, is_invited in session.execute(rows)
-    ]
 
 
 def change_role(session: Session, user_id: int, role: Role, *, organisation_id: int | None = None) -> User:
@@ -159,6 +100,14 @@ def set_language(session: Session, user_id: int, language: str | None) -> None:
     _user(session, user_id).language = language
 
 
+def set_time_zone(session: Session, user_id: int, time_zone: str | None) -> None:
+    """Note the time zone that the user wants to see times in; None: the installation's.
+
+    Raises UsageError for one that there is not.
+    """
+    _user(session, user_id).time_zone = known_zone(session, time_zone) if time_zone else None
+
+
 def _user(session: Session, user_id: int) -> User:
     user = session.get(User, user_id, with_for_update=True)
     if user is None:
@@ -171,7 +120,7 @@ def _check_organisation(session: Session, role: Role, organisation_id: int | Non
         if role is Role.PARTNER:
             raise UsageError(_("a partner belongs to an organisation; name one"))
     elif session.get(Organisation, organisation_id) is None:
-        raise UsageError(f"there is no organisation {organisation_id}; see `zatva organisation list`")
+        raise UsageError(_("there is no organisation %(number)s") % {"number": organisation_id})
 
 
 def _check_not_the_last_administrator(session: Session, user: User) -> None:

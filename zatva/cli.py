@@ -3,6 +3,8 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import harvester.cli
 import manager.cli
@@ -10,6 +12,9 @@ import provider.cli
 import web.cli
 from oai.cli import add_command, add_group, run
 from zatva import __version__
+
+if TYPE_CHECKING:
+    from oai.cli import Subcommands
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -33,11 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_command(
         commands, "doctor", help="look whether everything needed is there", handler="zatva.doctor:doctor"
     )
-    database = add_group(commands, "database", help="the database's tables")
-    add_command(
-        database, "upgrade", help="bring the tables to this version", handler="zatva.database:upgrade"
-    )
-    add_command(database, "current", help="show the tables' version", handler="zatva.database:current")
+    _add_database(add_group(commands, "database", help="the database: its tables, its backup"))
     serve = add_command(
         commands, "serve", help="run provider, manager and dashboard together", handler="zatva.serve:serve"
     )
@@ -50,6 +51,24 @@ def build_parser() -> argparse.ArgumentParser:
         part.cli.add_commands(commands)
     manager.cli.add_queue_option(provider.cli.index_command(commands))
     return parser
+
+
+def _add_database(database: "Subcommands") -> None:
+    for name, help_text in (
+        ("upgrade", "bring the tables to this version"),
+        ("current", "show the tables' version"),
+        ("check", "look whether the tables are whole and of this version"),
+    ):
+        add_command(database, name, help=help_text, handler=f"zatva.database:{name}")
+    backup = add_command(
+        database, "backup", help="write the whole database into one file", handler="zatva.backup:backup"
+    )
+    backup.add_argument("file", type=Path, metavar="FILE", help="a new file")
+    restore = add_command(
+        database, "restore", help="put a backup in the database's place", handler="zatva.backup:restore"
+    )
+    restore.add_argument("file", type=Path, metavar="FILE", help="as `zatva database backup` wrote it")
+    restore.add_argument("--force", action="store_true", help="even where the database has tables already")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,9 +1,17 @@
-"""`zatva database`: the tables' version."""
+"""`zatva database`: the tables' version, and whether they are whole."""
+
+from sqlalchemy import Connection, text
 
 from oai import migrations
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode
+
+_INVALID_INDEXES = text("SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid ORDER BY 1")
+_UNCHECKED = text(
+    "SELECT conrelid::regclass || '.' || conname FROM pg_constraint WHERE NOT convalidated ORDER BY 1"
+)
+_FIRST_LOAD = text("SELECT count(*) FROM first_load")
 
 
 def upgrade(invocation: Invocation) -> ExitCode:
@@ -27,3 +35,38 @@ def current(invocation: Invocation) -> ExitCode:
         f"database: {found or 'no tables'}; this version needs {migrations.HEAD}",
     )
     return ExitCode.DONE if found == migrations.HEAD else ExitCode.NOT_READY
+
+
+def check(invocation: Invocation) -> ExitCode:
+    """Look whether the tables are of this version, and nothing about them is half done."""
+    with (
+        open_database(invocation.settings, check_tables=False) as database,
+        database.engine.connect() as connection,
+    ):
+        found = migrations.current(connection)
+        faults = [] if found == migrations.HEAD else [_other_version(found)]
+        if found is not None:
+            faults += _half_done(connection)
+    invocation.console.result(
+        {"current": found, "needed": migrations.HEAD, "faults": faults},
+        "\n".join(faults) or f"database: well, at {found}",
+    )
+    return ExitCode.NOT_READY if faults else ExitCode.DONE
+
+
+def _other_version(found: str | None) -> str:
+    return f"{found or 'no tables'}; this version needs {migrations.HEAD}: run `zatva database upgrade`"
+
+
+def _half_done(connection: Connection) -> list[str]:
+    """What an interrupted change of the tables has left."""
+    faults = [
+        f"index {name} is not valid: run `REINDEX INDEX {name}`"
+        for name in connection.scalars(_INVALID_INDEXES)
+    ]
+    faults += [f"constraint {name} was never checked" for name in connection.scalars(_UNCHECKED)]
+    if connection.scalar(_FIRST_LOAD):
+        faults.append(
+            "a first load was interrupted: run `zatva provider index --first-load` again to its end"
+        )
+    return faults

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from harvester.client.answers import FormatInfo, Identity, Page, SetPage
 from harvester.client.errors import ClientError, HttpStatusError, NoRecordsMatchError, TransportError
-from harvester.client.repository_client import Client
+from harvester.client.protocol_client import ProtocolClient
 from harvester.client.selection import Selection
 from harvester.client.transport import Arguments, HttpReply, Transport
 from oai.vocabulary import Verb
@@ -54,17 +54,18 @@ class Watching:
         """Send the request on."""
         begun = self._clock()
         reply = await self._transport(base_url, arguments)
-        verb = dict(arguments).get("verb", "")
+        asked = dict(arguments)
+        verb = asked.get("verb") or asked.get("operation") or "searchRetrieve"
         self.exchanges.append(Exchange(verb=verb, seconds=self._clock() - begun, reply=reply))
         return reply
 
 
-async def probe(client: Client, watching: Watching) -> Findings:
+async def probe(client: ProtocolClient, watching: Watching | None, *, set_spec: str = "") -> Findings:
     """Ask for Identify, the formats, and the first pages of sets and of records.
 
-    `watching` is the client's transport. A single question that is answered badly is a finding; where there
-    is no OAI-PMH at all, its error is raised: TransportError, HttpStatusError, ServerBusyError, or what
-    was wrong with the answer to Identify.
+    `watching` is the client's transport, where it has one; `set_spec` is of the records. A single
+    question that is answered badly is a finding; where the protocol is not spoken at all, its error is
+    raised: TransportError, HttpStatusError, ServerBusyError, or what was wrong with the answer to Identify.
     """
     failures: dict[str, ClientError] = {}
     identity = await _tried(client.identify(), Verb.IDENTIFY, failures)
@@ -74,7 +75,7 @@ async def probe(client: Client, watching: Watching) -> Findings:
     prefixes = [found.metadata_prefix for found in formats]
     prefix = _USUAL_FORMAT if _USUAL_FORMAT in prefixes or not prefixes else prefixes[0]
     sets = await _tried(_first_sets(client), Verb.LIST_SETS, failures)
-    page = await _tried(_first_page(client, prefix), Verb.LIST_RECORDS, failures)
+    page = await _tried(_first_page(client, prefix, set_spec), Verb.LIST_RECORDS, failures)
     if identity is None and not formats and page is None:
         raise failures[Verb.IDENTIFY]
     return Findings(
@@ -84,7 +85,7 @@ async def probe(client: Client, watching: Watching) -> Findings:
         sets=sets,
         metadata_prefix=prefix,
         page=page,
-        exchanges=watching.exchanges,
+        exchanges=watching.exchanges if watching else (),
         failures=failures,
     )
 
@@ -97,12 +98,12 @@ async def _tried(asking: Awaitable[_T], verb: Verb, failures: dict[str, ClientEr
         return None
 
 
-async def _first_sets(client: Client) -> SetPage:
+async def _first_sets(client: ProtocolClient) -> SetPage:
     return await anext(client.list_sets().pages())
 
 
-async def _first_page(client: Client, prefix: str) -> Page:
-    selection = Selection(metadata_prefix=prefix)
+async def _first_page(client: ProtocolClient, prefix: str, set_spec: str) -> Page:
+    selection = Selection(metadata_prefix=prefix, set_spec=set_spec or None)
     try:
         return await anext(client.pages(Verb.LIST_RECORDS, selection, loose=True))
     except NoRecordsMatchError as error:

@@ -87,6 +87,16 @@ class HttpTransport:
             reply = await self._by(self.method, base_url, arguments)
         return reply
 
+    async def fetch(self, url: str) -> HttpReply:
+        """GET what is no OAI-PMH answer; the body is given as it came, still packed."""
+        own = {"Accept", "Accept-Encoding"}
+        # A proxy that packed the answer on its way would change the bytes.
+        headers = [pair for pair in self.headers if pair[0] not in own]
+        headers += [("Accept", "*/*"), ("Accept-Encoding", "identity")]
+        raw, hops = await self._followed(HttpRequest(method="GET", url=url, headers=headers), ())
+        fields = CIMultiDict(raw.headers)
+        return HttpReply(url=url, status=raw.status, headers=fields, body=raw.body, hops=hops, cut=raw.cut)
+
     async def _by(self, method: Method, base_url: str, arguments: Arguments) -> HttpReply:
         url = request_url(base_url, arguments)
         request = HttpRequest(method="GET", url=url, headers=self.headers)

@@ -11,8 +11,8 @@ from oai.datestamps import format_datestamp
 Translate = Callable[[str], str]
 
 _MARKS: Final = {Grade.GOOD: "+", Grade.ODD: "-", Grade.BAD: "!", Grade.UNKNOWN: "?"}
-_METHODS: Final = ("ListRecords", "ListIdentifiers and GetRecord")
-_LEVELS: Final = ("strict", "very strict", "loose")
+METHODS: Final = ("ListRecords", "ListIdentifiers and GetRecord")
+LEVELS: Final = ("strict", "very strict", "loose")
 
 
 def troubles(report: Report) -> list[Fact]:
@@ -55,13 +55,13 @@ def profile_lines(profile: Profile, translate: Translate = str) -> list[tuple[st
     slices = {"day": translate("day by day"), "month": translate("month by month")}
     return [
         (translate("format"), profile.metadata_prefix),
-        (translate("method"), translate(_METHODS[profile.method])),
+        (translate("method"), translate(METHODS[profile.method])),
         (translate("in slices"), slices.get(profile.slice or "", translate("no, the list as a whole"))),
         (
             translate("incremental"),
             translate("only what has changed") if profile.incremental else translate("everything each time"),
         ),
-        (translate("checking"), translate(_LEVELS[profile.validation])),
+        (translate("checking"), translate(LEVELS[profile.validation])),
         (translate("seconds between requests"), f"{profile.delay:g}"),
         (translate("further tries"), str(profile.retries)),
     ]

@@ -23,6 +23,7 @@ applying the rules to their own result changes nothing. It always ends: new elem
 there are only so many places, names and values.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -64,6 +65,10 @@ class NodeMapping:
     new_elements: tuple[NewElement, ...]
 
 
+Note = Callable[[NodeMapping, NewElement, str], None]
+"""Is told of each element that was added: by which mapping, which of its new elements, with what value."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mappings:
     """A normalise file, ready for use; safe to share between threads."""
@@ -71,7 +76,7 @@ class Mappings:
     mappings: tuple[NodeMapping, ...]
     evaluator: Evaluator = field(default_factory=Evaluator, compare=False)
 
-    def apply(self, record: etree._Element) -> int:
+    def apply(self, record: etree._Element, note: Note | None = None) -> int:
         """Add the new elements to a record, `<record>` in the OAI namespace, and give how many were added.
 
         The record is changed in place. One without metadata, such as a deletion, is left as it is.
@@ -81,7 +86,7 @@ class Mappings:
         root = _metadata_root(record)
         if root is None:
             return 0
-        addition = _Addition(record=record, root=root, evaluation=self.evaluator.on(record))
+        addition = _Addition(record=record, root=root, evaluation=self.evaluator.on(record), note=note)
         total = 0
         while added := sum(addition.run(mapping) for mapping in self.mappings):
             total += added
@@ -95,6 +100,7 @@ class _Addition:
     record: etree._Element
     root: etree._Element
     evaluation: Evaluation
+    note: Note | None = None
     standing: dict[etree._Element, set[tuple[str, str]]] = field(default_factory=dict)
     """What stands under each parent that was looked at: tag and value."""
 
@@ -117,6 +123,8 @@ class _Addition:
                     standing.add((tag, value))
                     last = _insert(_element(parent, tag, new, value), parent, last)
                     added += 1
+                    if self.note is not None:
+                        self.note(mapping, new, value)
         return added
 
     def _place(self, bearer: etree._Element | None) -> tuple[etree._Element, etree._Element | None]:

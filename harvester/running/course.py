@@ -11,7 +11,7 @@ from harvester.client.errors import (
     OaiError,
     TransportError,
 )
-from harvester.client.repository_client import Client
+from harvester.client.protocol_client import ProtocolClient
 from harvester.running.fetching import Fetching, check_alive, where
 from harvester.running.isolation import Division, Isolation
 from harvester.running.marks import Known, mark
@@ -22,6 +22,7 @@ from harvester.running.pump import Pump
 from harvester.running.recovery import Breakage, Remedy, begin_again, remedy, take_up
 from harvester.running.refusals import Refusal
 from harvester.running.run import Run
+from harvester.running.sounding import sound
 from harvester.running.validating import open_validator
 from harvester.running.verdict import End
 from harvester.running.windows import Window
@@ -30,6 +31,7 @@ from oai.errors import StrictCheckError
 from oai.vocabulary import Granularity
 
 _TRIES_WHILE_SEARCHING = 1
+_FAILED_SOUNDINGS = 3
 
 
 @dataclass(kw_only=True)
@@ -37,11 +39,12 @@ class Course:
     """The asynchronous part of a run: one list after the other, and what to do when one breaks."""
 
     run: Run
-    client: Client
+    client: ProtocolClient
     store: FileStore
     pump: Pump
     _skip: Known = field(default_factory=Known)
     """Records that came before their list broke, so that they are not fetched one by one."""
+    _soundings_left: int = _FAILED_SOUNDINGS
 
     async def all(self) -> End:
         """Identify the repository, then take its lists in, from the start or from where they were cut off."""
@@ -50,11 +53,10 @@ class Course:
             await self._prepare_validation()
         self.run.begin(self.store)
         state = self.run.progress
-        while state.window is not None:
-            state.cut_slice(self._plan.calendar)
-            if state.window.put_off and not self.run.allowance.left:
+        while (window := await self._next_window()) is not None:
+            if window.put_off and not self.run.allowance.left:
                 return End.GAVE_UP
-            end = await self._one_list(state.window)
+            end = await self._one_list(window)
             if end in {End.SAMPLE, End.GAVE_UP, End.BROKEN_OFF}:
                 return end
         return state.end
@@ -88,6 +90,29 @@ class Course:
         run = self.run
         opening = open_validator(self.client, run.settings, run.request.metadata_prefix)
         run.preparer = replace(run.preparer, validator=await self.pump.or_stop(opening))
+
+    async def _next_window(self) -> Window | None:
+        """The next window to ask for; of what is to be sliced, years and months with nothing in them go."""
+        state = self.run.progress
+        while state.window is not None and state.window.slice is not None:
+            if not state.window.unsounded:
+                state.cut(self._plan.calendar)
+            elif await self._is_empty(state.window):
+                await self._finish(state.window, End.NO_RECORDS_MATCH)
+            else:
+                state.note_sounded()
+        return state.window
+
+    async def _is_empty(self, window: Window) -> bool:
+        """Whether nothing is in the window; where soundings fail, they are not tried for ever."""
+        if not self._soundings_left:
+            return False
+        brisk = self.client.with_retries(_TRIES_WHILE_SEARCHING)
+        sounding = sound(brisk, self._plan.verb, self._plan.selection(window))
+        found = await self.pump.or_stop(sounding)
+        self._soundings_left -= found.failed
+        self.run.response_date = self.run.response_date or found.response_date
+        return found.empty
 
     async def _one_list(self, window: Window) -> End:
         try:
@@ -143,7 +168,8 @@ class Course:
             first=not run.counts["pages"] and not state.totals["lists"],
             restarts=state.totals["restarts"],
             orderly=state.watch.orderly and not state.totals["disorder"],
-            loose=self._loose,
+            # What cannot be asked for by datestamps cannot be divided.
+            loose=self._loose and self._plan.by_datestamps,
         )
         match remedy(broken):
             case Remedy.NOTHING_THERE:

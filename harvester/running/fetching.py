@@ -17,7 +17,8 @@ from harvester.client.errors import (
     TransportError,
     TransportKind,
 )
-from harvester.client.repository_client import Client, Selection
+from harvester.client.protocol_client import ProtocolClient
+from harvester.client.repository_client import Selection
 from harvester.running.marks import Known
 from harvester.running.preparing import Entry
 from harvester.running.refusals import Refusal
@@ -71,8 +72,8 @@ class Fetched:
 class Fetching:
     """How the records of one list are fetched."""
 
-    client: Client
-    brisk: Client
+    client: ProtocolClient
+    brisk: ProtocolClient
     """The same repository with little patience, for requests of which many fail."""
     metadata_prefix: str
     verb: Verb
@@ -166,7 +167,7 @@ class Fetching:
             None in results,
         )
 
-    async def _one(self, identifier: str, client: Client, notes: list[str]) -> Entry | Refusal:
+    async def _one(self, identifier: str, client: ProtocolClient, notes: list[str]) -> Entry | Refusal:
         """The record, or why it cannot be had; what is odd about its answer is added to the notes."""
         try:
             record = await client.get_record(identifier, self.metadata_prefix, loose=self.loose)
@@ -192,7 +193,7 @@ def is_of_the_answer(error: Exception) -> bool:
     return isinstance(error, (AnswerTooLargeError, HttpStatusError, MalformedAnswerError, NotOaiPmhError))
 
 
-async def check_alive(client: Client, error: ClientError) -> None:
+async def check_alive(client: ProtocolClient, error: ClientError) -> None:
     """Raise the error again if the repository does not even say who it is."""
     try:
         await client.identify(loose=True)

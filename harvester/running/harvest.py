@@ -42,7 +42,8 @@ async def harvest(
     has been noted in the history.
     """
     with database.session() as session:
-        get_repository(session, request.repository_id)
+        guarded = get_repository(session, request.repository_id).guarded
+    settings = settings.guarded if guarded else settings
     run = Run(database=database, settings=settings, request=request)
     try:
         with only_harvest(database, request.repository_id):

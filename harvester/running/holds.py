@@ -9,14 +9,15 @@ from typing import ClassVar
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from harvester.models import DeletionPolicy, Harvest, Repository
+from harvester.models import DeletionPolicy, Harvest, History, Repository
 from harvester.repositories import base_folder
 from harvester.running.models import Hold
 from harvester.store import deletions
 from harvester.store.deletions import Estate
 from harvester.store.records import RunKey
 from oai.database import Database
-from oai.errors import ExitCode, UsageError, ZatvaError
+from oai.datestamps import format_datestamp
+from oai.errors import ExitCode, Phrase, UsageError, ZatvaError
 from oai.settings import Settings
 
 SAMPLE = 20
@@ -142,11 +143,15 @@ def get_hold(session: Session, history_id: int) -> tuple[Hold, int]:
     """The hold of a run that has ended, and its repository. Raises UsageError where it is held no more."""
     hold = session.get(Hold, history_id, with_for_update=True)
     if hold is None:
-        raise UsageError(f"run {history_id} was not held; see `zatva job history`")
+        raise UsageError("run %(history_id)s was not held; see `zatva job history`", history_id=history_id)
     if hold.state != HoldState.HELD:
         better = hold.state == HoldState.SUPERSEDED
-        why = "a later run knows better" if better else "somebody has said yes to it"
-        raise UsageError(f"run {history_id} is held no more: {why}; see `zatva job history`")
+        why = Phrase("a later run knows better") if better else Phrase("somebody has said yes to it")
+        raise UsageError(
+            "run %(history_id)s is held no more: %(why)s; see `zatva job history`",
+            history_id=history_id,
+            why=why,
+        )
     harvest = session.get(Harvest, hold.harvest_id)
     assert harvest is not None  # noqa: S101 the hold goes with its harvest
     return hold, harvest.repository_id
@@ -172,10 +177,19 @@ def release(database: Database, settings: Settings, history_id: int) -> tuple[Ho
     with database.session() as session:
         hold, _ = get_hold(session, history_id)
         hold.state, hold.decided = HoldState.RELEASED.value, datetime.now(UTC)
+        _tell_history(session, hold, deleted)
         session.commit()
         session.refresh(hold)
         session.expunge(hold)
     return hold, deleted
+
+
+def _tell_history(session: Session, hold: Hold, deleted: int) -> None:
+    """Add to the held run's row what has become of it."""
+    row = session.get_one(History, hold.history_id)
+    did = f": {deleted:,} records deleted" if hold.kind == HoldKind.DELETIONS else ""
+    row.failure_reason = f"{row.failure_reason}; released {format_datestamp(datetime.now(UTC))}{did}"
+    row.deleted_count += deleted
 
 
 def _supersede(session: Session, harvest_id: int, run_started: datetime | None = None) -> None:

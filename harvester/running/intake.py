@@ -1,6 +1,5 @@
 """One page's way into the store: what changed, then the files, then the rows (STO-4's order)."""
 
-import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,8 @@ from harvester.store.records import KnownRecord, RecordRow, known_records, mark_
 _NOT_WRITTEN = frozenset({"unchanged", "restored", "deleted"})
 _ROW_CHANGE = {"new": Change.NEW, "updated": Change.UPDATED}
 
-Known = Mapping[uuid.UUID, KnownRecord]
+Known = Mapping[str, KnownRecord]
+"""What the table has of a page's records, by the digits of their keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Intake:
         would change too many.
         """
         known = self._known(session, batch)
-        fates = {record.key: self._fate(record, known.get(record.key)) for record in batch.records}
+        fates = self._fates(batch, known)
         updated = [record.header.identifier for record in batch.records if fates[record.key] == "updated"]
         self.brake.check_updates(session, len(updated), updated)
         changed = [record for record in batch.records if fates[record.key] not in _NOT_WRITTEN]
@@ -80,7 +80,7 @@ class Intake:
         counts["unchanged"] += counts.pop("restored", 0)
         return self._with_deletions(session, batch, known, fates, counts)
 
-    def _known(self, session: Session, batch: Batch) -> dict[uuid.UUID, KnownRecord]:
+    def _known(self, session: Session, batch: Batch) -> dict[str, KnownRecord]:
         """The rows of the page's records; those that the rules passed over are noted as seen."""
         keys = [record.key for record in batch.records]
         passed_over = batch.passed_over if self.brake.looks else ()
@@ -98,7 +98,7 @@ class Intake:
         session: Session,
         batch: Batch,
         known: Known,
-        fates: Mapping[uuid.UUID, str],
+        fates: Mapping[str, str],
         counts: Counter[str],
     ) -> Counter[str]:
         """The counts, with the deletions staged; one that was staged before is nothing new."""
@@ -116,21 +116,21 @@ class Intake:
             counts["unchanged"] += len(tombstones) - counts["deleted"]
         return counts
 
-    def _fate(self, record: Prepared, known: KnownRecord | None) -> str:
-        """What becomes of a record, given what the table has of it."""
-        if record.data is None:
-            if known is None:
-                return "tombstones"
-            if known.status == RecordStatus.ACTIVE:
-                return "deleted"
-            return "unchanged" if known.datestamp == record.header.datestamp else "tombstones"
-        if known is None or known.filename is None or known.status == RecordStatus.DELETED:
-            return "new"
-        if known.digest != record.digest:
-            return "updated"
-        return "unchanged" if self.store.exists(known.filename) else "restored"
+    def _fates(self, batch: Batch, known: Known) -> dict[str, str]:
+        """What becomes of each record, by its key; one that is as it was may have lost its file."""
+        fates = {record.key: fate_of(record, known.get(record.key)) for record in batch.records}
+        here = {
+            filename: record.key
+            for record in batch.records
+            if record.data is not None
+            and fates[record.key] == "unchanged"
+            and (filename := known[record.key].filename) is not None
+        }
+        for filename in self.store.missing(list(here)):
+            fates[here[filename]] = "restored"
+        return fates
 
-    def _paths(self, session: Session, changed: Sequence[Prepared], known: Known) -> dict[uuid.UUID, str]:
+    def _paths(self, session: Session, changed: Sequence[Prepared], known: Known) -> dict[str, str]:
         """The path of each changed record's file: where it is already, else a new place."""
         paths = {}
         homeless = []
@@ -151,8 +151,21 @@ class Intake:
         return paths
 
 
+def fate_of(record: Prepared, known: KnownRecord | None) -> str:
+    """What becomes of a record, given what the table has of it."""
+    if record.data is None:
+        if known is None:
+            return "tombstones"
+        if known.status == RecordStatus.ACTIVE:
+            return "deleted"
+        return "unchanged" if known.datestamp == record.header.datestamp else "tombstones"
+    if known is None or known.filename is None or known.status == RecordStatus.DELETED:
+        return "new"
+    return "unchanged" if known.digest == record.digest else "updated"
+
+
 def _files(
-    batch: Batch, known: Known, fates: Mapping[uuid.UUID, str], paths: Mapping[uuid.UUID, str]
+    batch: Batch, known: Known, fates: Mapping[str, str], paths: Mapping[str, str]
 ) -> tuple[list[tuple[str, bytes]], list[str]]:
     """The files to write, and those that give way to one elsewhere."""
     files = []

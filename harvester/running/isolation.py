@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from harvester.client.answers import Page
 from harvester.client.errors import ClientError, OaiError
-from harvester.client.repository_client import Client
+from harvester.client.protocol_client import ProtocolClient
 from harvester.running.fetching import Allowance, is_of_the_answer
 from harvester.running.planning import Plan
 from harvester.running.watching import ListWatch
@@ -36,7 +36,7 @@ class Division:
 class Isolation:
     """Divides windows."""
 
-    client: Client
+    client: ProtocolClient
     plan: Plan
     allowance: Allowance
 

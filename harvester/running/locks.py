@@ -2,8 +2,9 @@
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 from sqlalchemy.exc import OperationalError
 
 from harvester.client.errors import RepositoryBusyError
@@ -47,12 +48,23 @@ def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
             connection.execute(text("SELECT pg_advisory_lock(:class, :id)"), key)
         except OperationalError:
             holder = connection.execute(_HOLDER, {"id": repository_id}).first()
-            whose = f" by process {holder.process_id} on {holder.host}" if holder else ""
-            raise RepositoryBusyError(
-                f"repository {repository_id} is being harvested{whose}; try again when that is done"
-            ) from None
+            raise _busy(repository_id, holder) from None
         try:
             yield
         finally:
             connection.execute(text("SELECT pg_advisory_unlock(:class, :id)"), key)
             connection.execute(text("RESET lock_timeout"))
+
+
+def _busy(repository_id: int, holder: Row[Any] | None) -> RepositoryBusyError:
+    if holder is None:
+        return RepositoryBusyError(
+            "repository %(number)s is being harvested; try again when that is done", number=repository_id
+        )
+    return RepositoryBusyError(
+        "repository %(number)s is being harvested by process %(process)s on %(host)s; try again when that is"
+        " done",
+        number=repository_id,
+        process=holder.process_id,
+        host=holder.host,
+    )

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from harvester.models import Repository
+from harvester.models import AccessProtocol, Repository
 from harvester.running.intake import Layout
 from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Target
@@ -37,6 +37,7 @@ def target(repository: Repository) -> Target:
         granularity=repository.granularity,
         earliest_datestamp=repository.earliest_datestamp,
         deleted_record=repository.deleted_record,
+        by_datestamps=repository.protocol == AccessProtocol.OAI_PMH,
     )
 
 

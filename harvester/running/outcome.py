@@ -51,6 +51,8 @@ class Outcome:
     failure_reason: str | None = None
     warnings: Sequence[str] = ()
     raw_path: str | None = None
+    history_id: int | None = None
+    """Of its row, once that is written."""
     pace: Sequence[Sequence[float]] = ()
     """Samples of seconds, records and requests over its course."""
 
@@ -61,6 +63,7 @@ class Outcome:
             "status": self.status.value,
             **{name: self.counts.get(name, 0) for name in COUNTS},
             "seconds": round(self.seconds, 3),
+            "history_id": self.history_id,
             "repository_id": self.repository_id,
             "tombstones": self.counts.get("tombstones", 0),
             "resumed_at": self.evidence.resumed_at,
@@ -82,18 +85,33 @@ class Outcome:
         lines.append(_VERDICT_WORDS[self.verdict])
         if named["invalid"]:
             first = f"; the first: {self.warnings[0]}" if self.warnings else ""
-            lines.append(f"{named['invalid']:,} records were refused{first}.")
+            many = "1 record was" if named["invalid"] == 1 else f"{named['invalid']:,} records were"
+            lines.append(f"{many} refused{first}.")
+            lines.append(
+                f"`zatva job errors {self.history_id or ''}".rstrip() + "` tells of each, with its bytes."
+            )
         elif self.evidence.missing:
             lines.append(f"{self.evidence.missing:,} records that the repository announced did not come.")
         if self.evidence.held:
-            lines.append("`zatva job history` gives its number, `zatva job release NUMBER` says yes to it.")
+            release = f"zatva job release {self.history_id or 'NUMBER'}"
+            lines.append(f"`{release} --show` shows what it would do, `{release}` says yes to it.")
         if self.status is RunStatus.INCOMPLETE:
             lines.append("Run the same command again to go on from there.")
         return "\n".join(lines)
 
 
-def write_history(session: Session, request: HarvestRequest, outcome: Outcome, *, run: RunKey | None) -> int:
-    """Add the run's row to `oai_history`, and give its number; the caller commits."""
+def write_history(
+    session: Session,
+    request: HarvestRequest,
+    outcome: Outcome,
+    *,
+    run: RunKey | None,
+    rules: tuple[str | None, str | None],
+) -> int:
+    """Add the run's row to `oai_history`, and give its number; the caller commits.
+
+    `rules` are the digests of the filter file and the normalise file that the run read.
+    """
     row = History(
         harvest_id=run.harvest_id if run else None,
         run_started=run.run_started if run else None,
@@ -114,6 +132,8 @@ def write_history(session: Session, request: HarvestRequest, outcome: Outcome, *
         raw_path=outcome.raw_path,
         pace=[list(sample) for sample in outcome.pace],
         replay_of=request.replay,
+        filter_digest=rules[0],
+        normalize_digest=rules[1],
         **{column: outcome.counts.get(name, 0) for name, column in _COLUMNS.items()},
     )
     session.add(row)

@@ -83,6 +83,10 @@ class HarvestRequest:
             level=self.validation,
         )
 
+    def rule_digests(self) -> tuple[str | None, str | None]:
+        """SHA-256 of the filter file and of the normalise file, as they are now."""
+        return _digest(self.filter_file), _digest(self.normalize_file)
+
     def kind(self) -> dict[str, Any]:
         """What has to be the same for one run to resume another."""
         return {

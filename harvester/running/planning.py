@@ -8,8 +8,17 @@ from typing import Any
 from harvester.client.repository_client import Selection
 from harvester.client.transport import request_url
 from harvester.running.parameters import HarvestRequest, Method, in_granularity
-from harvester.running.windows import Calendar, Window, calendar, next_slice, window_from_json
+from harvester.running.windows import (
+    Calendar,
+    Slice,
+    Window,
+    calendar,
+    first_request,
+    slices,
+    window_from_json,
+)
 from oai.datestamps import format_datestamp, parse_datestamp
+from oai.errors import UsageError
 from oai.vocabulary import DeletedRecord, Granularity, Verb
 
 _SHOWN_WINDOWS = 12
@@ -23,10 +32,22 @@ class Target:
     granularity: str | None = None
     earliest_datestamp: str | None = None
     deleted_record: str | None = None
+    by_datestamps: bool = True
+    """Whether it selects by datestamps; one that is asked by a query does not."""
 
     def calendar(self, now: datetime) -> Calendar:
         """How it tells time."""
         return calendar(self.granularity, self.earliest_datestamp, now)
+
+    def possible(self, request: HarvestRequest) -> HarvestRequest:
+        """The request, for everything where datestamps do not select. Raises UsageError where they should."""
+        if self.by_datestamps:
+            return request
+        if request.harvest_from or request.harvest_to or request.slice:
+            raise UsageError(
+                "a repository that is asked by a query takes no datestamps; put them into the query"
+            )
+        return replace(request, full=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,25 +83,19 @@ class Plan:
     filter_file: str | None
     normalize_file: str | None
     calendar: Calendar
+    by_datestamps: bool = True
 
     def lists(self) -> Sequence[Window]:
-        """Each list that will be asked for, the slices one by one."""
-        found: list[Window] = []
-        for window in self.windows:
-            rest: Window | None = window
-            while rest is not None and rest.slice is not None:
-                first, rest = next_slice(rest, self.calendar)
-                found.append(first)
-            if rest is not None:
-                found.append(rest)
-        return found
+        """Each list that will be asked for if there is something in each, the slices one by one."""
+        return [found for window in self.windows for found in slices(window, self.calendar)]
 
     def first_request(self) -> str:
         """The address of the first list request."""
         verb = ("verb", self.verb.value)
         if self.resumption_token:
             return request_url(self.base_url, [verb, ("resumptionToken", self.resumption_token)])
-        return request_url(self.base_url, [verb, *self.selection(self.lists()[0]).arguments()])
+        window = first_request(self.windows[0], self.calendar)
+        return request_url(self.base_url, [verb, *self.selection(window).arguments()])
 
     def selection(self, window: Window) -> Selection:
         """The window as a list request selects it."""
@@ -126,7 +141,7 @@ class Plan:
             f"format: {self.metadata_prefix}",
             f"set: {self.set_spec or 'the whole repository'}",
             f"from: {self.from_ or 'the beginning'}, {self.why}",
-            f"lists: {len(lists):,}",
+            f"lists: {'at most ' if any(window.slice for window in self.windows) else ''}{len(lists):,}",
             *shown,
             f"validation: {self.validation}",
             f"filter: {self.filter_file or 'none'}",
@@ -141,14 +156,14 @@ def plan(
 ) -> Plan:
     """The plan of a harvest; `overlap` is how many seconds it reaches back behind the watermark."""
     times = target.calendar(now)
-    resumes = standing.parameters.get("kind") == request.kind() and _begun(standing)
+    resumes = was_cut_off(request, standing)
     if resumes:
         from_ = standing.parameters.get("from")
         why = "as the run that was cut off, which goes on"
         windows = [window_from_json(found) for found in standing.state.get("windows", [])]
         windows = windows or [_whole(request, from_, times)]
     else:
-        from_, why = _from(request, standing.watermark, granularity=times.granularity, overlap=overlap)
+        from_, why = _from(target.possible(request), standing.watermark, times.granularity, overlap)
         windows = [_whole(request, from_, times)]
     return Plan(
         base_url=target.base_url,
@@ -165,12 +180,14 @@ def plan(
         filter_file=str(request.filter_file) if request.filter_file else None,
         normalize_file=str(request.normalize_file) if request.normalize_file else None,
         calendar=times,
+        by_datestamps=target.by_datestamps,
     )
 
 
-def _begun(standing: Standing) -> bool:
-    """Whether the run that was cut off got anywhere."""
-    return bool(standing.token or standing.counts.get("pages") or standing.state.get("totals"))
+def was_cut_off(request: HarvestRequest, standing: Standing) -> bool:
+    """Whether a run of the same harvest was cut off after it had got somewhere."""
+    begun = bool(standing.token or standing.counts.get("pages") or standing.state.get("totals"))
+    return begun and standing.parameters.get("kind") == request.kind()
 
 
 def _whole(request: HarvestRequest, from_: str | None, calendar: Calendar) -> Window:
@@ -179,7 +196,7 @@ def _whole(request: HarvestRequest, from_: str | None, calendar: Calendar) -> Wi
 
 
 def _from(
-    request: HarvestRequest, watermark: str | None, *, granularity: str | None, overlap: float
+    request: HarvestRequest, watermark: str | None, granularity: str | None, overlap: float
 ) -> tuple[str | None, str]:
     """The `from` to send (HAR-4), and why it is that."""
     if request.harvest_from is not None:
@@ -197,6 +214,11 @@ def _remarks(request: HarvestRequest, target: Target, from_: str | None) -> list
     remarks = []
     if request.method is Method.IDENTIFIERS:
         remarks.append("each record that is not deleted is fetched by a GetRecord of its own")
+    if request.slice is not None:
+        longer = "year" if request.slice is Slice.MONTH else "year and month"
+        remarks.append(
+            f"each {longer} is asked for as a whole first; where nothing is in it, none of its slices is"
+        )
     if request.max_records is not None:
         remarks.append(f"a sample: it ends after {request.max_records:,} records")
     if from_ is not None and target.deleted_record != DeletedRecord.PERSISTENT:

@@ -1,7 +1,6 @@
 """From a page's records to the bytes to store: select, normalise, validate, serialise; no input or output."""
 
 import hashlib
-import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -15,7 +14,7 @@ from harvester.rules.normalising import Mappings
 from harvester.rules.rule_files import RuleLimitError
 from harvester.rules.validation import Validator
 from harvester.running.refusals import Refusal
-from harvester.store.paths import identifier_key
+from harvester.store.paths import identifier_digits
 from oai.errors import StrictCheckError
 
 
@@ -38,7 +37,8 @@ class Prepared(NamedTuple):
     """
 
     header: Header
-    key: uuid.UUID
+    key: str
+    """The identifier's key, in hexadecimal digits."""
     data: bytes | None
     digest: bytes | None
 
@@ -50,7 +50,7 @@ class Batch:
     records: Sequence[Prepared]
     filtered: int
     repeated: int
-    passed_over: Sequence[uuid.UUID] = ()
+    passed_over: Sequence[str] = ()
     """Keys of those that the filters did not choose: their repository has them all the same."""
     refused: Sequence[Refusal] = ()
     """Those on which a rule met a limit, so that nobody can tell what they should be."""
@@ -88,7 +88,7 @@ class Preparer:
                 refused.append(self._refusal(header, element, error, url))
                 continue
             if record is None:
-                passed_over.append(identifier_key(header.identifier))
+                passed_over.append(identifier_digits(header.identifier))
             else:
                 prepared.append(record)
         self._check_answers(latest.values(), url)
@@ -103,7 +103,7 @@ class Preparer:
     def _prepared(self, header: Header, element: etree._Element | None) -> Prepared | None:
         """The record for the store; None where the filters leave it out."""
         if header.deleted or element is None:
-            return Prepared(header=header, key=identifier_key(header.identifier), data=None, digest=None)
+            return Prepared(header=header, key=identifier_digits(header.identifier), data=None, digest=None)
         if self.filters is not None and not self.filters.accepts(element):
             return None
         return self._active(header, element)
@@ -136,7 +136,7 @@ class Preparer:
         data = etree.tostring(element, encoding="UTF-8", xml_declaration=True, with_tail=False)
         return Prepared(
             header=header,
-            key=identifier_key(header.identifier),
+            key=identifier_digits(header.identifier),
             data=data,
             digest=hashlib.sha256(data).digest(),
         )

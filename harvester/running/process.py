@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from harvester.bibliographic.following import import_after_harvest
 from harvester.running.harvest import harvest
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest
@@ -18,6 +20,8 @@ from oai.database import Database
 from oai.errors import ExitCode
 
 _GRACE_SECONDS = 10.0
+_NEW_OBJECTS = 50_000
+"""Between two looks for garbage; Python's own 700 are a page of seventy records."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -32,6 +36,8 @@ def run_harvest(invocation: Invocation, database: Database, request: HarvestRequ
                 note=f"{counts['invalid']:,} refused" if counts["invalid"] else "",
             )
 
+        _collect_seldom()
+
         async def main() -> Outcome:
             stop = asyncio.Event()
             with _stopped_by_signals(stop, invocation):
@@ -39,7 +45,16 @@ def run_harvest(invocation: Invocation, database: Database, request: HarvestRequ
                     database, invocation.settings, request, stop=stop, on_progress=on_progress
                 )
 
-        return asyncio.run(main())
+        outcome = asyncio.run(main())
+    import_after_harvest(database, invocation.settings, outcome.repository_id)
+    return outcome
+
+
+def _collect_seldom() -> None:
+    """Look for circles of garbage seldom: pages make many objects and no circles, and each look costs."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS, 20, 20)
 
 
 def end_with_parent() -> None:

@@ -10,7 +10,7 @@ from harvester.running.fetching import Fetched
 from harvester.running.marks import Marks
 from harvester.running.verdict import End
 from harvester.running.watching import ListWatch, watch_from_json
-from harvester.running.windows import Calendar, Window, next_slice, window_from_json
+from harvester.running.windows import Calendar, Window, next_piece, window_from_json
 
 StateChange = Callable[["Progress"], None]
 _ONCE = frozenset({"new", "updated", "deleted"})
@@ -38,11 +38,14 @@ class Progress:
         """The window at hand; None when there is nothing left to ask for."""
         return self.windows[0] if self.windows else None
 
-    def cut_slice(self, calendar: Calendar) -> None:
-        """Where the window at hand is to be sliced, cut its first slice off."""
-        if self.windows and self.windows[0].slice is not None:
-            first, rest = next_slice(self.windows[0], calendar)
-            self.windows[:1] = [first] if rest is None else [first, rest]
+    def cut(self, calendar: Calendar) -> None:
+        """Cut the first piece off the window at hand, which is to be sliced."""
+        first, rest = next_piece(self.windows[0], calendar)
+        self.windows[:1] = [first] if rest is None else [first, rest]
+
+    def note_sounded(self) -> None:
+        """Something may be in the window at hand, so that it is to be cut."""
+        self.windows[0] = replace(self.windows[0], unsounded=False)
 
     def see(self, fetched: Fetched) -> None:
         """Add a page of the list at hand."""

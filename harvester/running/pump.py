@@ -9,16 +9,13 @@ from functools import partial
 from typing import TypeVar
 
 from harvester.client.repository_client import Selection
+from harvester.running.ahead import Ahead
 from harvester.running.fetching import Fetched, Fetching
 from harvester.running.run import Run
 from harvester.running.taken import Taken
 from harvester.running.verdict import End
 from oai.errors import InterruptedRunError
 
-_PAGES_AHEAD = 4
-_RECORDS_TOGETHER = 1000
-_LARGE_PAGE = 16 * 1024**2
-"""Bytes; behind so large a page nothing is fetched ahead."""
 _T = TypeVar("_T")
 
 Progress = Callable[[Counter[str], int | None], None]
@@ -36,41 +33,35 @@ class Pump:
 
     async def take_list(self, fetching: Fetching, selection: Selection) -> End:
         """Fetch ahead, and take in together the pages that came meanwhile: one sync, one commit for all."""
-        waiting: asyncio.Queue[Taken | Exception] = asyncio.Queue(_PAGES_AHEAD)
-        ahead = asyncio.create_task(self._fetch(fetching, selection, waiting))
+        ahead = Ahead()
+        fetcher = asyncio.create_task(self._fetch(fetching, selection, ahead))
         try:
             while True:
-                group = await self.or_stop(_group(waiting))
-                pages = [item for item in group if isinstance(item, Taken)]
+                pages, error = await self.or_stop(ahead.group())
                 if pages:
                     await self.in_thread(partial(self.run.take, pages))
                     self.on_progress(self.run.counts, self.run.complete_list_size)
-                for item in group:
-                    waiting.task_done()
-                    if isinstance(item, Exception):
-                        raise item
+                    ahead.done(pages)
+                if error is not None:
+                    raise error
                 end = _end(pages[-1].fetched)
                 if end is not None:
                     return end
         finally:
-            ahead.cancel()
-            await asyncio.gather(ahead, return_exceptions=True)
+            fetcher.cancel()
+            await asyncio.gather(fetcher, return_exceptions=True)
 
-    async def _fetch(
-        self, fetching: Fetching, selection: Selection, waiting: "asyncio.Queue[Taken | Exception]"
-    ) -> None:
-        """Put the list's pages, or at last the error that ends it, on the queue."""
+    async def _fetch(self, fetching: Fetching, selection: Selection, ahead: Ahead) -> None:
+        """Put the list's pages, or at last the error that ends it, with those that wait."""
         try:
             async for fetched in fetching.pages(selection, resumption_token=self.run.token):
                 await self.run.preparer.learn(fetched.entries)
                 batch = await asyncio.to_thread(
                     self.run.preparer.prepare, fetched.entries, url=fetched.page.url
                 )
-                await waiting.put(Taken(fetched=fetched.bare(), batch=batch))
-                if fetched.page.size > _LARGE_PAGE:
-                    await waiting.join()
+                await ahead.put(Taken(fetched=fetched.bare(), batch=batch))
         except Exception as error:  # noqa: BLE001 it is raised where the pages are taken in, in its turn
-            await waiting.put(error)
+            ahead.fail(error)
 
     async def in_thread(self, work: Callable[[], None]) -> None:
         """Do work that touches database and files, after what is under way."""
@@ -89,19 +80,6 @@ class Pump:
             task.cancel()
             stopping.cancel()
             await asyncio.gather(task, stopping, return_exceptions=True)
-
-
-async def _group(waiting: "asyncio.Queue[Taken | Exception]") -> list[Taken | Exception]:
-    """The next page, and those behind it that are here already."""
-    group = [await waiting.get()]
-    records = 0
-    while not waiting.empty():
-        last = group[-1]
-        records += len(last.batch.records) if isinstance(last, Taken) else _RECORDS_TOGETHER
-        if records >= _RECORDS_TOGETHER:
-            break
-        group.append(waiting.get_nowait())
-    return group
 
 
 def _end(fetched: Fetched) -> End | None:

@@ -31,7 +31,7 @@ class Ward:
     """Whether there is anything that a good record could resolve."""
 
     def note(
-        self, session: Session, keys: Sequence[uuid.UUID], refusals: Sequence[Refusal], *, now: datetime
+        self, session: Session, keys: Sequence[str], refusals: Sequence[Refusal], *, now: datetime
     ) -> None:
         """Take note of a page: of the records that were read well, and of what could not be read."""
         if self.occupied:
@@ -59,12 +59,12 @@ class Ward:
             rows,
         )
 
-    def release(self, session: Session, keys: Sequence[uuid.UUID], *, now: datetime) -> None:
-        """Resolve what is kept of records that were read well now."""
+    def release(self, session: Session, keys: Sequence[str], *, now: datetime) -> None:
+        """Resolve what is kept of records that were read well now, by the digits of their keys."""
         if keys:
             session.execute(
                 update(Quarantined)
-                .where(*_of(self), Quarantined.identifier_key.in_(keys))
+                .where(*_of(self), Quarantined.identifier_key.in_([uuid.UUID(hex=key) for key in keys]))
                 .values(resolved=now)
             )
 

@@ -12,7 +12,7 @@ from harvester.store import arrays
 
 _OF_THIS_RUN = text(
     """
-    SELECT identifier_key, digest, status FROM oai_record
+    SELECT encode(uuid_send(identifier_key), 'hex'), digest, status FROM oai_record
     WHERE repository_id = :repository_id AND metadata_prefix = :prefix
       AND identifier_key = ANY(CAST(:keys AS uuid[])) AND harvest_time >= :run_started
     """

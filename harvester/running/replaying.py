@@ -40,6 +40,7 @@ class MissingAnswerError(RemoteError):
 class _Kept:
     """Where an answer is, or why there is none."""
 
+    request: HttpRequest
     path: Path
     offset: int
     failure: str = ""
@@ -70,6 +71,13 @@ class Replay:
         if found.failure:
             raise TransportError(request.url, TransportKind.DISCONNECTED, found.failure)
         return await asyncio.to_thread(_read_reply, request.url, found)
+
+    def exchanges(self) -> Iterator[tuple[HttpRequest, RawReply]]:
+        """Each request that got an answer, in the order in which they were first made, with its last one."""
+        for kept in self.answers.values():
+            answered = [one for one in kept if not one.failure]
+            if answered:
+                yield answered[-1].request, _read_reply(answered[-1].request.url, answered[-1])
 
 
 def open_replay(last: Path) -> Replay:
@@ -115,19 +123,22 @@ def _facts(path: Path) -> dict[str, Any] | None:
 
 def _index(path: Path) -> dict[str, list[_Kept]]:
     found: dict[str, list[_Kept]] = {}
-    asked: dict[str, str] = {}
+    asked: dict[str, HttpRequest] = {}
     for record, offset in _records(path):
         headers = record.rec_headers
         if record.rec_type == "request":
             method = record.http_headers.protocol
             uri = headers.get_header("WARC-Target-URI")
-            asked[headers.get_header("WARC-Record-ID")] = _key(method, uri, record.raw_stream.read())
+            asked[headers.get_header("WARC-Record-ID")] = HttpRequest(
+                method=method, url=uri, body=record.raw_stream.read()
+            )
             continue
-        key = asked.pop(headers.get_header("WARC-Concurrent-To"), None)
-        if key is None:
+        request = asked.pop(headers.get_header("WARC-Concurrent-To"), None)
+        if request is None:
             continue
         failure = _failure(record) if record.rec_type == "metadata" else ""
-        found.setdefault(key, []).append(_Kept(path=path, offset=offset, failure=failure))
+        kept = _Kept(request=request, path=path, offset=offset, failure=failure)
+        found.setdefault(_key(request.method, request.url, request.body), []).append(kept)
     return found
 
 

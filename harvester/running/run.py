@@ -45,6 +45,7 @@ class Run(RunState):
         """
         self.request.check()
         self.preparer = self.request.preparer(Limits(seconds=self.settings.harvester.rule_seconds))
+        self.rule_digests = self.request.rule_digests()
         self.allowance = Allowance(left=self.settings.harvester.isolation_requests)
         with self.database.session() as session:
             repository = repositories.get_repository(session, self.request.repository_id)
@@ -166,19 +167,20 @@ class Run(RunState):
                 time.monotonic() - self._begun, self.counts["records"], self.traffic.requests
             ),
         )
-        self._write_down(outcome, held, error)
+        history_id = self._write_down(outcome, held, error)
         prune_changes(self.database, keep_days=self.settings.harvester.keep_changes)
-        return outcome
+        return replace(outcome, history_id=history_id)
 
-    def _write_down(self, outcome: Outcome, held: Held | None, error: Exception | None) -> None:
-        """Write the history row, and end the checkpoint in the same transaction."""
+    def _write_down(self, outcome: Outcome, held: Held | None, error: Exception | None) -> int:
+        """Write the history row, and end the checkpoint in the same transaction; gives the row's number."""
         with self.database.session() as session:
             run = self._brake.run if self._brake else None
-            history_id = write_history(session, self.request, outcome, run=run)
+            history_id = write_history(session, self.request, outcome, run=run, rules=self.rule_digests)
             if held is not None and run is not None:
                 holds.note(session, run, held, history_id=history_id)
             self._end_checkpoint(session, outcome.evidence.end, outcome.verdict, error, history_id)
             session.commit()
+        return history_id
 
     def _settle(self, end: End, error: Exception | None) -> Held | None:
         """Make the deletions that the run has found, or tell what holds it."""

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.orm import Session
 
-from harvester.client.repository_client import Client
-from harvester.client.transport import HttpTransport, open_transport, request_headers
-from harvester.models import History
+from harvester.client.protocol_client import ProtocolClient
+from harvester.client.transport import HttpTransport, request_headers
+from harvester.models import AccessProtocol, History
+from harvester.protocols import http_client, open_protocol_client
+from harvester.repositories import get_repository
 from harvester.running.checkpoints import Checkpoint
 from harvester.running.parameters import HarvestRequest, Method
 from harvester.running.planning import Plan, Standing
@@ -32,6 +34,7 @@ class Source:
     """Gives a run its client, and knows what is kept of it."""
 
     settings: Settings
+    protocol: str = AccessProtocol.OAI_PMH
     capture: "RawCapture | None" = None
     replay: "Replay | None" = None
 
@@ -48,7 +51,9 @@ class Source:
         return self.capture.path.relative_to(self.settings.data).as_posix()
 
     @contextlib.asynccontextmanager
-    async def client(self, base_url: str, *, on_wait: Callable[[float, str], None]) -> AsyncIterator[Client]:
+    async def client(
+        self, base_url: str, *, on_wait: Callable[[float, str], None]
+    ) -> AsyncIterator[ProtocolClient]:
         """The run's client; at the end of the block what is kept is on the disk."""
         chosen = self.settings.harvester
         if self.replay is not None:
@@ -56,19 +61,20 @@ class Source:
                 send=self.replay, max_bytes=chosen.max_answer_bytes, headers=request_headers(chosen)
             )
             url = self.replay.facts["base_url"]
-            yield Client(url, transport, retries=chosen.retries, max_wait=chosen.max_wait, sleep=_at_once)
+            yield http_client(
+                self.protocol,
+                url,
+                transport,
+                retries=chosen.retries,
+                max_wait=chosen.max_wait,
+                sleep=_at_once,
+            )
             return
         around = self.capture.around if self.capture else lambda send: send
         try:
-            async with open_transport(chosen, around=around) as transport:
-                yield Client(
-                    base_url,
-                    transport,
-                    retries=chosen.retries,
-                    max_wait=chosen.max_wait,
-                    first_delay=chosen.first_delay,
-                    on_wait=on_wait,
-                )
+            opened = open_protocol_client(self.protocol, base_url, chosen, on_wait=on_wait, around=around)
+            async with opened as client:
+                yield client
         finally:
             if self.capture is not None:
                 self.capture.close()
@@ -95,18 +101,19 @@ def open_source(
     session: Session, settings: Settings, request: HarvestRequest, *, started: datetime
 ) -> Source:
     """The source of a run that starts now. Raises UsageError where what is to be replayed is not there."""
+    protocol = get_repository(session, request.repository_id).protocol
     # warcio is imported by those runs alone that need it, for a harvest is a process of its own.
     if request.replay is not None:
         from harvester.running.replaying import open_replay  # noqa: PLC0415
 
         kept = _kept(settings, _replayed(session, request.replay))
-        return Source(settings=settings, replay=open_replay(kept))
-    if settings.harvester.keep_raw:
+        return Source(settings=settings, protocol=protocol, replay=open_replay(kept))
+    if settings.harvester.keep_raw and protocol != AccessProtocol.Z3950:
         from harvester.running.raw_capture import RawCapture, raw_file  # noqa: PLC0415
 
         path = raw_file(settings, request.repository_id, started)
-        return Source(settings=settings, capture=RawCapture(path))
-    return Source(settings=settings)
+        return Source(settings=settings, protocol=protocol, capture=RawCapture(path))
+    return Source(settings=settings, protocol=protocol)
 
 
 def replay_request(
@@ -134,6 +141,13 @@ def replay_request(
         ignore_wait=True,
         replay=history_id,
     )
+
+
+def open_kept(session: Session, settings: Settings, history_id: int) -> "Replay":
+    """What was kept of the run. Raises UsageError where there is no such run, or nothing was kept of it."""
+    from harvester.running.replaying import open_replay  # noqa: PLC0415 as above
+
+    return open_replay(_kept(settings, _replayed(session, history_id)))
 
 
 def check_standing(request: HarvestRequest, standing: Standing) -> None:

@@ -50,6 +50,8 @@ class RunState:
     counts: Counter[str] = field(default_factory=Counter)
     notes: Notes = field(default_factory=Notes)
     preparer: Preparer = field(default_factory=Preparer)
+    rule_digests: tuple[str | None, str | None] = (None, None)
+    """Of the rules that were read: the filter file's, the normalise file's."""
     traffic: Traffic = field(default_factory=Traffic)
     source: Source = field(init=False)
     allowance: Allowance = field(default_factory=lambda: Allowance(left=0))

@@ -1,6 +1,6 @@
 """Makes a very strict harvest's validator, with schemas that are fetched once and kept."""
 
-from harvester.client.repository_client import Client
+from harvester.client.protocol_client import ProtocolClient
 from harvester.rules.schema_cache import SchemaCache
 from harvester.rules.schema_fetching import schema_fetcher
 from harvester.rules.schemas import Schemas
@@ -8,7 +8,7 @@ from harvester.rules.validation import Validator, prepare_validator
 from oai.settings import Settings
 
 
-async def open_validator(client: Client, settings: Settings, metadata_prefix: str) -> Validator:
+async def open_validator(client: ProtocolClient, settings: Settings, metadata_prefix: str) -> Validator:
     """Give the validator of a format, asking the repository for its schema where we have none of our own.
 
     Raises StrictCheckError where a schema cannot be had, and ClientError where the repository does not say.

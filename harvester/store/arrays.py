@@ -4,7 +4,6 @@ The driver does the same value by value in Python, which took a tenth of a whole
 Source: PostgreSQL, "Array Input and Output Syntax".
 """
 
-import uuid
 from collections.abc import Iterable, Sequence
 
 _NULL = "NULL"
@@ -19,9 +18,9 @@ def of_texts(values: Sequence[str | None]) -> str:
     return "{" + ",".join([_NULL if value is None else _quoted(value) for value in values]) + "}"
 
 
-def of_keys(values: Iterable[uuid.UUID]) -> str:
-    """An array of UUIDs."""
-    return "{" + ",".join([value.hex for value in values]) + "}"
+def of_keys(values: Iterable[str]) -> str:
+    """An array of UUIDs, each given by its hexadecimal digits."""
+    return "{" + ",".join(values) + "}"
 
 
 def of_numbers(values: Iterable[int]) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from harvester.store.comparing import FileRow, Pair, compare, file_rows, readable, rows_now
-from harvester.store.files import UNFINISHED
+from harvester.store.disk import UNFINISHED
 from harvester.store.models import StoreAudit
 from harvester.store.walking import walk
 from oai.database import Database

@@ -115,7 +115,8 @@ def _transaction(session: Session, since: int) -> int:
     found = session.execute(_PLACE, {"change_id": since}).scalar()
     if found is None:
         raise UsageError(
-            f"change {since} is not kept any more, so changes after it may be missing; "
-            "take everything anew with `zatva store export`, and follow on from the newest change"
+            "change %(since)s is not kept any more, so changes after it may be missing; "
+            "take everything anew with `zatva store export`, and follow on from the newest change",
+            since=since,
         )
     return int(found)

@@ -170,7 +170,7 @@ def _row(row: RowMapping, left: Left) -> RecordRow:
     filename, digest = left
     return RecordRow(
         record_id=row["record_id"],
-        key=row["identifier_key"],
+        key=row["identifier_key"].hex,
         identifier=row["identifier"],
         filename=filename,
         datestamp=row["datestamp"],

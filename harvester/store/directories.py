@@ -1,7 +1,5 @@
 """Which folder of the store a new file comes to, counted in `oai_directory` so that nobody lists folders."""
 
-import hashlib
-import uuid
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
@@ -9,7 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester.store import arrays
-from harvester.store.paths import folder_and_start, placed, twin_path
+from harvester.store.paths import folder_and_start, identifier_digits, placed, twin_path
 from harvester.store.records import taken_names
 
 _COUNTS = text(
@@ -64,7 +62,7 @@ def note_folders(session: Session, folders: Mapping[str, int], *, repository_id:
 
     The folder `starting_at_5000` with 3 files tells that 5,003 files have been placed in the one above it.
     """
-    counts: dict[uuid.UUID, int] = {}
+    counts: dict[str, int] = {}
     for folder, files in folders.items():
         counted_with, start = folder_and_start(folder)
         key = _key(counted_with)
@@ -80,13 +78,16 @@ def note_folders(session: Session, folders: Mapping[str, int], *, repository_id:
         )
 
 
-def _counts(session: Session, repository_id: int, keys: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
+def _counts(session: Session, repository_id: int, keys: Collection[str]) -> dict[str, int]:
     rows = session.execute(_COUNTS, {"repository_id": repository_id, "keys": arrays.of_keys(keys)})
-    return {key: files for key, files in rows}  # noqa: C416 a row is no pair to mypy
+    return {key.hex: files for key, files in rows}
 
 
 def without_twins(session: Session, paths: Sequence[str], *, repository_id: int) -> list[str]:
     """The paths, with a number added to each that is another's twin, in the table or among themselves."""
+    plain = [path.lower() for path in paths]
+    if len(set(plain)) == len(plain) and not taken_names(session, repository_id=repository_id, names=plain):
+        return list(paths)
     final: list[str | None] = [None] * len(paths)
     given: set[str] = set()
     open_: list[int] = list(range(len(paths)))
@@ -108,10 +109,10 @@ def _numbered(path: str, number: int) -> str:
     return path if number == 1 else twin_path(path, number)
 
 
-def _folder_key(path: str) -> uuid.UUID:
+def _folder_key(path: str) -> str:
     return _key(path.rpartition("/")[0])
 
 
 @lru_cache(maxsize=10_000)
-def _key(folder: str) -> uuid.UUID:
-    return uuid.UUID(bytes=hashlib.sha256(folder.lower().encode()).digest()[:16])
+def _key(folder: str) -> str:
+    return identifier_digits(folder.lower())

@@ -16,6 +16,7 @@ file system, unique and reversible:
 import hashlib
 import re
 import uuid
+from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")
@@ -37,7 +38,12 @@ _PATH_LIMIT = 1000
 
 def identifier_key(identifier: str) -> uuid.UUID:
     """First 128 bits of the identifier's SHA-256."""
-    return uuid.UUID(bytes=hashlib.sha256(identifier.encode()).digest()[:16])
+    return uuid.UUID(hex=identifier_digits(identifier))
+
+
+def identifier_digits(identifier: str) -> str:
+    """The identifier's key in 32 hexadecimal digits: where many are compared, they cost less than a UUID."""
+    return hashlib.sha256(identifier.encode()).hexdigest()[:32]
 
 
 def record_path(identifier: str, *, parse_id: bool = True, metadata_prefix: str = "") -> str:
@@ -47,7 +53,7 @@ def record_path(identifier: str, *, parse_id: bool = True, metadata_prefix: str 
     given for the formats whose files are not the base directory's plain ones.
     """
     at = f"@{_encoded(metadata_prefix)}" if metadata_prefix else ""
-    path = "/".join(_parts(identifier)) if parse_id else _hardened(_encoded(identifier))
+    path = "/".join(_parts(identifier)) if parse_id else hardened(_encoded(identifier))
     too_long = len(path) > (_PATH_LIMIT if parse_id else _PART_LIMIT)
     if too_long:
         digest = hashlib.sha256(identifier.encode()).hexdigest()
@@ -113,12 +119,18 @@ def identifier_of(path: str, *, parse_id: bool = True) -> str | None:
 
 def _parts(identifier: str) -> list[str]:
     ours = identifier.startswith(_SCHEME)
-    *folders, name = identifier.removeprefix(_SCHEME).split(":")
-    parts = [step for folder in folders for step in _steps(_hardened(_encoded(folder), folder=True))]
-    parts += _steps(_hardened(_encoded(name)))
+    folders, colon, name = identifier.removeprefix(_SCHEME).rpartition(":")
+    parts = [*_folders(folders)] if colon else []
+    parts += _steps(hardened(_encoded(name)))
     if not ours:
         parts[0] = "+" + parts[0]
     return parts
+
+
+@lru_cache(maxsize=1000)
+def _folders(text: str) -> tuple[str, ...]:
+    """The folders of an identifier's parts before the last, which many identifiers share."""
+    return tuple(step for part in text.split(":") for step in _steps(hardened(_encoded(part), folder=True)))
 
 
 def _encoded(text: str) -> str:
@@ -131,7 +143,7 @@ def _decoded(part: str) -> str:
     return unquote_to_bytes("" if part == _EMPTY else part).decode()
 
 
-def _hardened(part: str, *, folder: bool = False) -> str:
+def hardened(part: str, *, folder: bool = False) -> str:
     """The part with its first or last letter encoded, where the name would be trouble somewhere."""
     if part.startswith(".") or _RESERVED.fullmatch(part):
         part = f"%{ord(part[0]):02X}{part[1:]}"

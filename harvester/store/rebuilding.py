@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,9 +15,9 @@ from harvester.client.answers import Header
 from harvester.models import Change, DeletionReason, RecordStatus
 from harvester.store.comparing import FileRow, compare, file_rows, readable
 from harvester.store.directories import note_folders
-from harvester.store.files import UNFINISHED
+from harvester.store.disk import UNFINISHED
 from harvester.store.headers import read_header
-from harvester.store.paths import identifier_key, is_deleted_path, prefix_of
+from harvester.store.paths import identifier_digits, is_deleted_path, prefix_of
 from harvester.store.records import KnownRecord, RecordRow, known_records, write_records
 from harvester.store.walking import walk
 from oai.database import Database
@@ -80,7 +79,7 @@ class _Found:
     header: Header
     prefix: str
     digest: bytes
-    key: uuid.UUID
+    key: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +167,7 @@ class Rebuilder:
             header=header,
             prefix=prefix,
             digest=hashlib.sha256(data).digest(),
-            key=identifier_key(header.identifier),
+            key=identifier_digits(header.identifier),
         )
 
     def _write(self, session: Session, prefix: str, found: Sequence[_Found], rebuilt: Rebuilt) -> None:
@@ -176,7 +175,7 @@ class Rebuilder:
         known = known_records(session, repository_id=self.repository_id, metadata_prefix=prefix, keys=keys)
         ids = [row.record_id for row in known.values()]
         sets = {record_id: specs for record_id, specs in session.execute(_SETS, {"ids": ids})}  # noqa: C416 a row is no pair to mypy
-        rows: dict[uuid.UUID, RecordRow] = {}
+        rows: dict[str, RecordRow] = {}
         for one in found:
             row = known.get(one.key)
             before = rows[one.key].filename if one.key in rows else row.filename if row else None

@@ -1,6 +1,5 @@
 """The rows of harvested records, read and written a page at a time; the caller commits."""
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +27,8 @@ class RecordRow(NamedTuple):
 
     record_id: int | None
     """None for a record that has no row yet."""
-    key: uuid.UUID
+    key: str
+    """The identifier's key, in hexadecimal digits."""
     identifier: str
     filename: str | None
     datestamp: str
@@ -50,7 +50,7 @@ class RunKey:
 
 _KNOWN = text(
     """
-    SELECT identifier_key, record_id, filename, digest, status, datestamp
+    SELECT encode(uuid_send(identifier_key), 'hex'), record_id, filename, digest, status, datestamp
     FROM oai_record
     WHERE repository_id = :repository_id AND metadata_prefix = :prefix
       AND identifier_key = ANY(CAST(:keys AS uuid[]))
@@ -63,8 +63,7 @@ _TAKEN = text(
       AND md5(lower(filename)) = ANY(SELECT md5(name) FROM unnest(CAST(:names AS text[])) AS name)
     """
 )
-_WRITE = text(
-    """
+_INSERT = """
     WITH page AS MATERIALIZED (
         SELECT row.* FROM unnest(CAST(:ids AS bigint[]), CAST(:keys AS uuid[]), CAST(:identifiers AS text[]),
                                  CAST(:filenames AS text[]), CAST(:datestamps AS text[]),
@@ -74,8 +73,8 @@ _WRITE = text(
     ), told AS (
         INSERT INTO oai_change (transaction_id, repository_id, harvest_id, run_started, identifier,
                                 metadata_prefix, change, filename, datestamp)
-        SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint), :repository_id, :harvest_id, :run_started,
-               identifier, :prefix, change, filename, datestamp
+        SELECT (SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)), :repository_id, :harvest_id,
+               :run_started, identifier, :prefix, change, filename, datestamp
         FROM page WHERE CAST(:tell AS boolean)
     )
     INSERT INTO oai_record AS known (record_id, repository_id, metadata_prefix, identifier_key, identifier,
@@ -84,6 +83,12 @@ _WRITE = text(
     SELECT record_id, :repository_id, :prefix, identifier_key, identifier, filename, datestamp, status,
            change, digest, reason, :now
     FROM page
+    """
+_INSERT_NEW = text(_INSERT)
+"""For a page of records that have no rows yet: to look for each row first would take a tenth longer."""
+_WRITE = text(
+    _INSERT
+    + """
     ON CONFLICT (repository_id, metadata_prefix, identifier_key) DO UPDATE
     SET filename = excluded.filename, datestamp = excluded.datestamp, status = excluded.status,
         update_flag = excluded.update_flag, digest = excluded.digest,
@@ -112,14 +117,25 @@ _WRITE_SETS = text(
 )
 
 
+_TEXTS = {
+    "identifiers": "identifier",
+    "filenames": "filename",
+    "datestamps": "datestamp",
+    "statuses": "status",
+    "changes": "change",
+    "reasons": "reason",
+}
+"""Parameters of the statement above that are arrays of texts, with the rows' fields."""
+
+
 def known_records(
-    session: Session, *, repository_id: int, metadata_prefix: str, keys: Sequence[uuid.UUID]
-) -> dict[uuid.UUID, KnownRecord]:
+    session: Session, *, repository_id: int, metadata_prefix: str, keys: Sequence[str]
+) -> dict[str, KnownRecord]:
     """The rows of those records that the table has already, by identifier key."""
     rows = session.execute(
         _KNOWN, {"repository_id": repository_id, "prefix": metadata_prefix, "keys": arrays.of_keys(keys)}
     )
-    return {key: KnownRecord._make(row) for key, *row in rows}
+    return {row[0]: KnownRecord._make(row[1:]) for row in rows}
 
 
 def taken_names(session: Session, *, repository_id: int, names: Sequence[str]) -> set[str]:
@@ -144,8 +160,9 @@ def write_records(
     if not rows:
         return []
     ids = _ids(session, rows)
+    all_new = all(row.record_id is None for row in rows)
     session.execute(
-        _WRITE,
+        _INSERT_NEW if all_new else _WRITE,
         {
             **_columns(rows),
             **_teller(told_by, now),
@@ -167,15 +184,11 @@ def _ids(session: Session, rows: Sequence[RecordRow]) -> list[int]:
 
 
 def _columns(rows: Sequence[RecordRow]) -> dict[str, str]:
+    columns = dict(zip(RecordRow._fields, zip(*rows, strict=True), strict=True))
     return {
-        "keys": arrays.of_keys([row.key for row in rows]),
-        "identifiers": arrays.of_texts([row.identifier for row in rows]),
-        "filenames": arrays.of_texts([row.filename for row in rows]),
-        "datestamps": arrays.of_texts([row.datestamp for row in rows]),
-        "statuses": arrays.of_texts([row.status for row in rows]),
-        "changes": arrays.of_texts([row.change for row in rows]),
-        "digests": arrays.of_bytes([row.digest for row in rows]),
-        "reasons": arrays.of_texts([row.reason for row in rows]),
+        "keys": arrays.of_keys(columns["key"]),
+        "digests": arrays.of_bytes(columns["digest"]),
+        **{parameter: arrays.of_texts(columns[name]) for parameter, name in _TEXTS.items()},
     }
 
 
@@ -192,18 +205,15 @@ def _write_sets(session: Session, rows: Sequence[RecordRow], ids: Sequence[int])
     again = [row.record_id for row in rows if row.record_id is not None and row.set_specs is not None]
     if again:
         session.execute(_FORGET_SETS, {"ids": arrays.of_numbers(again)})
-    pairs = [
-        (record_id, spec)
-        for record_id, row in zip(ids, rows, strict=True)
-        for spec in dict.fromkeys(row.set_specs or ())
-    ]
-    if pairs:
+    members: list[int] = []
+    set_specs: list[str] = []
+    for record_id, row in zip(ids, rows, strict=True):
+        specs = dict.fromkeys(row.set_specs or ())
+        members += [record_id] * len(specs)
+        set_specs += specs
+    if members:
         session.execute(
-            _WRITE_SETS,
-            {
-                "ids": arrays.of_numbers([record_id for record_id, _ in pairs]),
-                "set_specs": arrays.of_texts([spec for _, spec in pairs]),
-            },
+            _WRITE_SETS, {"ids": arrays.of_numbers(members), "set_specs": arrays.of_texts(set_specs)}
         )
 
 

@@ -22,9 +22,11 @@ def check_url(url: str, *, private_networks: bool) -> None:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise UsageError(f"{url!r} is no web address: {error}") from None
+        raise UsageError("%(url)s is no web address: %(fault)s", url=repr(url), fault=str(error)) from None
     if parts.scheme not in ("http", "https") or not host or any(map(str.isspace, url)):
-        raise UsageError(f"{url!r} is no web address; give one that begins with https:// or http://")
+        raise UsageError(
+            "%(url)s is no web address; give one that begins with https:// or http://", url=repr(url)
+        )
     if parts.username is not None or parts.password is not None:
         raise UsageError("the address carries a user name or password; leave them out: it is shown in lists")
     if not private_networks and _is_literal(host) and not is_public(host):

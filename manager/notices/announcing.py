@@ -45,6 +45,10 @@ _GRAVITY: Final = {
     RunStatus.INCOMPLETE: Gravity.FAILED,
     RunStatus.LOST: Gravity.FAILED,
 }
+_RULES_AT_ONCE: Final = (
+    select(NoticeRule).where(NoticeRule.kind.not_in((Kind.DAILY, Kind.WEEKLY))).order_by(NoticeRule.rule_id)
+)
+"""Those that want to be told at once, and not by a summary."""
 _MAY_GO_ON: Final = frozenset({RunStatus.INCOMPLETE, RunStatus.LOST})
 
 
@@ -89,11 +93,6 @@ def tell(
     Call it in the transaction in which that comes about, which the caller commits. Gives how many notices
     were written.
     """
-    rules = session.scalars(
-        select(NoticeRule)
-        .where(NoticeRule.kind.not_in((Kind.DAILY, Kind.WEEKLY)))
-        .order_by(NoticeRule.rule_id)
-    )
     facts = {
         **facts_of_repository(session, repository_id),
         "recurring_id": recurring_id,
@@ -103,7 +102,7 @@ def tell(
     }
     notices = [
         notice
-        for rule in rules
+        for rule in session.scalars(_RULES_AT_ONCE)
         if _concerns(rule, repository_id, recurring_id)
         for notice in notices_for(rule, occasion, facts)
     ]

@@ -42,16 +42,15 @@ def add_rule(invocation: Invocation) -> ExitCode:
     """Add a rule."""
     given = invocation.arguments
     with open_database(invocation.settings) as database, database.session() as session:
-        rule = rules.add_rule(
-            session,
+        wish = rules.Wish(
             kind=Kind(given.on),
             language=Language(given.language),
             mail=given.mail or (),
             webhook=given.webhook,
             repository_id=given.repository,
             recurring_id=given.schedule,
-            settings=invocation.settings.webhooks,
         )
+        rule = rules.add_rule(session, wish, invocation.settings.webhooks)
         session.commit()
         invocation.console.result(
             _columns(rule), f"rule {rule.rule_id}: added; `zatva notify test {rule.rule_id}` tries it"

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import and_, case, delete, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, case, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
-from manager.notices.models import Channel, Notice, NoticeState
+from manager.notices.models import Channel, Notice, NoticeRule, NoticeState
 from manager.schedules import database_now
 
 TRIES: Final = 14
@@ -41,14 +41,6 @@ def claim(session: Session, channel: Channel, *, most: int, lease: float) -> lis
 
     What one recipient is told about one repository stays in its order: a notice waits for earlier ones.
     """
-    earlier = aliased(Notice)
-    behind = exists().where(
-        earlier.rule_id == Notice.rule_id,
-        earlier.target == Notice.target,
-        earlier.repository_id.is_not_distinct_from(Notice.repository_id),
-        earlier.notice_id < Notice.notice_id,
-        earlier.ended.is_(None),
-    )
     due = (
         select(Notice.notice_id)
         .where(
@@ -56,7 +48,7 @@ def claim(session: Session, channel: Channel, *, most: int, lease: float) -> lis
             Notice.state == NoticeState.WAITING,
             Notice.channel == channel,
             Notice.due <= func.now(),
-            ~behind,
+            ~_is_behind(),
         )
         .order_by(Notice.due, Notice.notice_id)
         .limit(most)
@@ -72,6 +64,18 @@ def claim(session: Session, channel: Channel, *, most: int, lease: float) -> lis
     )
     notices = sorted(session.scalars(taken), key=lambda notice: notice.notice_id)
     return [_claimed(notice) for notice in notices]
+
+
+def _is_behind() -> ColumnElement[bool]:
+    """Whether an earlier notice to the same recipient about the same repository is still to come."""
+    earlier = aliased(Notice)
+    return exists().where(
+        earlier.rule_id == Notice.rule_id,
+        earlier.target == Notice.target,
+        earlier.repository_id.is_not_distinct_from(Notice.repository_id),
+        earlier.notice_id < Notice.notice_id,
+        earlier.ended.is_(None),
+    )
 
 
 def hand_over(session: Session, claimed: Claimed) -> bool:
@@ -154,9 +158,33 @@ def prune(session: Session) -> None:
     session.execute(delete(Notice).where(Notice.ended < before))
 
 
-def list_notices(session: Session, limit: int = 50) -> list[Notice]:
-    """The newest notices."""
-    return list(session.scalars(select(Notice).order_by(Notice.notice_id.desc()).limit(limit)))
+def list_notices(
+    session: Session,
+    limit: int = 50,
+    *,
+    before: int | None = None,
+    among: Select[int] | None = None,
+    rule_id: int | None = None,
+    state: NoticeState | None = None,
+) -> list[Notice]:
+    """The newest notices; `before` is the last page's last `notice_id`.
+
+    `among` selects the repositories whose rules' notices are given; then those of hooks, and of rules about
+    all repositories, are left out.
+    """
+    wanted: list[ColumnElement[bool]] = []
+    if before is not None:
+        wanted.append(Notice.notice_id < before)
+    if among is not None:
+        wanted.append(
+            Notice.rule_id.in_(select(NoticeRule.rule_id).where(NoticeRule.repository_id.in_(among)))
+        )
+    if rule_id is not None:
+        wanted.append(Notice.rule_id == rule_id)
+    if state is not None:
+        wanted.append(Notice.state == state)
+    query = select(Notice).where(*wanted).order_by(Notice.notice_id.desc())
+    return list(session.scalars(query.limit(limit)))
 
 
 def _change(session: Session, claimed: Claimed, *states: NoticeState, **values: Any) -> bool:  # noqa: ANN401 each column's own type

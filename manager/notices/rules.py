@@ -1,11 +1,12 @@
-"""Rules of who is told what: added, listed, removed, tried."""
+"""Rules of who is told what: added, changed, listed, removed, tried."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, exists, func, select
 from sqlalchemy.orm import Session
 
 from harvester.models import Repository
@@ -18,7 +19,26 @@ from manager.schedules import database_now
 from oai.errors import UsageError
 from oai.outgoing import WebhookSettings
 
+BETWEEN_TRIALS: Final = timedelta(minutes=1)
+"""Rules are tried by people; nobody's mailbox is to be filled with trials."""
+MOST_ADDRESSES: Final = 20
+
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
+_SUMMARIES: Final = (Kind.DAILY, Kind.WEEKLY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What somebody wants a rule to be: either mail addresses or a web address are told."""
+
+    kind: Kind
+    language: Language
+    mail: Sequence[str] = ()
+    webhook: str | None = None
+    repository_id: int | None = None
+    """None: all repositories."""
+    recurring_id: int | None = None
+    """None: all its schedules, and harvests without one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,61 +50,56 @@ class RuleView:
     """None: all repositories."""
 
 
-def add_rule(
-    session: Session,
-    *,
-    kind: Kind,
-    language: Language,
-    mail: Sequence[str] = (),
-    webhook: str | None = None,
-    repository_id: int | None = None,
-    recurring_id: int | None = None,
-    settings: WebhookSettings,
-) -> NoticeRule:
-    """Add a rule: either mail addresses or a web address are told. The caller commits.
+def add_rule(session: Session, wish: Wish, settings: WebhookSettings) -> NoticeRule:
+    """Add a rule. The caller commits.
 
-    Raises UsageError for an unknown repository or schedule, or an address that cannot be written to.
+    Raises UsageError for an unknown repository or schedule, a schedule of another repository, or an address
+    that cannot be written to.
     """
-    if bool(mail) == (webhook is not None):
-        raise UsageError("say who is told: either mail addresses or one web address")
-    if repository_id is not None and session.get(Repository, repository_id) is None:
-        raise UsageError(
-            f"repository {repository_id}: there is none of that number; see `zatva repository list`"
-        )
-    if recurring_id is not None and session.get(RecurringJob, recurring_id) is None:
-        raise UsageError(f"schedule {recurring_id}: there is none of that number; see `zatva schedule list`")
-    if webhook is not None:
-        check_url(webhook, private_networks=settings.private_networks)
-    for address in mail:
-        if not _ADDRESS.fullmatch(address):
-            raise UsageError(f"{address!r} is no mail address; write it as name@library.example")
-    rule = NoticeRule(
-        repository_id=repository_id,
-        recurring_id=recurring_id,
-        kind=kind,
-        channel=Channel.WEBHOOK if webhook is not None else Channel.MAIL,
-        target=webhook if webhook is not None else ", ".join(dict.fromkeys(mail)),
-        language=language,
-    )
+    rule = NoticeRule(**_columns(session, wish, settings))
     session.add(rule)
     session.flush()
     session.refresh(rule)
     return rule
 
 
+def change_rule(session: Session, rule_id: int, wish: Wish, settings: WebhookSettings) -> NoticeRule:
+    """Let a rule be what is wished from now on; raises UsageError as `add_rule`. The caller commits.
+
+    A summary that is new to the rule begins now.
+    """
+    columns = _columns(session, wish, settings)
+    rule = get_rule(session, rule_id)
+    if wish.kind in _SUMMARIES and rule.kind != wish.kind:
+        rule.summarised = database_now(session)
+    for name, value in columns.items():
+        setattr(rule, name, value)
+    session.flush()
+    return rule
+
+
 def remove_rule(session: Session, rule_id: int) -> None:
     """Remove a rule with its notices; raises UsageError where there is none. The caller commits."""
-    session.delete(_rule(session, rule_id))
+    session.delete(get_rule(session, rule_id))
     session.flush()
 
 
-def list_rules(session: Session) -> list[RuleView]:
-    """All rules by number."""
+def list_rules(
+    session: Session, *, among: Select[int] | None = None, limit: int | None = None, after: int = 0
+) -> list[RuleView]:
+    """Rules by number, behind the one numbered `after`.
+
+    `among` selects the repositories whose rules are given; then those about all repositories are left out.
+    """
     query = (
         select(NoticeRule, func.coalesce(Repository.repository_name, Repository.base_url))
         .outerjoin(Repository, Repository.repository_id == NoticeRule.repository_id)
+        .where(NoticeRule.rule_id > after)
         .order_by(NoticeRule.rule_id)
+        .limit(limit)
     )
+    if among is not None:
+        query = query.where(NoticeRule.repository_id.in_(among))
     return [RuleView(rule=rule, repository_name=name) for rule, name in session.execute(query)]
 
 
@@ -93,7 +108,7 @@ def trial(session: Session, rule_id: int) -> list[Notice]:
 
     Raises UsageError where there is no such rule.
     """
-    rule = _rule(session, rule_id)
+    rule = get_rule(session, rule_id)
     facts: dict[str, Any] = {
         **facts_of_repository(session, rule.repository_id),
         "kind": rule.kind,
@@ -102,8 +117,83 @@ def trial(session: Session, rule_id: int) -> list[Notice]:
     return notices_for(rule, Occasion.TEST, facts)
 
 
-def _rule(session: Session, rule_id: int) -> NoticeRule:
-    rule = session.get(NoticeRule, rule_id)
+def put_trial_into_outbox(session: Session, rule_id: int) -> int:
+    """Let the leading manager send a trial, once; gives to how many. The caller commits.
+
+    Raises UsageError where there is no such rule, or it was tried a moment ago.
+    """
+    get_rule(session, rule_id, lock=True)
+    lately = exists().where(
+        Notice.rule_id == rule_id,
+        Notice.occasion == Occasion.TEST,
+        Notice.created > func.now() - BETWEEN_TRIALS,
+    )
+    if session.scalar(select(lately)):
+        raise UsageError("rule %(rule)s: it was tried less than a minute ago; wait a moment", rule=rule_id)
+    notices = trial(session, rule_id)
+    session.add_all(notices)
+    session.flush()
+    return len(notices)
+
+
+def get_rule(session: Session, rule_id: int, *, lock: bool = False) -> NoticeRule:
+    """The rule of that number. Raises UsageError where there is none."""
+    rule = session.get(NoticeRule, rule_id, with_for_update=lock or None)
     if rule is None:
         raise UsageError(f"rule {rule_id}: there is none of that number; see `zatva notify list`")
     return rule
+
+
+def _columns(session: Session, wish: Wish, settings: WebhookSettings) -> dict[str, Any]:
+    """The rule's columns, checked."""
+    _check_source(session, wish)
+    _check_recipients(wish, settings)
+    return {
+        "repository_id": wish.repository_id,
+        "recurring_id": wish.recurring_id,
+        "kind": wish.kind,
+        "channel": Channel.MAIL if wish.webhook is None else Channel.WEBHOOK,
+        "target": ", ".join(dict.fromkeys(wish.mail)) if wish.webhook is None else wish.webhook,
+        "language": wish.language,
+    }
+
+
+def _check_source(session: Session, wish: Wish) -> None:
+    number = wish.repository_id
+    if number is not None and session.get(Repository, number) is None:
+        raise UsageError(
+            "repository %(number)s: there is none of that number; see `zatva repository list`", number=number
+        )
+    if wish.recurring_id is None:
+        return
+    schedule = session.get(RecurringJob, wish.recurring_id)
+    if schedule is None:
+        raise UsageError(
+            "schedule %(number)s: there is none of that number; see `zatva schedule list`",
+            number=wish.recurring_id,
+        )
+    if number not in (None, schedule.repository_id):
+        raise UsageError(
+            "schedule %(schedule)s is one of repository %(its)s, not %(given)s",
+            schedule=schedule.id,
+            its=schedule.repository_id,
+            given=number,
+        )
+
+
+def _check_recipients(wish: Wish, settings: WebhookSettings) -> None:
+    if bool(wish.mail) == (wish.webhook is not None):
+        raise UsageError("say who is told: either mail addresses or one web address")
+    if wish.webhook is not None:
+        check_url(wish.webhook, private_networks=settings.private_networks)
+    if len(wish.mail) > MOST_ADDRESSES:
+        raise UsageError(
+            "%(count)s mail addresses are too many; give up to %(most)s",
+            count=len(wish.mail),
+            most=MOST_ADDRESSES,
+        )
+    for address in wish.mail:
+        if not _ADDRESS.fullmatch(address):
+            raise UsageError(
+                "%(address)s is no mail address; write it as name@library.example", address=repr(address)
+            )

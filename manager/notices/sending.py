@@ -11,9 +11,10 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from manager import hooks
+from manager.leadership import Fenced, NotLeadingError
 from manager.notices import mail, outbox, webhooks
 from manager.notices.announcing import announce
-from manager.notices.models import Channel
+from manager.notices.models import Channel, Occasion
 from manager.notices.outbox import Claimed
 from manager.notices.refusals import NotSentError, NoWordError, RefusedError
 from manager.notices.rendering import render
@@ -32,12 +33,13 @@ class TakenError(Exception):
 
 
 @contextlib.asynccontextmanager
-async def telling(settings: Settings, transactions: Transactions) -> AsyncIterator[None]:
+async def telling(settings: Settings, transactions: Transactions, fenced: Fenced) -> AsyncIterator[None]:
     """Make notices of what happened and send them, for as long as the block lasts.
 
-    At its end, what is on its way has `manager.stop_seconds` to arrive.
+    What begins something is written behind the fence of the leadership; what became of a notice that was sent
+    is written in any case. At the end, what is on its way has `manager.stop_seconds` to arrive.
     """
-    teller = Teller(settings, transactions)
+    teller = Teller(settings, transactions, fenced)
     task = asyncio.create_task(teller.run())
     try:
         yield
@@ -51,9 +53,10 @@ async def telling(settings: Settings, transactions: Transactions) -> AsyncIterat
 class Teller:
     """Turns ended harvests into notices and sends those that are due."""
 
-    def __init__(self, settings: Settings, transactions: Transactions) -> None:
+    def __init__(self, settings: Settings, transactions: Transactions, fenced: Fenced) -> None:
         self._settings = settings
         self._transactions = transactions
+        self._fenced = fenced
         self.under_way: dict[asyncio.Task[None], Channel] = {}
         """What is being sent now."""
         self._pruned = -_PRUNE_SECONDS
@@ -65,18 +68,20 @@ class Teller:
                 await self.tick()
             except OperationalError as error:
                 logger.warning("the database does not answer: %s", error.orig)
+            except NotLeadingError as error:
+                logger.warning("%s", error)
             except Exception:
                 logger.exception("a fault in the telling of harvests; it is tried again")
             await asyncio.sleep(self._settings.manager.tick_seconds)
 
     async def tick(self) -> None:
         """Write notices, and begin to send those that are due."""
-        await self._transactions.run(self._write)
+        await self._fenced.run(self._write)
         for channel, places in _PLACES.items():
             free = places - list(self.under_way.values()).count(channel)
             if free:
                 lease = self._lease(channel)
-                claimed = await self._transactions.run(outbox.claim, channel, most=free, lease=lease)
+                claimed = await self._fenced.run(outbox.claim, channel, most=free, lease=lease)
                 for one in claimed:
                     task = asyncio.create_task(self._see_through(one))
                     self.under_way[task] = channel
@@ -116,6 +121,9 @@ class Teller:
             await self._deliver(claimed)
         except TakenError:
             return
+        except NotLeadingError as error:
+            logger.warning("notice %d: %s", claimed.notice_id, error)
+            await self._transactions.run(outbox.put_back, claimed)
         except NoWordError as error:
             logger.warning("notice %d: %s", claimed.notice_id, error)
             await self._transactions.run(outbox.unsure, claimed, str(error))
@@ -139,11 +147,12 @@ class Teller:
         if claimed.channel == Channel.HOOK:
             hook = hooks.named(self._settings.manager.hooks, claimed.target)
             return hook.tries if hook is not None else 1
-        return outbox.TRIES
+        # Who tries a rule looks at once what became of it.
+        return 1 if claimed.occasion == Occasion.TEST else outbox.TRIES
 
     async def _deliver(self, claimed: Claimed) -> None:
         async def before_sending() -> None:
-            if not await self._transactions.run(outbox.hand_over, claimed):
+            if not await self._fenced.run(outbox.hand_over, claimed):
                 raise TakenError
 
         if claimed.channel == Channel.HOOK:

@@ -1,12 +1,12 @@
 """Daily and weekly summaries: what was harvested since the last one, and what fails."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from harvester.models import History, Repository, RunStatus
+from harvester.models import NOT_RUN, History, Repository, RunStatus
 from manager.notices.announcing import notices_for
 from manager.notices.facts import Facts, facts_of_repository, moment
 from manager.notices.models import Kind, NoticeRule, Occasion
@@ -29,24 +29,29 @@ def summarise(session: Session) -> int:
         due = select(NoticeRule).where(NoticeRule.kind == kind, NoticeRule.summarised <= now - period)
         for rule in session.scalars(due.with_for_update(skip_locked=True)).all():
             until = rule.summarised + (now - rule.summarised) // period * period
-            window = (
-                History.harvest_end_time >= rule.summarised,
-                History.harvest_end_time < until,
-                *([] if rule.repository_id is None else [History.repository_id == rule.repository_id]),
-                *([] if rule.recurring_id is None else [History.recurring_id == rule.recurring_id]),
-            )
-            facts = {
-                **facts_of_repository(session, rule.repository_id),
-                "period": kind.value,
-                "since": moment(rule.summarised),
-                "until": moment(until),
-                **_figures(session, window),
-                "failing": _failing(session, window),
-            }
-            session.add_all(notices_for(rule, Occasion.SUMMARY, facts))
+            session.add_all(notices_for(rule, Occasion.SUMMARY, _facts(session, rule, until)))
             rule.summarised = until
             written += 1
     return written
+
+
+def _facts(session: Session, rule: NoticeRule, until: datetime) -> Facts:
+    """What a summary from the rule's last one until then tells."""
+    window = (
+        History.harvest_end_time >= rule.summarised,
+        History.harvest_end_time < until,
+        History.status.not_in(NOT_RUN),
+        *([] if rule.repository_id is None else [History.repository_id == rule.repository_id]),
+        *([] if rule.recurring_id is None else [History.recurring_id == rule.recurring_id]),
+    )
+    return {
+        **facts_of_repository(session, rule.repository_id),
+        "period": rule.kind,
+        "since": moment(rule.summarised),
+        "until": moment(until),
+        **_figures(session, window),
+        "failing": _failing(session, window),
+    }
 
 
 def _figures(session: Session, window: tuple[ColumnElement[bool], ...]) -> Facts:

@@ -2,6 +2,7 @@
 
 import ipaddress
 from typing import Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator
 
@@ -29,6 +30,10 @@ class WebSettings(Section):
 
     base_url: str | None = Field(
         None, pattern=r"^https?://\S+$", description="The dashboard's address as its users see it."
+    )
+    time_zone: str = Field(
+        "UTC",
+        description="Whose clock and days pages show, such as Europe/Prague, unless a user chooses another.",
     )
     session_hours: float = Field(12, gt=0, description="How long a sign-in lasts, in hours.")
     link_minutes: float = Field(30, gt=0, description="How long a one-time sign-in link is good, in minutes.")
@@ -61,8 +66,17 @@ class WebSettings(Section):
     )
     private_addresses: bool = Field(
         default=False,
-        description="Whether addresses that users type may lead to private and loopback networks.",
+        description="Whether addresses that users type, and the harvests of organisations' repositories, may "
+        "lead to private and loopback networks.",
     )
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_a_zone(cls, value: str) -> str:
+        try:
+            return ZoneInfo(value).key
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("no such time zone; write a name such as Europe/Prague or UTC") from None
 
     @field_validator("trusted_proxies")
     @classmethod

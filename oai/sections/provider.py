@@ -203,6 +203,15 @@ class ProviderSettings(Section):
         ge=0,
         description="Largest archived document whose digest is checked before its first byte is sent.",
     )
+    aggregate_name: str | None = Field(
+        None,
+        min_length=1,
+        description="repositoryName of the harvested records that are given out again; without it, it is made"
+        " from `repository_name`.",
+    )
+    aggregate_seconds: float = Field(
+        5, ge=0.1, le=86_400, description="Seconds between two looks for harvested records to give out again."
+    )
     cdx_lines: int = Field(
         10_000, ge=1, le=1_000_000, description="Most captures in one answer of the CDX look-up."
     )

@@ -81,4 +81,6 @@ def _check(rule: Rule) -> None:
         raise UsageError("an embargo needs the time when it ends, and no other rule has one: give --until")
     if rule.embargo_until is not None and rule.embargo_until <= utc_now():
         shown = format_datestamp(rule.embargo_until)
-        raise UsageError(f"an embargo until {shown} would have ended already; use the rule 'open'")
+        raise UsageError(
+            "an embargo until %(moment)s would have ended already; use the rule 'open'", moment=shown
+        )

@@ -55,7 +55,9 @@ def find_collection(session: Session, set_spec: str) -> Collection:
     """The collection of a full set spec; raises UsageError where there is none."""
     found = session.scalar(select(Collection).where(Collection.set_spec == set_spec))
     if found is None:
-        raise UsageError(f"no collection {set_spec!r}; `zatva provider collection add` makes one")
+        raise UsageError(
+            "no collection %(set_spec)s; `zatva provider collection add` makes one", set_spec=repr(set_spec)
+        )
     return found
 
 
@@ -101,13 +103,23 @@ def move(session: Session, set_spec: str, new_set_spec: str, *, margin: float) -
     Raises UsageError where the new place is taken or below the collection itself.
     """
     if new_set_spec == set_spec or new_set_spec.startswith(f"{set_spec}:"):
-        raise UsageError(f"collection {set_spec!r} cannot be moved to {new_set_spec!r}, which is in itself")
+        raise UsageError(
+            "collection %(set_spec)s cannot be moved to %(new_set_spec)s, which is in itself",
+            set_spec=repr(set_spec),
+            new_set_spec=repr(new_set_spec),
+        )
     if COLLECTION_ROOT in {set_spec, new_set_spec}:
-        raise UsageError(f"the root {COLLECTION_ROOT!r} stays where it is: name collections below it")
+        raise UsageError(
+            "the root %(set_spec)s stays where it is: name collections below it",
+            set_spec=repr(COLLECTION_ROOT),
+        )
     change_tree(session)
     moved = find_collection(session, set_spec)
     if session.scalar(select(Collection.id).where(Collection.set_spec == new_set_spec)) is not None:
-        raise UsageError(f"there is a collection {new_set_spec!r} already; choose another place")
+        raise UsageError(
+            "there is a collection %(new_set_spec)s already; choose another place",
+            new_set_spec=repr(new_set_spec),
+        )
     above = new_set_spec.rpartition(":")[0]
     moved.parent_id = add_collection(session, above).id
     session.flush()
@@ -130,13 +142,16 @@ def drop(session: Session, set_spec: str, *, force: bool, margin: float) -> int:
     holds for them no more. Without, raises UsageError where it is not empty.
     """
     if set_spec == COLLECTION_ROOT:
-        raise UsageError(f"the root {COLLECTION_ROOT!r} cannot be removed")
+        raise UsageError("the root %(set_spec)s cannot be removed", set_spec=repr(COLLECTION_ROOT))
     collection = find_collection(session, set_spec)
     below = session.scalars(select(Collection.id).where(_in_tree(set_spec))).all()
     if not force and (collection.documents or len(below) > 1):
         raise UsageError(
-            f"{set_spec!r} has {collection.documents:,} documents and {len(below) - 1:,} collections below"
-            " it; take them out, or use --force"
+            "%(set_spec)s has %(documents)s documents and %(below)s collections below it; take them out, or"
+            " use --force",
+            set_spec=repr(set_spec),
+            documents=f"{collection.documents:,}",
+            below=f"{len(below) - 1:,}",
         )
     taken = 0
     while True:

@@ -93,6 +93,18 @@ class Result:
     """Whether it ended because of the rows that it had examined."""
 
 
+def read_wildcard(url: str) -> tuple[str, Match]:
+    """What is meant by a URL that is written with an asterisk, as CDX servers have it.
+
+    `http://host/path*` is a prefix, `*.host` a domain; any other is that one URL.
+    """
+    if url.startswith("*."):
+        return url.removeprefix("*."), Match.DOMAIN
+    if url.endswith("*"):
+        return url.removesuffix("*"), Match.PREFIX
+    return url, Match.EXACT
+
+
 def find_captures(session: Session, query: Query) -> Result:
     """What is archived, by URL key and time or in another order; at most `query.limit` captures.
 
@@ -101,9 +113,16 @@ def find_captures(session: Session, query: Query) -> Result:
     this look-up, and where an order other than by URL and time is asked for without an exact match.
     """
     if _CONTROL.search(query.url) or not parts_of(query.url).host:
-        raise UsageError(f"{query.url!r} has no host; write it as http://host/path, or host/path")
+        raise UsageError(
+            "%(url)s has no host; write it as http://host/path, or host/path", url=repr(query.url)
+        )
     if query.order is not Order.FORWARD and query.match is not Match.EXACT:
-        raise UsageError(f"the order {query.order} is for one URL only, with an exact match")
+        raise UsageError(
+            "the order %(order)s is for the captures of one URL, not for a %(match)s;"
+            " leave out one of the two",
+            order=query.order,
+            match=query.match,
+        )
     result = _sift(session, query)
     if query.order is Order.FORWARD:
         result.found.sort(key=lambda one: (one.url_key, one.archived, one.url))

@@ -5,7 +5,7 @@ must therefore be dated after it, however long the loading took (thesis, 3.7; re
 are dated ahead of the database's clock, and the provider lists only what is due.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -57,13 +57,14 @@ _DATE_ALTERED = (
     WHERE changed.id = membership.document_id AND membership.datestamp <> document.datestamp
     """,
 )
-_MOVES = (
+DOCUMENT_MOVES = (
     """
     UPDATE document_collection AS membership SET datestamp = :later
     FROM document WHERE document.id = membership.document_id AND document.datestamp = :datestamp
     """,
     "UPDATE document SET datestamp = :later WHERE datestamp = :datestamp",
 )
+"""Date all documents of one datestamp anew."""
 
 Result = TypeVar("Result")
 Change = Callable[[Session, datetime], None]
@@ -85,13 +86,19 @@ def no_check() -> None:
 
 
 def publish(
-    session: Session, change: Callable[[datetime], Result], *, margin: float, rows: int = 0
+    session: Session,
+    change: Callable[[datetime], Result],
+    *,
+    margin: float,
+    rows: int = 0,
+    moves: Sequence[str] = DOCUMENT_MOVES,
 ) -> Result:
     """Run `change` with the datestamp (UTC, whole seconds) for all that it alters, commit, give its result.
 
     This commits by itself, and the session must have nothing else under way. `margin` is the setting
-    `publish_margin` in seconds; `rows` is about how many documents will change. Where the clock catches up
-    before the commit, everything is rolled back and done again with twice the margin; `change` must bear
+    `publish_margin` in seconds; `rows` is about how many rows will change. `moves` are the
+    statements that date all of one datestamp anew (`:datestamp`, `:later`). Where the clock catches up before
+    the commit, everything is rolled back and done again with twice the margin; `change` must bear
     that. Raises PublishingError after several times.
     """
     margin += rows / _ROWS_PER_SECOND
@@ -106,12 +113,12 @@ def publish(
             continue
         if _seconds_left(session, datestamp) >= COMMIT_SECONDS:
             session.commit()
-            _date_again_if_late(session, datestamp, margin)
+            _date_again_if_late(session, datestamp, margin, moves)
             return result
         session.rollback()
         margin *= 2
     raise PublishingError(
-        f"a change of about {rows:,} documents was not done in {_ATTEMPTS} tries, the last within"
+        f"a change of about {rows:,} rows was not done in {_ATTEMPTS} tries, the last within"
         f" {margin / 2:,.0f} seconds; raise the setting 'publish_margin', or change less at a time"
     )
 
@@ -187,7 +194,7 @@ def _seconds_left(session: Session, datestamp: datetime) -> float:
     return float(session.execute(statement, {"datestamp": datestamp}).scalar_one())
 
 
-def _date_again_if_late(session: Session, datestamp: datetime, margin: float) -> None:
+def _date_again_if_late(session: Session, datestamp: datetime, margin: float, moves: Sequence[str]) -> None:
     """Move a change on whose commit itself ended after its datestamp was due.
 
     Others' changes of the same second are moved with it: harvesters see some records twice, but lose none.
@@ -198,7 +205,7 @@ def _date_again_if_late(session: Session, datestamp: datetime, margin: float) ->
         return
 
     def move(later: datetime) -> None:
-        for statement in _MOVES:
+        for statement in moves:
             session.execute(text(statement), {"later": later, "datestamp": datestamp})
 
-    publish(session, move, margin=margin * 2)
+    publish(session, move, margin=margin * 2, moves=moves)

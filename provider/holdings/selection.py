@@ -65,7 +65,9 @@ def _arcs(session: Session, name: str) -> list[int]:
     known = Arc.path == name if name.startswith("/") else Arc.name == name.removesuffix(".gz")
     ids = list(session.scalars(select(Arc.id).where(known)))
     if not ids:
-        raise UsageError(f"no archive file {name!r} is indexed; `zatva provider status` shows how many are")
+        raise UsageError(
+            "no archive file %(name)s is indexed; `zatva provider status` shows how many are", name=repr(name)
+        )
     return ids
 
 
@@ -91,5 +93,9 @@ def _domain(session: Session, domain: str) -> tuple[ColumnElement[bool], ...]:
     set_spec = domain_set_specs(host_of(f"http://{domain}/") or domain)[-1][0]
     scope = find_scope(session, set_spec)
     if scope is None:
-        raise UsageError(f"no documents are from the domain {domain!r} (set {set_spec})")
+        raise UsageError(
+            "no documents are from the domain %(domain)s (set %(set_spec)s)",
+            domain=repr(domain),
+            set_spec=set_spec,
+        )
     return scope.conditions

@@ -116,8 +116,10 @@ def collection_set_spec(text: str) -> str:
         del parts[0]
     if not all(_COLLECTION_PART.fullmatch(part) for part in parts) or len(text) > _LONGEST_SPEC:
         raise UsageError(
-            f"collection {text!r}: write parts of letters, digits, '-', '_' and '.' joined by colons,"
-            f" such as 'serials:nov07', {_LONGEST_SPEC} characters at most"
+            "collection %(text)s: write parts of letters, digits, '-', '_' and '.' joined by colons,"
+            " such as 'serials:nov07', %(most)s characters at most",
+            text=repr(text),
+            most=_LONGEST_SPEC,
         )
     return ":".join((COLLECTION_ROOT, *parts))
 

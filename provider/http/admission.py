@@ -31,6 +31,8 @@ class Why(StrEnum):
     """All threads work, and the waiting room is full or the wait was too long."""
     DATABASE = "database"
     """The database is away, or did not answer in time."""
+    STORE = "store"
+    """Files of harvested records cannot be read."""
     CLIENT = "client"
     """The client has too many requests under way, or sent too many in a minute."""
 

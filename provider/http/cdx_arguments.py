@@ -13,7 +13,7 @@ from multidict import MultiMapping
 from oai.errors import UsageError
 from provider.holdings.found import field_name
 from provider.holdings.index_batches import Order
-from provider.holdings.lookup import Match, Place, Query
+from provider.holdings.lookup import Match, Place, Query, read_wildcard
 from provider.holdings.sieve import read_collapse, read_filters, read_number
 from provider.models import Access
 
@@ -88,7 +88,7 @@ def _query(arguments: MultiMapping[str], limits: Limits) -> Query:
     url = arguments.get("url", "")
     match = Match(_choice(arguments, "matchType", tuple(Match)))
     if "matchType" not in arguments:
-        url, match = _wildcard(url)
+        url, match = read_wildcard(url)
     order, closest = _order(arguments, match)
     written = arguments.get("limit") or str(limits.lines)
     limit = read_number(written)
@@ -126,15 +126,6 @@ def _choice(arguments: MultiMapping[str], name: str, choices: Sequence[str]) -> 
     if value not in choices:
         raise UsageError(f"{name} {value!r} is none of {', '.join(choices)}")
     return value
-
-
-def _wildcard(url: str) -> tuple[str, Match]:
-    """`http://host/path*` is a prefix, `*.host` a domain."""
-    if url.startswith("*."):
-        return url.removeprefix("*."), Match.DOMAIN
-    if url.endswith("*"):
-        return url.removesuffix("*"), Match.PREFIX
-    return url, Match.EXACT
 
 
 def _moment(arguments: MultiMapping[str], name: str, rest: str) -> datetime | None:

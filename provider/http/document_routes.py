@@ -2,13 +2,13 @@
 
 A document comes with the archived Content-Type and Content-Encoding (its bytes are those that the digest was
 made of, so they are not unpacked here), in a sandbox of its own: archived scripts must not act in the name of
-the archive. Redirects and errors were captured, too; all come with 200, and their status in a field of its
-own, for what is given is the archived content and not a page of today.
+the archive. Redirects and errors were captured, too; all come with 200, and their status and where they led
+in fields of their own, for what is given is the archived content and not a page of today.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from email.utils import format_datetime
 from typing import Final
 from urllib.parse import quote
@@ -29,6 +29,13 @@ from provider.reading.records_on_disk import DigestError
 PATH: Final = "/archive/{key:[0-9a-f]{32}}"
 
 _UNTOUCHED: Final = "!#$%&'()*+,/:;=?@[]~"
+_ORIGINAL_FIELDS: Final = (
+    "Location", "Refresh", "Transfer-Encoding", "Content-Language", "Content-Disposition", "Last-Modified",
+    "Date", "Link", "Server",
+)  # fmt: skip
+"""Archived fields that are told as `X-Archive-Orig-…`, for those who restore a site or write a WARC file."""
+_LONGEST_FIELD: Final = 2048
+"""Characters; proxies take few thousand bytes of header fields in all."""
 _DAMAGED: Final = web.AppKey("damaged_documents", Counter)
 
 _log = logging.getLogger(__name__)
@@ -147,7 +154,21 @@ def _headers(document: OpenDocument) -> dict[str, str]:
         headers["X-Archive-Orig-Status"] = str(said.http_status)
     if document.holder.digest is not None:
         headers["ETag"] = f'"{document.holder.digest}"'
-    return headers
+    return headers | _original_fields(said.http_fields)
+
+
+def _original_fields(fields: Mapping[str, str]) -> dict[str, str]:
+    """The fields to be told; a field that is too long is left out, and so are all behind it."""
+    left = _LONGEST_FIELD
+    told = {}
+    for name in _ORIGINAL_FIELDS:
+        value = fields.get(name.lower(), "")
+        left -= len(value)
+        if left < 0:
+            break
+        if value:
+            told[f"X-Archive-Orig-{name}"] = value
+    return told
 
 
 def _is_known(request: web.Request, document: OpenDocument) -> bool:

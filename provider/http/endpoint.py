@@ -1,8 +1,9 @@
-"""`/oai` by GET, POST and HEAD: HTTP in, arguments through, HTTP out (OAI-PMH 2.0, section 3.1)."""
+"""A repository by GET, POST and HEAD: HTTP in, arguments through, HTTP out (OAI-PMH 2.0, section 3.1)."""
 
 import asyncio
 import gzip
 import math
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -13,8 +14,8 @@ from provider.http import landing
 from provider.http.admission import admitted
 from provider.http.keys import BASE_URL, DATABASE, SETTINGS
 from provider.http.outcome import BAD_VERB, OUTCOME, Outcome
-from provider.http.readable import PAGE_HEADERS, VARIES, as_page, is_browser, wants_page
-from provider.protocol.repository import Answer, Repository, make_repository
+from provider.http.readable import PAGE_HEADERS, VARIES, as_page, is_browser, takes_html_alone, wants_page
+from provider.protocol.repository import Answer, make_repository
 from provider.protocol.requests import Pairs, read_pairs
 
 PATH: Final = "/oai"
@@ -23,27 +24,38 @@ PATH: Final = "/oai"
 _FORM: Final = "application/x-www-form-urlencoded"
 _GZIP_LEVEL: Final = 5
 _LISTS: Final = frozenset(verb for verb, rule in RULES.items() if rule.exclusive == "resumptionToken")
-_REPOSITORY: Final = web.AppKey("repository", Repository)
+
+Ask = Callable[[Pairs], Answer]
+"""Answers a request's arguments, in a thread of the pool for database work."""
+Page = Callable[[web.Request], Awaitable[web.Response]]
 
 
 def add_routes(app: web.Application) -> None:
-    """Add the path that harvesters ask."""
-    app[_REPOSITORY] = make_repository(app[SETTINGS].provider, app[DATABASE], app[BASE_URL])
-    app.router.add_get(PATH, _answer, allow_head=True)
-    app.router.add_post(PATH, _answer)
-    landing.add_routes(app, path=PATH)
+    """Add the path where harvesters ask for the archive's records."""
+    repository = make_repository(app[SETTINGS].provider, app[DATABASE], app[BASE_URL])
+    add_repository(app, PATH, repository.answer, landing.landing_page)
+    landing.add_files(app, landing.FILES, path=PATH)
 
 
-async def _answer(request: web.Request) -> web.Response:
-    repository = request.app[_REPOSITORY]
+def add_repository(app: web.Application, path: str, ask: Ask, landing_page: Page) -> None:
+    """Add a path at which a repository answers; `landing_page` is for people who come without arguments."""
+
+    async def handle(request: web.Request) -> web.Response:
+        return await _answer(request, ask, landing_page)
+
+    app.router.add_get(path, handle, allow_head=True)
+    app.router.add_post(path, handle)
+
+
+async def _answer(request: web.Request, ask: Ask, landing_page: Page) -> web.Response:
     pairs = [*_query_pairs(request), *await _body_pairs(request)]
-    if not pairs and request.method != "POST" and is_browser(request.headers):
-        return await landing.landing_page(request)
+    if not pairs and request.method != "POST" and _is_a_persons(request.headers):
+        return await landing_page(request)
     readable = wants_page(request.headers)
     wants_gzip = _accepts_gzip(request.headers.getall("Accept-Encoding", []))
 
     def work() -> Answer:
-        answer = repository.answer(pairs)
+        answer = ask(pairs)
         if readable:
             answer = replace(answer, body=as_page(answer.body))
         if not wants_gzip:
@@ -55,6 +67,11 @@ async def _answer(request: web.Request) -> web.Response:
         verb=answer.verb or _verb(pairs), codes=answer.errors, progress=answer.progress
     )
     return _response(answer, compressed=wants_gzip, readable=readable)
+
+
+def _is_a_persons(headers: Mapping[str, str]) -> bool:
+    """Whether somebody without arguments has come to look; a harvester gets its badVerb."""
+    return is_browser(headers) or takes_html_alone(headers)
 
 
 def _response(answer: Answer, *, compressed: bool, readable: bool) -> web.Response:

@@ -1,9 +1,10 @@
 """What a person finds at the base URL: a page on the sets and how to harvest them, and the files it needs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -23,14 +24,18 @@ from provider.protocol.formats import offered_formats
 from provider.protocol.formats.format import Format, Site
 from provider.protocol.formats.webarchive import SCHEMA
 
-_FILES: Final = MappingProxyType(
+Files = Mapping[str, tuple[Path, str]]
+
+STYLES: Final[Files] = MappingProxyType(
     {
         f"/{answers.STYLESHEET}": (STYLESHEET_FILE, "text/xsl"),
         "/style.css": (STATIC / "style.css", "text/css"),
-        SCHEMA: (STATIC / "webarchive.xsd", "text/xml"),
     }
 )
-"""What is served below the base URL: path, file, and type."""
+"""What is served below every base URL: path, file, and type."""
+
+FILES: Final[Files] = MappingProxyType({**STYLES, SCHEMA: (STATIC / "webarchive.xsd", "text/xml")})
+"""What is served below the archive's."""
 
 _FILES_CACHED: Final = 3600
 _MOST_SETS: Final = 12
@@ -72,9 +77,9 @@ class Sample:
     day: str
 
 
-def add_routes(app: web.Application, *, path: str) -> None:
-    """Add the files below `path`, at which the provider answers."""
-    for name, (file, kind) in _FILES.items():
+def add_files(app: web.Application, files: Files, *, path: str) -> None:
+    """Add files below `path`, at which a repository answers."""
+    for name, (file, kind) in files.items():
         headers = {
             "Content-Type": f"{kind}; charset=utf-8",
             "Cache-Control": f"public, max-age={_FILES_CACHED}",
@@ -100,7 +105,11 @@ async def landing_page(request: web.Request) -> web.Response:
             overview = read_overview(session)
         return render(site, overview, offered_formats(site.settings.formats).values(), utc_now())
 
-    body = await admitted(request, work)
+    return page_response(await admitted(request, work))
+
+
+def page_response(body: bytes) -> web.Response:
+    """A landing page as HTTP has it."""
     return web.Response(
         body=body,
         headers={
@@ -134,7 +143,7 @@ def render(site: Site, overview: Overview, formats: Iterable[Format], now: datet
         moment=format_datestamp(now),
         day=format_datestamp(now)[:10],
     )
-    page = _templates().get_template("landing.html")
+    page = templates().get_template("landing.html")
     return page.render(
         settings=site.settings,
         base_url=site.base_url,
@@ -158,7 +167,8 @@ def _tree(session: Session, tree: type[Collection | Domain | Mimetype], name: st
 
 
 @cache
-def _templates() -> Environment:
+def templates() -> Environment:
+    """The templates of pages."""
     return Environment(
         loader=PackageLoader("provider.http"),
         autoescape=True,

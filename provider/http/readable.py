@@ -27,6 +27,7 @@ PAGE_HEADERS: Final[Mapping[str, str]] = {
 _HTML: Final = "text/html"
 _XHTML: Final = "application/xhtml+xml"
 _XML: Final = ("text/xml", "application/xml")
+_XML_AMONG: Final = frozenset({*_XML, "text/*", "application/*", "*/*", "*"})
 
 
 def is_browser(headers: Mapping[str, str]) -> bool:
@@ -37,6 +38,12 @@ def is_browser(headers: Mapping[str, str]) -> bool:
     weights = _weights(headers.get("Accept", ""))
     xml = max(weights.get(kind, 0.0) for kind in _XML)
     return _XHTML in weights and weights.get(_HTML, 0.0) > xml
+
+
+def takes_html_alone(headers: Mapping[str, str]) -> bool:
+    """Whether HTML is all that is accepted, so that an answer in XML would be of no use to the client."""
+    weights = _weights(headers.get("Accept", ""))
+    return weights.get(_HTML, 0.0) > 0 and not any(weights.get(kind, 0.0) > 0 for kind in _XML_AMONG)
 
 
 def wants_page(headers: Mapping[str, str]) -> bool:

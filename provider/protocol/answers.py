@@ -15,6 +15,7 @@ from oai.errors import ProtocolError
 from oai.vocabulary import OAI_NAMESPACE, OAI_SCHEMA, XSI_NAMESPACE
 from oai.xml import escape
 from provider.holdings.identifiers import oai_identifier
+from provider.protocol.catalogue import OfferedFormat
 from provider.protocol.formats import oai_dc
 from provider.protocol.formats.format import Format, Site
 from provider.protocol.items import Item
@@ -81,11 +82,11 @@ def record(item: Item, site: Site, format_: Format) -> str:
     return f"<record>{header(item, site.settings.namespace)}{metadata}</record>"
 
 
-def metadata_format(format_: Format, base_url: str) -> str:
+def metadata_format(format_: OfferedFormat) -> str:
     """A `metadataFormat` element (section 4.4)."""
     return (
         f"<metadataFormat><metadataPrefix>{escape(format_.prefix)}</metadataPrefix>"
-        f"<schema>{escape(format_.schema_url(base_url))}</schema>"
+        f"<schema>{escape(format_.schema)}</schema>"
         f"<metadataNamespace>{escape(format_.namespace)}</metadataNamespace></metadataFormat>"
     )
 

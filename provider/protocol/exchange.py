@@ -1,13 +1,13 @@
 """One request and all that it is answered from, and what a handler makes of it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
 
 from oai.sections import ProviderSettings
-from provider.protocol.formats.format import Format, Site
+from provider.protocol.catalogue import Catalogue
+from provider.protocol.formats.format import Site
 from provider.protocol.requests import Request
 from provider.protocol.tokens import Tokens
 
@@ -18,8 +18,7 @@ class Exchange:
 
     session: Session
     site: Site
-    formats: Mapping[str, Format]
-    """Those on offer, by metadataPrefix."""
+    catalogue: Catalogue
     moment: datetime
     """The answer's responseDate, UTC; what is dated later is not there yet."""
     tokens: Tokens

@@ -1,11 +1,8 @@
 """The repository about itself (OAI-PMH 2.0, section 4.2, and the guidelines for description containers)."""
 
-import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
-
-from sqlalchemy import select
 
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.sections import ProviderSettings
@@ -19,13 +16,11 @@ from oai.vocabulary import (
     Verb,
 )
 from oai.xml import escape
-from provider.holdings.identifiers import oai_identifier
-from provider.models import Document
 from provider.protocol import answers
+from provider.protocol.catalogue import Identity
 from provider.protocol.exchange import Content, Exchange
 
-_EMPTY_ARCHIVE: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_SAMPLE_KEY: Final = uuid.UUID("0123456789abcdef0123456789abcdef")
+_NO_RECORDS: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _OAI: Final = "http://www.openarchives.org/OAI"
 _EPRINTS: Final = (f"{_OAI}/1.1/eprints", f"{_OAI}/1.1/eprints.xsd")
@@ -37,10 +32,8 @@ _ALL_METADATA: Final = f"{_OAI}/2.0/entity#metadata"
 def identify(exchange: Exchange) -> Content:
     """The answer to Identify; its sample identifier is the earliest record's."""
     settings = exchange.settings
-    earliest = exchange.session.execute(
-        select(Document.datestamp, Document.key).order_by(Document.datestamp, Document.id).limit(1)
-    ).one_or_none()
-    datestamp, key = earliest or (_EMPTY_ARCHIVE, _SAMPLE_KEY)
+    identity = exchange.catalogue.identity(exchange.session)
+    datestamp = identity.earliest or _NO_RECORDS
     facts = [
         ("repositoryName", settings.repository_name),
         ("baseURL", exchange.site.base_url),
@@ -52,7 +45,7 @@ def identify(exchange: Exchange) -> Content:
         ("compression", "gzip"),
     ]
     elements = [f"<{name}>{escape(value)}</{name}>" for name, value in facts]
-    containers = [_identifier_scheme(settings.namespace, key), *_chosen_containers(settings)]
+    containers = _containers(settings, identity)
     elements += [f"<description>{container}</description>" for container in containers]
     return Content(xml=answers.verb_element(Verb.IDENTIFY, elements))
 
@@ -64,25 +57,27 @@ def _earliest(settings: ProviderSettings, found: datetime) -> datetime:
     return min(parse_datestamp(settings.earliest_datestamp).moment, found)
 
 
-def _identifier_scheme(namespace: str, sample: uuid.UUID) -> str:
+def _identifier_scheme(namespace: str, sample: str) -> str:
     """By the guidelines for oai-identifier."""
     return (
         f"{_opening('oai-identifier', (OAI_IDENTIFIER_NAMESPACE, OAI_IDENTIFIER_SCHEMA))}"
         f"<scheme>oai</scheme><repositoryIdentifier>{escape(namespace)}</repositoryIdentifier>"
         "<delimiter>:</delimiter>"
-        f"<sampleIdentifier>{escape(oai_identifier(namespace, sample))}</sampleIdentifier>"
+        f"<sampleIdentifier>{escape(sample)}</sampleIdentifier>"
         "</oai-identifier>"
     )
 
 
-def _chosen_containers(settings: ProviderSettings) -> Iterator[str]:
-    """The containers that the settings ask for."""
+def _containers(settings: ProviderSettings, identity: Identity) -> Iterator[str]:
+    """The containers that the settings ask for, after the scheme of identifiers."""
+    if identity.sample is not None:
+        yield _identifier_scheme(settings.namespace, identity.sample)
     policies = (settings.content_policy, settings.metadata_policy, settings.data_policy)
     if any(policies):
         content, metadata, data = map(_policy, ("content", "metadataPolicy", "dataPolicy"), policies)
         yield f"{_opening('eprints', _EPRINTS)}{content if policies[0] else ''}{metadata}{data}</eprints>"
-    if settings.friends:
-        addresses = "".join(f"<baseURL>{escape(address)}</baseURL>" for address in settings.friends)
+    if identity.friends:
+        addresses = "".join(f"<baseURL>{escape(address)}</baseURL>" for address in identity.friends)
         yield f"{_opening('friends', _FRIENDS)}{addresses}</friends>"
     if settings.metadata_licence:
         licence = f'<rightsReference ref="{escape(settings.metadata_licence)}"/>'

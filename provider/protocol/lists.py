@@ -8,12 +8,9 @@ from typing import Any, TypeVar
 from oai.errors import ProtocolError
 from oai.vocabulary import ErrorCode
 from provider.protocol import answers
+from provider.protocol.catalogue import Extent
 from provider.protocol.exchange import Content, Exchange, Progress
-from provider.protocol.formats.format import Format
-from provider.protocol.items import Item
-from provider.protocol.pages import item_page, list_size, set_page
 from provider.protocol.requests import shown, unknown_format
-from provider.protocol.scopes import find_scope
 from provider.protocol.tokens import ItemList, Position, SetList, bad_token
 
 _State = TypeVar("_State", ItemList, SetList)
@@ -21,29 +18,23 @@ _State = TypeVar("_State", ItemList, SetList)
 
 def list_records(exchange: Exchange) -> Content:
     """A page of records (section 4.5)."""
-    site = exchange.site
-
-    def write(items: Sequence[Item], format_: Format) -> list[str]:
-        return [answers.record(item, site, format_) for item in items]
-
-    return _list_items(exchange, exchange.settings.records_per_answer, write)
+    return _list_items(
+        exchange, exchange.settings.records_per_answer, lambda extent, page: extent.records(page)
+    )
 
 
 def list_identifiers(exchange: Exchange) -> Content:
     """A page of headers (section 4.3)."""
-    namespace = exchange.settings.namespace
-
-    def write(items: Sequence[Item], _format: Format) -> list[str]:
-        return [answers.header(item, namespace) for item in items]
-
-    return _list_items(exchange, exchange.settings.headers_per_answer, write)
+    return _list_items(
+        exchange, exchange.settings.headers_per_answer, lambda extent, page: extent.headers(page)
+    )
 
 
 def list_sets(exchange: Exchange) -> Content:
     """A page of sets (section 4.6)."""
     page_size = exchange.settings.sets_per_answer
     state = _read_token(exchange, exchange.tokens.read_sets) or SetList()
-    found = set_page(exchange.session, after=state.after, limit=page_size + 1)
+    found = exchange.catalogue.sets(exchange.session, after=state.after, limit=page_size + 1)
     if not found:
         raise exchange.request.refusal(bad_token("there are no sets behind this token any more"))
     page = found[:page_size]
@@ -55,13 +46,13 @@ def list_sets(exchange: Exchange) -> Content:
 
 
 def _list_items(
-    exchange: Exchange, page_size: int, write: Callable[[Sequence[Item], Format], list[str]]
+    exchange: Exchange, page_size: int, write: Callable[[Extent, Sequence[Any]], list[str]]
 ) -> Content:
     state = _item_list(exchange)
-    format_ = exchange.formats.get(state.metadata_prefix)
-    if format_ is None:
+    if not exchange.catalogue.has_format(exchange.session, state.metadata_prefix):
         raise exchange.request.refusal(_unknown_format(state))
-    state, found = _find_items(exchange, state, page_size + 1)
+    extent = _extent(exchange, state)
+    state, found = _find_items(exchange, state, extent, page_size + 1)
     if not found:
         raise exchange.request.refusal(
             ProtocolError(ErrorCode.NO_RECORDS_MATCH, "no records are in this set and between these dates")
@@ -71,7 +62,7 @@ def _list_items(
     if len(found) > page_size:
         behind = Position(datestamp=page[-1].datestamp, id=page[-1].id)
         following = replace(state, after=behind, cursor=state.cursor + len(page))
-    return _content(exchange, state, following, write(page, format_))
+    return _content(exchange, state, following, write(extent, page))
 
 
 def _unknown_format(state: ItemList) -> ProtocolError:
@@ -110,21 +101,25 @@ def _item_list(exchange: Exchange) -> ItemList:
     )
 
 
-def _find_items(exchange: Exchange, state: ItemList, limit: int) -> tuple[ItemList, list[Item]]:
-    """The next items, and the list with its size where that becomes known here."""
-    scope = find_scope(exchange.session, state.set_spec)
-    if scope is None:
-        gone = f"there is no set {shown(state.set_spec or '')}"
-        raise exchange.request.refusal(
-            bad_token(f"{gone} any more") if state.after else ProtocolError(ErrorCode.NO_RECORDS_MATCH, gone)
-        )
-    found = item_page(
-        exchange.session, scope, from_=state.from_, until=state.until, after=state.after, limit=limit
+def _extent(exchange: Exchange, state: ItemList) -> Extent:
+    extent = exchange.catalogue.extent(exchange.session, state.metadata_prefix, state.set_spec)
+    if extent is not None:
+        return extent
+    gone = f"there is no set {shown(state.set_spec or '')}"
+    raise exchange.request.refusal(
+        bad_token(f"{gone} any more") if state.after else ProtocolError(ErrorCode.NO_RECORDS_MATCH, gone)
     )
+
+
+def _find_items(
+    exchange: Exchange, state: ItemList, extent: Extent, limit: int
+) -> tuple[ItemList, Sequence[Any]]:
+    """The next items, and the list with its size where that becomes known here."""
+    found = extent.page(from_=state.from_, until=state.until, after=state.after, limit=limit)
     # The kept counts know of no dates, so they are a list's size only where none were asked for.
     whole = exchange.request.from_ is None and exchange.request.until is None
     if state.after is None and whole and len(found) == limit:
-        state = replace(state, size=list_size(exchange.session, scope, exchange.moment))
+        state = replace(state, size=extent.size(exchange.moment))
     return state, found
 
 

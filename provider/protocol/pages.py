@@ -1,7 +1,6 @@
 """Pages of documents and of sets, each from one range scan behind the last item of the page before."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -23,20 +22,11 @@ from sqlalchemy.types import NullType
 
 from provider.holdings.sets import COLLECTION_ROOT, DOMAIN_ROOT, MIMETYPE_ROOT
 from provider.models import Access, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
+from provider.protocol.catalogue import SetRow
 from provider.protocol.items import Item
 from provider.protocol.scans import ahead_scan, page_scan
 from provider.protocol.scopes import Scope
 from provider.protocol.tokens import Position
-
-
-@dataclass(frozen=True, kw_only=True)
-class SetRow:
-    """A set as ListSets tells it."""
-
-    set_spec: str
-    name: str
-    description: str | None = None
-
 
 _ROOTS: Final = (
     SetRow(set_spec=COLLECTION_ROOT, name="Collections"),

@@ -1,7 +1,7 @@
 """From raw arguments to the finished answer, in one blocking call: the provider without HTTP."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -14,9 +14,11 @@ from oai.sections import ProviderSettings
 from oai.signing import signing_key
 from oai.vocabulary import ErrorCode, Verb
 from provider.protocol import answers
+from provider.protocol.archive import ArchiveCatalogue
+from provider.protocol.catalogue import Catalogue
 from provider.protocol.exchange import Content, Exchange, Progress
 from provider.protocol.formats import offered_formats
-from provider.protocol.formats.format import Format, Site
+from provider.protocol.formats.format import Site
 from provider.protocol.requests import Pairs, RefusedRequestError, Request, check_request
 from provider.protocol.tokens import PURPOSE, Tokens
 from provider.protocol.verbs import HANDLERS
@@ -40,15 +42,15 @@ class Answer:
     """Of lists that are answered with elements."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Repository:
-    """An archive as OAI-PMH shows it. Thread-safe; each answer takes one database connection."""
+    """Holdings as OAI-PMH shows them. Thread-safe; each answer takes one database connection."""
 
-    settings: ProviderSettings
+    site: Site
     database: Database
-    base_url: str
-    formats: Mapping[str, Format] = field(default_factory=lambda: offered_formats(()))
-    """Those on offer, by metadataPrefix."""
+    catalogue: Catalogue
+    token_purpose: str = PURPOSE
+    """What the tokens' signing key is for; another one's tokens are refused."""
 
     def answer(self, pairs: Pairs) -> Answer:
         """Answer a request; whatever is wrong with it is told in the answer.
@@ -57,7 +59,7 @@ class Repository:
         """
         moment = utc_now()
         try:
-            request = check_request(pairs, self.formats)
+            request = check_request(pairs, self.catalogue.prefixes)
             tokens = self._tokens
             with self.database.session() as session:
                 moment = _begin(session)
@@ -72,19 +74,17 @@ class Repository:
         )
 
     @cached_property
-    def _site(self) -> Site:
-        return Site(base_url=self.base_url, settings=self.settings)
-
-    @cached_property
     def _tokens(self) -> Tokens:
         with self.database.session() as session:
-            return Tokens(signing_key(session, PURPOSE), timedelta(hours=self.settings.token_hours))
+            return Tokens(
+                signing_key(session, self.token_purpose), timedelta(hours=self.site.settings.token_hours)
+            )
 
     def _content(self, session: Session, request: Request, moment: datetime, tokens: Tokens) -> Content:
         exchange = Exchange(
             session=session,
-            formats=self.formats,
-            site=self._site,
+            catalogue=self.catalogue,
+            site=self.site,
             moment=moment,
             tokens=tokens,
             request=request,
@@ -99,7 +99,7 @@ class Repository:
         )
 
     def _envelope(self, moment: datetime, arguments: Mapping[str, str], content: str) -> bytes:
-        return answers.envelope(moment, self.base_url, arguments, content)
+        return answers.envelope(moment, self.site.base_url, arguments, content)
 
     def _cached_seconds(self, request: Request, moment: datetime) -> int:
         """A page of a window that is closed loses documents at most, and they come again further on."""
@@ -112,11 +112,13 @@ class Repository:
 
 
 def make_repository(settings: ProviderSettings, database: Database, base_url: str) -> Repository:
-    """The repository with the formats that the settings choose; the database is not touched yet.
+    """The archive's repository with the formats that the settings choose; the database is not touched yet.
 
     Raises SettingsError where the settings name a format that there is not.
     """
-    return Repository(settings, database, base_url, offered_formats(settings.formats))
+    site = Site(base_url=base_url, settings=settings)
+    catalogue = ArchiveCatalogue(site=site, prefixes=offered_formats(settings.formats))
+    return Repository(site=site, database=database, catalogue=catalogue)
 
 
 def _begin(session: Session) -> datetime:

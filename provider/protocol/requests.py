@@ -119,6 +119,12 @@ def shown(value: str) -> str:
     return repr(value if len(value) <= _SHOWN_CHARACTERS else f"{value[:_SHOWN_CHARACTERS]}…")
 
 
+def is_uri(identifier: str) -> bool:
+    """Whether something can be asked for by this identifier."""
+    written = _URI.fullmatch(identifier) or _WEB_ADDRESS.fullmatch(identifier)
+    return bool(identifier and written) and not _FORBIDDEN.search(identifier)
+
+
 def _verb(given: list[str]) -> Verb:
     if len(given) == 1 and given[0] in RULES:
         return Verb(given[0])
@@ -180,9 +186,7 @@ def _set_complaint(value: str) -> str | None:
 
 
 def _identifier_complaint(value: str) -> str | None:
-    if value and (_URI.fullmatch(value) or _WEB_ADDRESS.fullmatch(value)):
-        return None
-    return f"identifier {shown(value)} is not written as a URI"
+    return None if is_uri(value) else f"identifier {shown(value)} is not written as a URI"
 
 
 _SYNTAX: Final[Mapping[str, Callable[[str], str | None]]] = {

@@ -5,50 +5,53 @@ from types import MappingProxyType
 
 from oai.errors import ProtocolError
 from oai.vocabulary import ErrorCode, Verb
-from provider.holdings.identifiers import parse_oai_identifier
 from provider.protocol import answers
 from provider.protocol.exchange import Content, Exchange
 from provider.protocol.identify import identify
-from provider.protocol.items import Item
 from provider.protocol.lists import list_identifiers, list_records, list_sets
-from provider.protocol.pages import item_by_key
 from provider.protocol.requests import shown, unknown_format
 
 
 def get_record(exchange: Exchange) -> Content:
     """One item in one format (section 4.1)."""
-    arguments = exchange.request.arguments
-    format_ = exchange.formats.get(arguments["metadataPrefix"])
-    item = _find_item(exchange, arguments["identifier"])
+    identifier, prefix = (exchange.request.arguments[name] for name in ("identifier", "metadataPrefix"))
+    item = exchange.catalogue.item(exchange.session, identifier, exchange.moment)
     faults = []
-    if format_ is None:
-        faults.append(unknown_format(arguments["metadataPrefix"]))
+    if not exchange.catalogue.has_format(exchange.session, prefix):
+        faults.append(unknown_format(prefix))
     if item is None:
-        faults.append(_unknown_item(arguments["identifier"]))
-    if format_ is None or item is None:
-        raise exchange.request.refusal(*faults)
-    record = answers.record(item, exchange.site, format_)
+        faults.append(_unknown_item(identifier))
+    record = None if item is None or faults else item.record(prefix)
+    if record is None:
+        raise exchange.request.refusal(*faults or [_not_in_format(identifier, prefix)])
     return Content(xml=answers.verb_element(Verb.GET_RECORD, [record]))
 
 
 def list_metadata_formats(exchange: Exchange) -> Content:
     """The formats that there are, for all items or for one (section 4.4)."""
     identifier = exchange.request.arguments.get("identifier")
-    if identifier is not None and _find_item(exchange, identifier) is None:
-        raise exchange.request.refusal(_unknown_item(identifier))
-    base_url = exchange.site.base_url
-    elements = [answers.metadata_format(format_, base_url) for format_ in exchange.formats.values()]
+    if identifier is None:
+        formats = exchange.catalogue.formats(exchange.session)
+    else:
+        item = exchange.catalogue.item(exchange.session, identifier, exchange.moment)
+        if item is None:
+            raise exchange.request.refusal(_unknown_item(identifier))
+        formats = item.formats()
+    elements = [answers.metadata_format(format_) for format_ in formats]
     return Content(xml=answers.verb_element(Verb.LIST_METADATA_FORMATS, elements))
-
-
-def _find_item(exchange: Exchange, identifier: str) -> Item | None:
-    key = parse_oai_identifier(exchange.settings.namespace, identifier)
-    return None if key is None else item_by_key(exchange.session, key, exchange.moment)
 
 
 def _unknown_item(identifier: str) -> ProtocolError:
     return ProtocolError(
         ErrorCode.ID_DOES_NOT_EXIST, f"there is no item with the identifier {shown(identifier)}"
+    )
+
+
+def _not_in_format(identifier: str, prefix: str) -> ProtocolError:
+    return ProtocolError(
+        ErrorCode.CANNOT_DISSEMINATE_FORMAT,
+        f"{shown(identifier)} cannot be had as {shown(prefix)};"
+        " ListMetadataFormats with this identifier tells its formats",
     )
 
 

@@ -6,7 +6,7 @@ that it is sent in now has a framing of its own.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -34,6 +34,8 @@ class Description:
     """What a record's headers say of its payload."""
 
     record_type: str
+    target: str
+    """The address as the record writes it."""
     http_status: int | None
     content_type: str | None
     """As archived, parameters included."""
@@ -45,6 +47,8 @@ class Description:
     """Of a revisit: the URL of the capture that holds the payload, where the record says."""
     refers_to_date: str | None
     """Of a revisit: that capture's time, as WARC writes it."""
+    http_fields: Mapping[str, str]
+    """The fields of the HTTP header, names in lower case; of a name that comes again, the first one."""
 
 
 class _Opened(NamedTuple):
@@ -137,6 +141,7 @@ def _described(opened: _Opened, end: int) -> Description:
     own_type = header.mime_type if header.is_arc or header.record_type == "resource" else None
     return Description(
         record_type=header.record_type,
+        target=header.target,
         http_status=http_status(head),
         content_type=http.get("content-type") if head else own_type,
         content_encoding=http.get("content-encoding"),
@@ -144,6 +149,7 @@ def _described(opened: _Opened, end: int) -> Description:
         chunked="chunked" in http.get("transfer-encoding", "").lower(),
         refers_to_url=warc.get("warc-refers-to-target-uri"),
         refers_to_date=warc.get("warc-refers-to-date"),
+        http_fields=http,
     )
 
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.bench import harvest, manager, provider, web, whole_way
+from tests.bench import bibliographic, harvest, manager, provider, web, whole_way
 
 
 def main() -> int:
@@ -25,6 +25,9 @@ def main() -> int:
         "--others", type=Path, help="Python of an environment with sickle and oaiharvest from PyPI"
     )
     other.set_defaults(measure=harvest.measure)
+    catalogue = benchmarks.add_parser("bibliographic", help="MARC 21 records: harvested, imported, searched")
+    catalogue.add_argument("--records", type=int, default=100_000, help="records in the repository")
+    catalogue.set_defaults(measure=bibliographic.measure)
     started = benchmarks.add_parser("manager", help="from due to started, and an idle manager's polling")
     started.add_argument("--jobs", type=int, default=1000, help="jobs that are due at once")
     started.add_argument("--schedules", type=int, default=10_000, help="schedules of the idle manager")

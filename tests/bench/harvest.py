@@ -38,7 +38,7 @@ def measure(*, records: int, others: Path | None) -> None:
         root.chmod(0o755)
         environment = {**os.environ, "ZATVA_DATA": str(root / "data")}
         environment.pop("ZATVA_DATABASE_URL", None)
-        with open_database(load_settings(data=root / "data", database_url=None)), _repository(records) as url:
+        with open_database(load_settings(data=root / "data", database_url=None)), served(records) as url:
             what = f"{records:,} records of 1 kB in pages of 500, {os.cpu_count()} cores"
             say(what, "records/s", "times the floor's speed", "peak")
             say("---", "---:", "---:", "---:")
@@ -84,8 +84,9 @@ def _tell(name: str, records: int, taken: Measured, floor: Measured) -> None:
 
 
 @contextlib.contextmanager
-def _repository(records: int) -> Iterator[str]:
-    command = [sys.executable, "-m", "tests.bench.memory_repository", str(records)]
+def served(records: int, prefix: str = "oai_dc") -> Iterator[str]:
+    """Serve so many records from memory, in a process of its own; gives the base URL."""
+    command = [sys.executable, "-m", "tests.bench.memory_repository", str(records), prefix]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None

@@ -1,14 +1,18 @@
-"""A repository that answers ListRecords from memory: `python -m tests.bench.memory_repository RECORDS`.
+"""A repository that answers ListRecords from memory.
 
-Its answers are made before the first request, pages of 500 records of about 1 kB each in `oai_dc`, and are
-sent with as little work as possible, so that a benchmark measures the harvester.
+`python -m tests.bench.memory_repository RECORDS [marc21]`.
+
+Its answers are made before the first request, pages of 500 records of about 1 kB each in `oai_dc`, or of
+2 kB in `marc21`, and are sent with as little work as possible, so that a benchmark measures the harvester.
 """
 
 import asyncio
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import parse_qs, urlsplit
+
+from tests.bench.marc_records import marc_record
 
 PAGE = 500
 _LENGTH = re.compile(rb"\ncontent-length: *([0-9]+)", re.IGNORECASE)
@@ -41,18 +45,29 @@ def _record(number: int) -> str:
     )
 
 
-def _pages(records: int) -> list[bytes]:
+def _marc_record(number: int) -> str:
+    return (
+        f"<record><header><identifier>oai:bench.example:{number % 97}:{number}</identifier>"
+        f"<datestamp>{_DATE}</datestamp><setSpec>all</setSpec></header>"
+        f"<metadata>{marc_record(number)}</metadata></record>"
+    )
+
+
+def _pages(records: int, record: Callable[[int], str]) -> list[bytes]:
     pages = []
     for begin in range(0, records, PAGE):
         end = min(begin + PAGE, records)
         token = str(end) if end < records else ""
-        listed = "".join(_record(number) for number in range(begin, end))
+        listed = "".join(record(number) for number in range(begin, end))
         pages.append(
             f"{_HEAD}<ListRecords>{listed}"
             f'<resumptionToken cursor="{begin}" completeListSize="{records}">{token}</resumptionToken>'
             "</ListRecords></OAI-PMH>".encode()
         )
     return pages
+
+
+_RECORDS = {"oai_dc": _record, "marc21": _marc_record}
 
 
 class _Server:
@@ -81,8 +96,9 @@ class _Server:
         return _IDENTIFY.encode()
 
 
-async def _serve(records: int) -> None:
-    server = await asyncio.start_server(_Server(_pages(records)).answer, "127.0.0.1", 0)
+async def _serve(records: int, prefix: str) -> None:
+    pages = _pages(records, _RECORDS[prefix])
+    server = await asyncio.start_server(_Server(pages).answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     sys.stderr.write(f"repository at http://127.0.0.1:{port}/oai\n")
     sys.stderr.flush()
@@ -90,4 +106,4 @@ async def _serve(records: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(int(sys.argv[1])))
+    asyncio.run(_serve(int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "oai_dc"))

@@ -72,7 +72,7 @@ async def test_errors_are_listed_with_their_bytes(
         environment, "zatva", "harvest", fake.url, "--out", str(tmp_path / "out"), "--json"
     )
     assert code == 3
-    assert objects(said)[-1]["invalid"] == 1
+    assert (objects(said)[-1]["invalid"], objects(said)[-1]["history_id"]) == (1, 1)
     _, listed, _ = await run(environment, "zatva", "job", "errors", "--json")
     (error,) = objects(listed)
     assert error["identifier"] == "oai:fake.example:12"
@@ -105,6 +105,18 @@ async def test_a_long_wait_is_remembered_until_it_is_ignored(
     code, _, _ = await run(environment, *harvest, "--ignore-wait")
     assert code == 0
     assert (await run(environment, *harvest))[0] == 0
+
+
+async def test_resume_only_goes_on(fake: FakeRepository, environment: dict[str, str], tmp_path: Path) -> None:
+    harvest = ("zatva", "harvest", fake.url, "--out", str(tmp_path / "out"))
+    code, _, err = await run(environment, *harvest, "--resume")
+    assert (code, "nothing to go on with" in err, fake.asked) == (2, True, [])
+    fake.fault = lambda asked, _: (503, {"Retry-After": "3600"}, b"") if "resumptionToken" in asked else None
+    assert (await run(environment, *harvest, "--max-wait", "1"))[0] == 75
+    fake.fault = None
+    fake.asked.clear()
+    assert (await run(environment, *harvest, "--resume", "--ignore-wait"))[0] == 0
+    assert "resumptionToken" in fake.lists()[0]
 
 
 async def test_the_process_takes_slices(

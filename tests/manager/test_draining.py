@@ -7,12 +7,21 @@ import signal
 import pytest
 
 from manager import workers
+from manager.leadership import leader
 from manager.processes import host_name
 from manager.status import manager_status
 from oai.database import Database
 from oai.errors import UsageError
 from oai.settings import Settings
-from tests.manager.conftest import Tables, alive, manager_process, managing, running_process, until
+from tests.manager.conftest import (
+    PATIENCE,
+    Tables,
+    alive,
+    manager_process,
+    managing,
+    running_process,
+    until,
+)
 from tests.manager.test_commands import zatva
 
 WORKER = ("tests.manager.manager_process", "worker")
@@ -22,6 +31,11 @@ def in_row(tables: Tables, process: asyncio.subprocess.Process) -> int | None:
     """The number of the worker that this process is, once it has told."""
     rows = tables("SELECT worker_id FROM oai_worker WHERE process_id = :number", number=process.pid)
     return rows[0].worker_id if rows else None
+
+
+def leads(database: Database, process: asyncio.subprocess.Process) -> bool:
+    with database.session() as session:
+        return (leader(session) or "").endswith(f"process {process.pid}")
 
 
 def has_job(tables: Tables, process: asyncio.subprocess.Process) -> bool:
@@ -98,6 +112,37 @@ async def test_a_drained_worker_finishes_what_it_has_takes_nothing_more_and_ends
             assert await worker.wait() == 0
         # The manager goes on leading.
         assert manager.returncode is None
+
+
+async def test_a_manager_that_drains_lets_another_lead_finishes_what_it_has_and_ends(
+    quick_environment: dict[str, str], database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    async with manager_process(quick_environment) as first:
+        harvest = await until(lambda: has_job(tables, first) and running_process(tables))
+        first.send_signal(signal.SIGUSR1)
+        await until(lambda: tables.one("SELECT draining FROM oai_worker"))
+        assert leads(database, first)
+        async with manager_process(quick_environment) as second:
+            await until(lambda: leads(database, second))
+            assert first.returncode is None
+            assert alive(harvest)
+            os.kill(harvest, signal.SIGTERM)
+            assert await asyncio.wait_for(first.wait(), PATIENCE) == 0
+            assert tables.history() == [("incomplete", "long")]
+
+
+async def test_a_manager_that_drains_leads_again_where_nobody_else_is_left(
+    quick_environment: dict[str, str], database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    async with manager_process(quick_environment) as first:
+        await until(lambda: has_job(tables, first) and running_process(tables))
+        first.send_signal(signal.SIGUSR1)
+        async with manager_process(quick_environment) as second:
+            await until(lambda: leads(database, second))
+            second.kill()
+        await until(lambda: leads(database, first))
 
 
 async def test_the_job_of_a_worker_that_is_killed_moves_to_another(

@@ -1,14 +1,17 @@
 """What is to be expected of jobs."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from manager import jobs
+from manager.course import Room, Stay, starts
 from manager.jobs import JobView
 from oai.database import Database
-from tests.manager.conftest import Tables
+from oai.settings import Settings
+from tests.manager.conftest import Tables, managing, until
 
 
 def views(database: Database) -> dict[int, JobView]:
@@ -110,3 +113,86 @@ def test_a_paused_job_holds_no_place(database: Database, tables: Tables) -> None
     found = views(database)
     assert found[1].estimate.position is None
     assert found[2].estimate.position == 1
+
+
+def at_one_host(tables: Tables, *paths: str, seconds: float) -> list[dict[str, Any]]:
+    """The columns of jobs of repositories on one host, whose schedules usually take so long."""
+    columns = []
+    for path in paths:
+        repository = tables.repository(f"https://busy.example/{path}")
+        tables.add("oai_recurring_job", repository_id=repository, usual_seconds=seconds, state=3)
+        number = tables.one("SELECT max(id) FROM oai_recurring_job")
+        columns.append({"repository_id": repository, "recurring_id": number})
+    return columns
+
+
+def limits(tables: Tables, *, per_host: int = 100, overall: int | None = None) -> None:
+    """As the leading manager writes them down."""
+    tables.add("oai_leader", number=1, host="h", process_id=1, per_host=per_host, overall=overall)
+
+
+def test_a_job_waits_for_its_host_and_keeps_no_place_from_those_behind_it(
+    database: Database, tables: Tables
+) -> None:
+    worker(tables, 2)
+    limits(tables, per_host=1)
+    for columns in at_one_host(tables, "a", "b", "c", seconds=100):
+        tables.add("oai_job", **columns)
+    tables.add("oai_job", **schedule(tables, 30))
+    found = views(database)
+    expected = {1: (1, 0), 2: (3, 100), 3: (4, 200), 4: (2, 0)}
+    for number, (position, start) in expected.items():
+        assert found[number].estimate.position == position
+        assert from_now(found[number].estimate.start) == pytest.approx(start, abs=3)
+
+
+def test_the_limit_over_all_counts_even_where_places_are_free(database: Database, tables: Tables) -> None:
+    worker(tables, 9)
+    limits(tables, overall=1)
+    tables.add("oai_job", **schedule(tables, 60), status=1, process_id=5, started=datetime.now(UTC))
+    tables.add("oai_job", **schedule(tables, 60))
+    assert from_now(views(database)[2].estimate.start) == pytest.approx(60, abs=3)
+
+
+def test_a_host_gives_its_turn_to_another_repository_where_the_next_ones_is_busy(
+    database: Database, tables: Tables
+) -> None:
+    worker(tables, 9)
+    limits(tables, per_host=2)
+    long, other = at_one_host(tables, "a", "b", seconds=100)
+    for columns in (long, long, other, other):
+        tables.add("oai_job", **columns)
+    found = views(database)
+    begins = [from_now(found[number].estimate.start) for number in (1, 2, 3, 4)]
+    assert begins == pytest.approx([0, 100, 0, 100], abs=3)
+
+
+def test_behind_a_host_that_is_busy_for_nobody_knows_how_long_nothing_tells_when_a_job_begins(
+    database: Database, tables: Tables
+) -> None:
+    worker(tables, 9)
+    limits(tables, per_host=1)
+    tables.add("oai_job", repository_id=tables.repository("https://x.example/a"), status=1, process_id=5)
+    tables.add("oai_job", repository_id=tables.repository("https://x.example/b"))
+    tables.add("oai_job", **schedule(tables, 10))
+    found = views(database)
+    assert (found[2].estimate.position, found[2].estimate.start) == (2, None)
+    assert found[3].estimate.position == 1
+
+
+def test_ten_thousand_jobs_of_one_host_are_estimated_at_once() -> None:
+    now = datetime.now(UTC)
+    stays = [
+        Stay(job_id=number, repository_id=number % 700, host="h", earliest=now, seconds=1)
+        for number in range(10_000)
+    ]
+    begun = time.process_time()
+    found = starts(stays, [], Room(places=50, per_host=2), now)
+    assert time.process_time() - begun < 2
+    assert max(found.values()) == now + timedelta(seconds=4999)
+
+
+async def test_the_leader_writes_down_its_limits(quick: Settings, database: Database, tables: Tables) -> None:
+    own = quick.manager.model_copy(update={"per_host": 3, "overall": 7})
+    async with managing(quick.model_copy(update={"manager": own}), database):
+        await until(lambda: tables("SELECT FROM oai_leader WHERE per_host = 3 AND overall = 7"))

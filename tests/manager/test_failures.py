@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from manager import schedules
+from manager.endings import Cause, Ending
 from manager.failures import pause_after
 from manager.launching import run_of
 from manager.models import Job
-from manager.watching import Cause, Ending, settle
+from manager.watching import settle
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables

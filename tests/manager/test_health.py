@@ -57,6 +57,8 @@ async def test_the_figures_tell_what_is_due_late_running_and_failed(
         (0, "-10 minutes"),
         (2, "-5 minutes"),
         (1, "-1 hour"),
+        (4, "-2 hours"),
+        (8, "-3 hours"),
         (0, "1 hour"),
     ):
         tables.add("oai_job", repository_id=repository, status=status)

@@ -82,7 +82,7 @@ def test_the_queue_takes_no_more_than_the_workers_soon_can(database: Database, t
         "INSERT INTO oai_worker (host, process_id, concurrency, good_until)"
         " VALUES ('a', 1, 10, now() + interval '1 hour')"
     )
-    assert len(launch(database)) == 20
+    assert len(launch(database)) == 50
     assert waiting(tables, 60) == {"code": "worker"}
 
 

@@ -6,10 +6,24 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
-from manager.leadership import Lead, NotLeadingError, leadership, lost, managers, stand_in_fence
+from manager.duties import Duties
+from manager.leadership import (
+    Fenced,
+    Lead,
+    NotLeadingError,
+    fence_all,
+    leadership,
+    lost,
+    managers,
+    stand_in_fence,
+)
 from manager.models import RecurringJob
+from manager.transactions import Transactions
+from manager.worker import Worker
 from oai.database import Database
+from oai.settings import Settings
 from tests.manager.conftest import Tables, manager_process, until
 
 POLL = 0.05
@@ -37,6 +51,13 @@ async def standing_by(database: Database) -> AsyncIterator["asyncio.Task[int]"]:
     finally:
         task.cancel()
         await asyncio.wait([task])
+
+
+def duties(settings: Settings, database: Database, number: int) -> Duties:
+    """What the leader of that number would do."""
+    transactions = Transactions(database)
+    worker = Worker(settings, database, transactions)
+    return Duties(settings, database, transactions, Fenced(transactions, number), worker)
 
 
 async def cut(lead: Lead, tables: Tables) -> None:
@@ -84,6 +105,41 @@ async def test_a_successor_does_not_begin_before_what_the_former_leader_writes_i
                 assert tables.one("SELECT number FROM oai_leader") == former.number
                 session.commit()
                 assert await successor == former.number + 1
+
+
+@pytest.mark.parametrize("lost_before", ["the embargo is lifted", "its documents follow"])
+async def test_a_former_leader_opens_no_documents(
+    settings: Settings, database: Database, tables: Tables, lost_before: str
+) -> None:
+    ended, unsettled = "2020-01-01T00:00:00Z", lost_before == "its documents follow"
+    rule = (
+        {"access": "open", "unsettled": ended} if unsettled else {"access": "embargo", "embargo_until": ended}
+    )
+    tables.add("collection", set_spec="collection:maps", name="Maps", **rule)
+    before = tables("SELECT access, unsettled FROM collection")
+    async with leadership(database, poll_seconds=POLL) as former:
+        await cut(former, tables)
+        async with leadership(database, poll_seconds=POLL) as present:
+            with pytest.raises(NotLeadingError):
+                await duties(settings, database, former.number).refresh_access()
+            assert tables("SELECT access, unsettled FROM collection") == before
+            await duties(settings, database, present.number).refresh_access()
+    assert tables("SELECT access, unsettled FROM collection") == [("open", None)]
+
+
+async def test_a_leader_that_loses_the_lead_between_two_of_its_transactions_begins_no_other(
+    database: Database, tables: Tables
+) -> None:
+    async with leadership(database, poll_seconds=POLL) as former:
+        with database.session() as session:
+            fence_all(session, former.number)
+            session.execute(text("INSERT INTO oai_repository (base_url, base_dir) VALUES ('a', 'a')"))
+            session.commit()
+            await cut(former, tables)
+            async with leadership(database, poll_seconds=POLL):
+                with pytest.raises(NotLeadingError):
+                    session.execute(text("INSERT INTO oai_repository (base_url, base_dir) VALUES ('b', 'b')"))
+    assert tables("SELECT base_url FROM oai_repository") == [("a",)]
 
 
 async def test_who_leads_and_who_stands_by_is_told(database: Database) -> None:

@@ -57,8 +57,10 @@ async def test_a_recurring_harvest_comes_again_and_again(
 ) -> None:
     tables.add("oai_recurring_job", repository_id=tables.repository(), frequency="every 1 second")
     async with managing(quick, database):
-        await until(lambda: len(tables.history()) >= 3)
-    assert set(tables.history()) == {("completed", "oai_dc")}
+        await until(lambda: tables.history().count(("completed", "oai_dc")) >= 3)
+    # A due time a second is more than a busy machine keeps up with.
+    told = {"missed", "skipped (overlap)"}
+    assert {status for status, _ in tables.history()} - told == {"completed"}
     assert tables.one("SELECT state FROM oai_recurring_job") == 1
 
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from manager.endings import Cause, Ending
 from manager.launching import run_of
 from manager.models import Job
-from manager.watching import Cause, Ending, settle
+from manager.watching import settle
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables

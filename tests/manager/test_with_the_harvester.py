@@ -6,6 +6,8 @@ import os
 import signal
 from collections.abc import AsyncIterator
 
+import pytest
+
 from manager import jobs
 from manager.jobs import JobView
 from manager.processes import HARVESTER
@@ -30,6 +32,11 @@ async def stuck_after(records: int, tables: Tables) -> AsyncIterator[tuple[FakeR
         tables.repository(repository.url)
         yield repository, go_on
         go_on.set()
+
+
+def spoil_the_first_record(_: dict[str, str], body: bytes) -> bytes:
+    """An ampersand that is none, in the first title of the page."""
+    return body.replace(b"<dc:title>", b"<dc:title>&", 1)
 
 
 def job_with_a_page(database: Database) -> JobView | None:
@@ -69,6 +76,33 @@ async def test_progress_is_seen_and_a_killed_harvest_goes_on_where_it_stopped(
     assert tables.history() == [("failed", "oai_dc"), ("completed", "oai_dc")]
     assert tables.one("SELECT count(*) FROM oai_record") == 30
     assert len(beginnings) == 1
+
+
+@pytest.mark.parametrize(("order", "status"), [("kill the process", "failed"), ("kill the job", "killed")])
+async def test_what_a_killed_harvest_had_is_in_its_row_with_its_warnings_errors_and_changes(
+    quick: Settings, database: Database, tables: Tables, order: str, status: str
+) -> None:
+    async with stuck_after(10, tables) as (repository, _):
+        repository.fault = spoil_the_first_record
+        tables.add("oai_job", repository_id=1)
+        async with managing(quick, database, HARVESTER):
+            job = await until(lambda: job_with_a_page(database))
+            if order == "kill the job":
+                tables("UPDATE oai_job SET status = 6")
+            else:
+                os.kill(job.process_id, signal.SIGKILL)
+            await until(tables.history)
+            tables("DELETE FROM oai_job")
+    (row,) = tables("SELECT * FROM oai_history ORDER BY history_id LIMIT 1")
+    assert (row.status, row.verdict) == (status, "partial")
+    assert (row.record_count, row.new_count, row.invalid_count) == (9, 9, 1)
+    assert row.requests > 0
+    assert row.bytes > 0
+    assert any("refused" in warning or "oai:" in warning for warning in row.warnings)
+    assert (row.evidence["end"], row.evidence["pages"], row.evidence["resumable"]) == ("cut off", 1, True)
+    assert tables.one("SELECT history_id FROM oai_quarantine") == row.history_id
+    changes = "SELECT count(*) FROM oai_change WHERE harvest_id = :harvest AND run_started = :began"
+    assert tables.one(changes, harvest=row.harvest_id, began=row.run_started) == 9
 
 
 async def test_ending_the_manager_leaves_a_harvest_that_the_next_one_resumes(

@@ -10,11 +10,14 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+import harvester.bibliographic.models
 import harvester.models
+import harvester.rule_lab.models
 import harvester.running.models
 import harvester.store.models
 import manager.models
 import manager.notices.models
+import provider.aggregate.models
 import provider.http.models
 import provider.models
 import web.models
@@ -25,11 +28,14 @@ from oai.models import Base
 from oai.settings import Settings
 
 _PARTS = (
+    harvester.bibliographic.models,
     harvester.models,
+    harvester.rule_lab.models,
     harvester.running.models,
     harvester.store.models,
     manager.models,
     manager.notices.models,
+    provider.aggregate.models,
     provider.http.models,
     provider.models,
     web.models,

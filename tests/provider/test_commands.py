@@ -207,4 +207,21 @@ def test_captures_are_picked_and_put_in_order(environment: dict[str, str], tmp_p
     assert "see --limit" in zatva(environment, "find", "a.example", "--limit", "2").stderr
     assert "see --limit" not in zatva(environment, "find", "a.example", "--limit", "3").stderr
     assert zatva(environment, "find", "a.example", "--filter", "200").returncode == 2
-    assert zatva(environment, "find", "a.example", "--domain", "--reverse").returncode == 2
+    unknown = zatva(environment, "find", "a.example", "--filter", "=stat:200")
+    assert (
+        unknown.returncode,
+        "'stat' is none of urlkey, timestamp, url, mime, status" in unknown.stderr,
+    ) == (2, True)
+
+
+def test_an_asterisk_looks_further_as_it_does_for_cdx_servers(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    pages = [Page(url=f"http://www.a.example/{name}") for name in ("1", "2", "x")]
+    objects(environment, "index", write_pages(tmp_path / "x.warc.gz", pages))
+    for asked in ("http://www.a.example/*", "a.example/*", "*.a.example", "*.example"):
+        assert len(objects(environment, "find", asked, "--filter", "=status:200")) == 3, asked
+    assert objects(environment, "find", "a.example/*", "--host") != []
+    assert "--prefix" in zatva(environment, "find", "a.example/none").stdout
+    reverse = zatva(environment, "find", "a.example/*", "--reverse")
+    assert (reverse.returncode, "not for a prefix" in reverse.stderr) == (2, True)

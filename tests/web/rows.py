@@ -1,13 +1,21 @@
 """Rows for the dashboard to show, put in as the harvester and the manager would."""
 
+import hashlib
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from harvester.bibliographic.conditions import Match, parse_condition
+from harvester.bibliographic.filtering_sets import add_set
+from harvester.bibliographic.folding import fold
+from harvester.bibliographic.models import BibliographicRow, ContributorRow, FilteringSet, IdentifierRow
 from harvester.doctor.findings import Fact, Profile, Report
 from harvester.models import History, Repository, RunStatus
 from harvester.repositories import add_repository
+from harvester.rule_lab.models import Rule, RuleVersion
 from manager.models import RecurringJob
 from manager.schedules import add_schedule
 
@@ -42,6 +50,81 @@ def a_run(session: Session, repository: Repository, **columns: Any) -> History:
     session.add(run)
     session.flush()
     return run
+
+
+def a_rule(session: Session, repository: Repository | None = None) -> Rule:
+    """A filter rule with two versions, of the repository or of everybody; its file is not written."""
+    number = session.scalars(select(func.count()).select_from(Rule)).one()
+    rule = Rule(
+        kind="filter",
+        name="Books alone",
+        path=f"rules/books-{number}.xml",
+        repository_id=repository.repository_id if repository else None,
+    )
+    session.add(rule)
+    session.flush()
+    for number, word in enumerate(("book", "books?"), start=1):
+        content = f'<filters><!-- {"w" * 90} --><filter xpath="//*" regexp="{word}"/></filters>'.encode()
+        digest = hashlib.sha256(content).hexdigest()
+        session.add(RuleVersion(rule_id=rule.rule_id, number=number, content=content, digest=digest))
+    session.flush()
+    return rule
+
+
+def a_bibliographic_record(session: Session, repository: Repository, **columns: Any) -> BibliographicRow:
+    """A book as an import would write it, with a name, a number and notes of each kind."""
+    number = session.scalars(select(func.count()).select_from(BibliographicRow)).one() + 1
+    title = columns.pop("title", "Slovník staré češtiny")
+    values = {
+        "metadata_prefix": "marc21",
+        "identifier": f"oai:telc.example:{number}",
+        "datestamp": "2026-01-01",
+        "content_digest": b"x",
+        "basis": "marc21/1",
+        "format": "marc21",
+        "kind": "book",
+        "title": title,
+        "sort_title": fold(title),
+        "place": "Praha",
+        "publisher": "Academia",
+        "date_text": "1998",
+        "year_from": 1998,
+        "year_to": 1998,
+        "sort_year": 1998,
+        "languages": ["cze"],
+        "subjects": [{"text": "čeština", "kind": "topic", "source": "czenas", "authority_ids": []}],
+        "links": [{"url": "https://telc.example/full-text/" + "1" * 60, "label": "", "relation": "resource"}],
+        "notes": [
+            {"kind": "note", "field": "500", "text": "Poznámka", "fault": ""},
+            {"kind": "kept", "field": "999", "text": "$a x", "fault": ""},
+            {"kind": "broken", "field": "008", "text": "98", "fault": "2 characters instead of 40"},
+        ],
+        "words": func.to_tsvector("simple", fold(title)),
+        **columns,
+    }
+    key = uuid.uuid5(uuid.NAMESPACE_URL, str(values["identifier"]))
+    row = BibliographicRow(repository_id=repository.repository_id, identifier_key=key, **values)
+    session.add(row)
+    session.flush()
+    place = {
+        "bibliographic_id": row.bibliographic_id,
+        "repository_id": repository.repository_id,
+        "position": 0,
+    }
+    place = {name: value for name, value in place.items() if hasattr(ContributorRow, name)}
+    session.add(ContributorRow(**place, name="Hus, Jan", kind="person", roles=["aut"]))
+    session.add(IdentifierRow(**place, scheme="isbn", value="9788020001290", found="80-200-0129-8"))
+    session.flush()
+    return row
+
+
+def a_filtering_set(session: Session) -> int:
+    """A filtering set of dictionaries, made once; gives its number."""
+    found = session.scalars(select(FilteringSet.set_id).where(FilteringSet.name == "dictionaries")).first()
+    if found is not None:
+        return found
+    conditions = [parse_condition("245$a contains slovník"), parse_condition("655[#7]$a equals edice")]
+    return add_set(session, name="dictionaries", match=Match.ANY, conditions=conditions).set_id
 
 
 def an_examination() -> Report:

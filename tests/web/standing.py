@@ -14,8 +14,17 @@ from sqlalchemy.orm import Session
 
 from harvester.models import Record
 from harvester.running.models import Quarantined
+from manager.notices.models import NoticeRule
 from manager.schedules import run_now
-from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
+from tests.web.rows import (
+    BEGAN,
+    a_bibliographic_record,
+    a_filtering_set,
+    a_repository,
+    a_rule,
+    a_run,
+    a_schedule,
+)
 from web.organisations import find_organisation, give_repository
 
 MARK: Final = "Library of the owner alone"
@@ -36,6 +45,7 @@ OWN_ACCOUNT: Final = frozenset(
     {
         ("GET", "/account"),
         ("POST", "/account/language"),
+        ("POST", "/account/time-zone"),
         ("POST", "/account/password"),
         ("POST", "/account/sessions/end"),
         ("POST", "/account/tokens"),
@@ -53,12 +63,19 @@ OBJECTS: Final[Mapping[str, str]] = {
     "/runs/{id}": "run",
     "/errors/{id}": "error",
     "/records/{id}": "record",
+    "/records/bibliographic/{id}": "bibliographic record",
+    "/imports/{id}": "repository",
+    "/alerts/rules/{id}": "rule",
+    "/rules/{id}": "rule file",
     "/api/v1/repositories/{repository}": "repository",
     "/api/v1/schedules/{schedule}": "schedule",
     "/api/v1/jobs/{job}": "job",
     "/api/v1/runs/{run}": "run",
     "/api/v1/errors/{error}": "error",
     "/api/v1/records/{record}": "record",
+    "/api/v1/bibliographic-records/{bibliographic_record}": "bibliographic record",
+    "/api/v1/alert-rules/{alert_rule}": "rule",
+    "/api/v1/rules/{rule}": "rule file",
 }
 """Routes below these are about one object, which is somebody's."""
 
@@ -95,7 +112,11 @@ def a_world(session: Session) -> dict[str, int]:
         last_run=BEGAN,
         history_id=run.history_id,
     )
-    session.add_all([record, fault])
+    rule = NoticeRule(repository_id=repository.repository_id, channel="mail", target="librarian@mzk.example")
+    session.add_all([record, fault, rule])
+    file = a_rule(session, repository)
+    a_filtering_set(session)
+    described = a_bibliographic_record(session, repository)
     session.flush()
     return {
         "repository": repository.repository_id,
@@ -104,6 +125,9 @@ def a_world(session: Session) -> dict[str, int]:
         "run": run.history_id,
         "error": fault.quarantine_id,
         "record": record.record_id,
+        "bibliographic record": described.bibliographic_id,
+        "rule": rule.rule_id,
+        "rule file": file.rule_id,
     }
 
 
@@ -123,7 +147,9 @@ def fingerprint(session: Session) -> dict[str, str]:
     tables = session.scalars(
         text(
             "SELECT relname FROM pg_stat_user_tables "
-            "WHERE relname LIKE 'oai\\_%' OR relname = 'web_repository_owner' ORDER BY 1"
+            "WHERE relname LIKE 'oai\\_%' OR relname LIKE 'bibliographic\\_%' OR relname LIKE 'notice%' "
+            "OR relname = 'web_repository_owner' "
+            "ORDER BY 1"
         )
     )
     return {

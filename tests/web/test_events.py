@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,9 +11,14 @@ from sqlalchemy import Connection, delete, event, text
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
 from web.models import UserSession
+from web.organisations import find_organisation, give_repository
 from web.streams import HUB
 
 _JOB = "INSERT INTO oai_job (repository_id, metadata_prefix, status, process_id) VALUES (1, 'marc21', 1, 7)"
+_MANY = """
+INSERT INTO oai_job (repository_id, harvest_start_time)
+SELECT 1, now() - interval '1 day' + n * interval '1 minute' FROM generate_series(1, 150) AS n
+"""
 _PROGRESS = """
 INSERT INTO oai_harvest (repository_id, metadata_prefix, job_id, run_started, counts)
 VALUES (1, 'marc21', 1, now(), '{"records"\\: 10}')
@@ -50,9 +56,11 @@ class Stream:
 
 
 @asynccontextmanager
-async def _follow(browser: Browser, last_event_id: str | None = None) -> AsyncIterator[Stream]:
+async def _follow(
+    browser: Browser, last_event_id: str | None = None, *, topic: str = "jobs"
+) -> AsyncIterator[Stream]:
     headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
-    url = f"{browser.base_url}/events?topics=jobs"
+    url = f"{browser.base_url}/events?topics={topic}"
     async with browser.http.get(url, headers=headers) as answer:
         assert answer.status == 200
         assert answer.content_type == "text/event-stream"
@@ -147,8 +155,70 @@ async def test_nothing_is_read_while_nobody_looks_and_once_for_all_who_do(
     assert hub.knows("jobs")
 
 
+async def test_a_partners_jobs_are_live_however_many_of_others_come_before(
+    server: Server, owner: Browser
+) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        own = a_repository(session, name="Library of the owner", folder="own").repository_id
+        organisation = find_organisation(session, "mzk")
+        assert organisation is not None
+        give_repository(session, own, organisation.organisation_id)
+        session.commit()
+    _run(server, _MANY, "INSERT INTO oai_job (repository_id) VALUES (2)")
+
+    async with _follow(owner) as stream:
+        first = await stream.next()
+        _run(server, "UPDATE oai_job SET status = 1, process_id = 8 WHERE repository_id = 2")
+        begun = await stream.next()
+
+    assert first.data["order"] == ["job-151"]
+    assert "nothing yet" in begun.data["rows"]["job-151"]
+
+
+async def test_the_page_behind_the_first_hundred_is_live_too(server: Server, viewer: Browser) -> None:
+    _with_repository(server)
+    _run(server, _MANY)
+    _, first = await viewer.get("/jobs")
+    [behind] = re.findall(r'href="/jobs\?after=([0-9.]+)"', first)
+    _, second = await viewer.get(f"/jobs?after={behind}")
+    [topic] = re.findall(r'data-live="([^"]+)"', second)
+
+    async with _follow(viewer, topic=topic) as stream:
+        shown = await stream.next()
+        _run(server, "DELETE FROM oai_job WHERE job_id = 150")
+        gone = await stream.next()
+
+    assert re.findall(r'<tr id="job-(\d+)"', first) == [str(number) for number in range(1, 101)]
+    assert shown.name == topic == f"jobs:{behind}"
+    assert shown.data["order"] == [f"job-{number}" for number in range(101, 151)]
+    assert all(row.strip() in second for row in shown.data["rows"].values())
+    assert gone.data == {"rows": {}, "order": [f"job-{number}" for number in range(101, 150)]}
+
+
+async def test_rows_come_on_the_followers_own_clock(server: Server, viewer: Browser, owner: Browser) -> None:
+    _with_repository(server)
+    _run(server, "INSERT INTO oai_job (repository_id, harvest_start_time) VALUES (1, '2026-07-01 22:30:00Z')")
+    await viewer.post("/account/time-zone", {"time_zone": "Europe/Prague"})
+
+    async with _follow(viewer) as stream:
+        row = (await stream.next()).data["rows"]["job-1"]
+    async with _follow(owner) as stream:
+        others = (await stream.next()).data
+
+    assert ">2026-07-02 00:30:00</time>" in row
+    assert others == {"rows": {}, "order": []}
+
+
 async def test_topics_that_there_are_not_are_refused(viewer: Browser) -> None:
-    for topics in ("", "?topics=", "?topics=secrets", "?topics=jobs,secrets"):
+    for topics in (
+        "",
+        "?topics=",
+        "?topics=secrets",
+        "?topics=jobs,secrets",
+        "?topics=jobs:x",
+        "?topics=running:1.1.1",
+    ):
         assert (await viewer.get("/events" + topics))[0] == 400
 
 

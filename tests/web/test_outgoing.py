@@ -1,21 +1,29 @@
 """Addresses that users type lead to no private network: not by name, by number, or by redirect."""
 
+import asyncio
+import socket
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from harvester.client.errors import TransportError, TransportKind
 from harvester.client.exchange import HttpRequest, RawReply, Send
 from harvester.client.transport import open_transport
+from harvester.running.harvest import harvest
+from harvester.running.parameters import HarvestRequest
+from oai.database import Database
 from oai.settings import Settings
+from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
-from web.outgoing import guarded
+from tests.web.rows import a_repository
+from web.organisations import give_repository
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433"])
 async def test_this_machine_is_not_asked_by_name_or_number(settings: Settings, host: str) -> None:
-    async with repository() as address, open_transport(guarded(settings).harvester) as transport:
+    async with repository() as address, open_transport(settings.guarded.harvester) as transport:
         port = address.rpartition(":")[2]
 
         with pytest.raises(TransportError) as found:
@@ -29,11 +37,83 @@ async def test_this_machine_is_not_asked_by_name_or_number(settings: Settings, h
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "192.168.1.1", "169.254.169.254", "[fe80::1]", "[fd00::1]"])
 async def test_private_and_link_local_networks_are_not_asked(settings: Settings, address: str) -> None:
-    async with open_transport(guarded(settings).harvester) as transport:
+    async with open_transport(settings.guarded.harvester) as transport:
         with pytest.raises(TransportError) as found:
             await transport(f"http://{address}/latest/meta-data", [])
 
     assert found.value.kind is TransportKind.PRIVATE
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["0.0.0.0", "[::]", "[::ffff:0:0]", "[::ffff:10.0.0.1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]",
+     "[64:ff9b:1::7f00:1]", "[2002:7f00:1::]", "[fec0::1]", "[fd00:ec2::254]", "100.100.100.200",
+     "192.168.0.1.", "0x7f.1", "0177.0.0.1", "127.1", "224.0.0.1", "255.255.255.255"],
+)  # fmt: skip
+async def test_no_spelling_of_a_private_address_is_asked(settings: Settings, address: str) -> None:
+    async with open_transport(settings.guarded.harvester) as transport:
+        with pytest.raises(TransportError) as found:
+            await transport(f"http://{address}:9/", [])
+
+    # What is no address to this system's resolver leads nowhere either.
+    assert found.value.kind in {TransportKind.PRIVATE, TransportKind.ADDRESS, TransportKind.DNS}
+
+
+async def test_a_name_that_turns_private_the_second_time_is_not_asked(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter(["203.0.113.1", "127.0.0.1"])
+    resolve = socket.getaddrinfo
+
+    def rebinding(host: Any, port: Any, *rest: Any, **more: Any) -> Any:
+        return resolve(next(answers) if host == "rebinding.example" else host, port, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebinding)
+    kinds = []
+    async with repository() as address:
+        for _ in range(2):
+            async with open_transport(settings.guarded.harvester) as transport:
+                with pytest.raises(TransportError) as found:
+                    await transport(f"http://rebinding.example:{address.rpartition(':')[2]}/oai", [])
+            kinds.append(found.value.kind)
+
+    assert kinds == [TransportKind.PRIVATE, TransportKind.PRIVATE]
+
+
+async def test_the_harvest_of_an_organisations_repository_is_guarded_like_the_page(
+    server: Server, database: Database, settings: Settings
+) -> None:
+    outcomes = []
+    async with serve(FakeRepository(items=many(2))) as served:
+        with server.database.session() as session:
+            telc = a_repository(session)
+            telc.base_url, number = served.url, telc.repository_id
+            session.commit()
+        for organisation in (1, None):
+            with server.database.session() as session:
+                give_repository(session, number, organisation)
+                session.commit()
+            request = HarvestRequest(repository_id=number, metadata_prefix="oai_dc")
+            outcomes.append(await harvest(database, settings, request, stop=asyncio.Event()))
+            asked = len(served.asked)
+            assert bool(asked) == (organisation is None)
+
+    assert "not on the public internet" in str(outcomes[0].failure_reason)
+    assert outcomes[1].failure_reason is None
+
+
+async def test_rule_files_are_read_in_the_data_folder_only(server: Server, owner: Browser) -> None:
+    with server.database.session() as session:
+        give_repository(session, a_repository(session).repository_id, 1)
+        session.commit()
+    server.settings.data.mkdir(exist_ok=True)
+    (server.settings.data / "out.xml").symlink_to("/etc/passwd")
+
+    for path in ("/etc/passwd", "../../../../etc/passwd", "/no/such/file", "out.xml"):
+        form = {"metadata_prefix": "oai_dc", "filter_file_path": path}
+        status, page, _ = await owner.post("/schedules/new?repository=1", form)
+        assert status == 422
+        assert "Rule files lie in the data folder" in page
 
 
 async def test_a_redirect_leads_to_no_private_network(settings: Settings) -> None:
@@ -48,7 +128,7 @@ async def test_a_redirect_leads_to_no_private_network(settings: Settings) -> Non
 
             return first_elsewhere
 
-        async with open_transport(guarded(settings).harvester, around=around) as transport:
+        async with open_transport(settings.guarded.harvester, around=around) as transport:
             with pytest.raises(TransportError) as found:
                 await transport("http://public.example/oai", [("verb", "Identify")])
 
@@ -57,7 +137,7 @@ async def test_a_redirect_leads_to_no_private_network(settings: Settings) -> Non
 
 async def test_the_setting_allows_private_networks(settings: Settings) -> None:
     allowed = settings.model_copy(update={"web": settings.web.model_copy(update={"private_addresses": True})})
-    async with repository() as address, open_transport(guarded(allowed).harvester) as transport:
+    async with repository() as address, open_transport(allowed.guarded.harvester) as transport:
         assert (await transport(f"{address}/oai", [("verb", "Identify")])).status == 200
 
 
@@ -69,7 +149,7 @@ def test_what_harvests_may_not_the_dashboard_may_neither(settings: Settings) -> 
         }
     )
 
-    assert not guarded(strict).harvester.private_addresses
+    assert not strict.guarded.harvester.private_addresses
 
 
 async def test_the_folder_of_a_partners_repository_stays_below_the_store(

@@ -109,6 +109,20 @@ async def test_too_many_tries_have_to_wait_even_with_the_right_password(
     assert (await _try(stranger, "Alena", alenas_password))[0] == 303
 
 
+async def test_a_borrowed_session_does_not_guess_the_present_password(
+    server: Server, administrator: Browser, alenas_password: str
+) -> None:
+    await administrator.sign_in(server.link("Alena"))
+    form = {"password": "another long password", "again": "another long password"}
+    for _ in range(server.app[SETTINGS].web.sign_in_tries):
+        await administrator.post("/account/password", {**form, "current": "wrong password"})
+
+    status, page, _ = await administrator.post("/account/password", {**form, "current": alenas_password})
+
+    assert status == 422
+    assert "There were too many tries." in page
+
+
 def test_tries_are_counted_by_user_and_by_address(database: Database, settings: Settings) -> None:
     web = settings.web.model_copy(update={"sign_in_tries": 2})
     with database.session() as session:

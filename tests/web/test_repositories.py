@@ -147,3 +147,90 @@ async def test_a_repository_that_is_being_harvested_stays(server: Server, admini
     assert status == 409
     assert "End the harvest under Current jobs first" in page
     assert (await administrator.get("/repositories/1"))[0] == 200
+
+
+async def test_what_a_person_decides_about_a_repository_is_changed(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+    form = {"repository_name": "Telč", "base_url": "https://moved.example/oai", "deletion_policy": "mark"}
+
+    _, page = await administrator.get("/repositories/1/settings")
+    _, _, target = await administrator.post(
+        "/repositories/1/settings", {**form, "brake_deletions": "5", "brake_updates": ""}
+    )
+
+    assert 'value="https://telc.example/oai"' in page
+    assert '<option value="remove" selected' in page
+    assert target == "/repositories/1?done=repository-changed"
+    with server.database.session() as session:
+        row = session.get_one(Repository, 1)
+        assert (row.repository_name, row.base_url) == ("Telč", "https://moved.example/oai")
+        assert (row.deletion_policy, row.brake_deletions, row.brake_updates) == ("mark", 5.0, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("base_url", "ftp://telc.example/"),
+        ("base_url", ""),
+        ("deletion_policy", "burn"),
+        ("brake_deletions", "101"),
+        ("brake_updates", "many"),
+    ],
+)
+async def test_settings_that_cannot_be_are_told_by_their_field_and_nothing_is_changed(
+    server: Server, administrator: Browser, name: str, value: str
+) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+    form = {"repository_name": "Other", "base_url": "https://moved.example/oai", "deletion_policy": "mark"}
+
+    status, page, _ = await administrator.post("/repositories/1/settings", {**form, name: value})
+
+    assert status == 422
+    assert f'id="{name}-fault"' in page
+    assert 'value="Other"' in page
+    with server.database.session() as session:
+        assert session.get_one(Repository, 1).repository_name == "Library of Telč"
+
+
+async def test_a_repository_is_asked_again_for_what_it_offers(server: Server, administrator: Browser) -> None:
+    async with repository() as address:
+        with server.database.session() as session:
+            a_repository(session, name="Old name").base_url = f"{address}/oai"
+            session.commit()
+        _, _, target = await administrator.post("/repositories/1/refresh")
+
+    assert target == "/repositories/1?done=repository-asked"
+    _, page = await administrator.get(target)
+    assert "<h1>Library of Telč</h1>" in page
+    assert "Books &amp; more" in page
+
+
+async def test_a_repository_that_does_not_answer_keeps_its_facts(
+    server: Server, administrator: Browser
+) -> None:
+    async with repository() as address:
+        with server.database.session() as session:
+            a_repository(session, name="Old name").base_url = f"{address}/home"
+            session.commit()
+        status, page, _ = await administrator.post("/repositories/1/refresh")
+
+    assert status == 400
+    assert "it is not OAI-PMH" in page
+    assert "<h1>Old name</h1>" in (await administrator.get("/repositories/1"))[1]
+
+
+async def test_a_viewer_asks_and_changes_nothing(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+
+    assert (await viewer.get("/repositories/1/settings"))[0] == 403
+    for path in ("/repositories/1/settings", "/repositories/1/refresh"):
+        assert (await viewer.post(path))[0] == 403
+    assert "/repositories/1/settings" not in (await viewer.get("/repositories/1"))[1]

@@ -4,13 +4,14 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from harvester.models import Harvest, History, Repository, RunStatus
 from harvester.running.models import Hold, Quarantined
+from manager.schedules import run_now
 from oai.datestamps import utc_now
 from tests.web.conftest import Browser, Server
-from tests.web.rows import BEGAN, a_repository, a_run
+from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
 from web.errors_grouped import grouped
 from web.raw_bytes import view_of
 
@@ -213,3 +214,73 @@ async def test_a_viewer_releases_and_removes_nothing(server: Server, viewer: Bro
         assert (await viewer.post(path, {"run": "1", "sure": "yes"}))[0] == 403
     with server.database.session() as session:
         assert session.scalars(select(func.count()).select_from(History)).one() == 1
+
+
+async def test_the_log_has_levels_and_is_kept_as_a_file(server: Server, viewer: Browser) -> None:
+    url = "https://telc.example/oai?verb=ListRecords"
+    reason = "xmlParseEntityRef: no name, line 2"
+    with server.database.session() as session:
+        telc = a_repository(session)
+        warnings = [
+            f"{url}, byte 120: record 'oai:telc.example:1': {reason}",
+            f"{url}, byte 130: record 'oai:telc.example:2': forgotten since",
+            f"{url}: the Content-Type is wrong",
+        ]
+        run = a_run(session, telc, warnings=warnings, failure_reason="HTTP status 500", status="failed")
+        session.add(_broken(telc, run, byte_offset=120, reason=reason))
+        session.commit()
+
+    _, everything = await viewer.get("/runs/1/log")
+    _, errors = await viewer.get("/runs/1/log?level=error")
+    _, kept = await viewer.get("/runs/1/log.txt?level=warning")
+
+    assert "Everything (6)" in everything
+    assert "The harvest began" in everything
+    assert 'href="/errors/1"' in errors
+    assert "forgotten since" in errors
+    assert "HTTP status 500" in errors
+    assert "the Content-Type is wrong" not in errors
+    assert [line.split()[0] for line in kept.splitlines()[1:]] == ["ERROR", "ERROR", "WARNING", "ERROR"]
+
+
+async def test_the_parameters_of_a_run_are_told_with_its_schedule(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        schedule = a_schedule(session, telc)
+        a_run(session, telc, recurring_id=schedule.id, set_spec="maps", evidence={"list_ended": True})
+        a_run(session, telc)
+        session.commit()
+
+    _, page = await viewer.get("/runs/1/parameters")
+    _, by_hand = await viewer.get("/runs/2/parameters")
+
+    assert "daily at 02:30" in page
+    assert "--data-urlencode set=maps" in page
+    assert "list ended" in page
+    assert "it was started by hand" in by_hand
+
+
+async def test_lists_are_files_too_by_the_filter_in_the_address(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc, other = a_repository(session), a_repository(session, name="Jihlava", folder="jihlava")
+        run = a_run(session, telc)
+        a_schedule(session, telc)
+        run_now(session, a_schedule(session, other, frequency=None).id)
+        session.add_all([_broken(telc, run), _broken(telc, run, identifier="oai:telc.example:2")])
+        add_record = (
+            "INSERT INTO oai_record (repository_id, identifier, identifier_key, datestamp, metadata_prefix) "
+            "SELECT 1, 'oai:x:' || i, md5(i::text)::uuid, '2026-01-01', 'oai_dc' "
+            "FROM generate_series(1, 1500) i"
+        )
+        session.execute(text(add_record))
+        session.commit()
+
+    sizes = {
+        "/repositories.json": 2, "/repositories.json?find=jihl": 1, "/schedules.json": 2, "/jobs.json": 1,
+        "/repositories/1/records.json": 1500, "/repositories/2/records.json": 0, "/runs/1/errors.json": 2,
+    }  # fmt: skip
+    for path, size in sizes.items():
+        status, listed = await viewer.get(path)
+        _, table = await viewer.get(path.replace(".json", ".csv"))
+        assert (status, len(json.loads(listed))) == (200, size), path
+        assert len(list(csv.DictReader(table.splitlines()))) == size, path

@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lxml import html
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from manager.models import Job, RecurringJob, RecurringState
 from manager.schedules import list_schedules
@@ -168,16 +168,25 @@ async def test_what_the_form_shows_can_be_sent_back_unchanged(server: Server, ad
         assert differ <= {"start_date"}
 
 
-async def test_the_week_shows_what_is_due_on_each_day(server: Server, viewer: Browser) -> None:
-    _planned(server, start_date=datetime(2026, 1, 1, tzinfo=UTC))
+async def test_the_week_is_a_grid_of_hours_and_days(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
+        telc = a_repository(session)
+        for frequency in ("daily at 02:30", "hourly", "every minute", "weekly on monday at 02:45"):
+            a_schedule(session, telc, frequency=frequency)
+        session.execute(text("UPDATE oai_recurring_job SET state = 1, start_date = '2026-01-01'"))
+        session.commit()
         views = list_schedules(session)
 
-    days = week_of(views, datetime(2026, 3, 2, 12, tzinfo=UTC))
+    week = week_of(views, datetime(2026, 3, 2, 12, tzinfo=UTC))
+    _, page = await viewer.get("/schedules?view=week")
 
-    assert [len(day.dues) for day in days] == [0, 1, 1, 1, 1, 1, 1]
-    assert days[1].dues[0].moment == datetime(2026, 3, 3, 2, 30, tzinfo=UTC)
-    assert 'href="/schedules/1/edit"' in (await viewer.get("/schedules?view=week"))[1]
+    assert [hour.hour for hour in week.hours] == list(range(24))
+    night = week.hours[2]
+    assert [len(cell.dues) for cell in night.cells] == [0, 2, 2, 2, 2, 2, 2]
+    assert [view.schedule.frequency for view in week.often] == ["every minute"]
+    assert sum(len(cell.dues) for hour in week.hours for cell in hour.cells) >= 6 * 25
+    assert 'href="/schedules/1/edit"' in page
+    assert "More often than every hour" in page
 
 
 async def test_a_sample_of_a_schedule_is_a_job_that_ends_early(

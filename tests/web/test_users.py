@@ -16,7 +16,8 @@ from web.organisations import (
     remove_organisation,
 )
 from web.sessions import find_session, list_sessions, start_session
-from web.users import add_user, change_role, disable_user, find_user, list_users
+from web.user_listing import find_users, list_users
+from web.users import add_user, change_role, disable_user, enable_user, find_user
 
 
 def test_a_partner_needs_an_organisation(database: Database) -> None:
@@ -192,3 +193,47 @@ async def test_an_administrator_keeps_organisations(server: Server, administrato
     assert (await administrator.get("/admin/organisations/3"))[0] == 404
     for page in ("/admin", "/admin/workers", "/admin/tokens", "/admin/users/new", "/admin/organisations"):
         assert (await administrator.get(page))[0] == 200, page
+
+
+def test_users_are_found_by_name_role_and_state_page_by_page(database: Database) -> None:
+    with database.session() as session:
+        mzk = add_organisation(session, short_name="mzk")
+        names = ["Žofie", "Adam", "čeněk", "Dana", "50%"]
+        for name in names:
+            add_user(session, name, Role.PARTNER, organisation_id=mzk.organisation_id)
+        gone = add_user(session, "Viktor")
+        disable_user(session, gone.user_id)
+
+        walked, last = [], ""
+        while page := find_users(session, limit=2, after=last):
+            walked += [view.name for view in page]
+            last = page[-1].name
+
+        assert walked == [view.name for view in list_users(session)]
+        assert [view.name for view in find_users(session, limit=9, words="0%")] == ["50%"]
+        assert len(find_users(session, limit=9, words="MZK")) == len(names)
+        assert [view.name for view in find_users(session, limit=9, role="viewer")] == ["Viktor"]
+        assert [view.name for view in find_users(session, limit=9, state="disabled")] == ["Viktor"]
+        assert find_users(session, limit=9, state="invited") == []
+        enable_user(session, gone.user_id)
+        assert len(find_users(session, limit=9, state="active")) == len(names) + 1
+
+
+async def test_the_page_of_users_filters_goes_on_and_is_exported(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        for number in range(55):
+            add_user(session, f"Zdena {number:02}")
+        session.commit()
+
+    _, first = await administrator.get("/admin/users?words=zdena&role=viewer")
+    _, second = await administrator.get("/admin/users?words=zdena&role=viewer&after=Zdena+49")
+    _, table = await administrator.get("/admin/users.csv?words=zdena+5")
+
+    assert "Zdena 49" in first
+    assert "Zdena 50" not in first
+    assert "/admin/users?words=zdena&amp;role=viewer&amp;after=Zdena+49" in first
+    assert "Zdena 54" in second
+    assert "Olga" not in second
+    assert len(table.splitlines()) == 6

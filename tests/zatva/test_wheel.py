@@ -61,7 +61,7 @@ def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(folder, with_pip=True)
     _run(
         str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-        f"{wheel}",
+        "--no-compile", f"{wheel}",
     )  # fmt: skip
     return folder / "bin"
 

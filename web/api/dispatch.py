@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from harvester.client.errors import ClientError
+from harvester.client.errors import ClientError, RepositoryBusyError
 from oai.errors import TryLaterError, UsageError, ZatvaError
 from web.access import needs
 from web.api.callers import check_caller
@@ -35,7 +35,9 @@ def handler_of(operation: Operation) -> Handler:
             return problem(error.status, error.text or error.reason)
         except (TryLaterError, OperationalError, PoolTimeoutError) as error:
             _log.warning("%s %s: %s", request.method, request.path, error)
-            return problem(503, "the database does not answer just now", headers={"Retry-After": "5"})
+            busy = isinstance(error, RepositoryBusyError)
+            said = str(error) if busy else "the database does not answer just now"
+            return problem(503, said, headers={"Retry-After": "5"})
         except ClientError as error:
             return problem(424, str(error))
         except (UsageError, ZatvaError) as error:

@@ -6,18 +6,18 @@ from typing import Final
 from pydantic import Field
 
 from manager.job_control import KILL, PAUSE, RESUME, STOP, Change, change_job
-from manager.jobs import JobView, list_jobs, remove_job
+from manager.jobs import JobView, find_job, list_jobs, remove_job
 from manager.models import Job, JobStatus
 from manager.reasons import in_words
 from web.access import asked_for, visible_repositories
 from web.api.faults import not_found
 from web.api.operations import Call, Operation, Work
-from web.api.shapes import In, Out, Page
+from web.api.paging import after, page_of, unreadable_cursor
+from web.api.shapes import Out, Page, Paged
+from web.job_places import read_place, written
 from web.rights import Right
 
 _TAG: Final = "jobs"
-_CLOSELY: Final = 100
-"""Jobs of one repository that are looked through for one of them."""
 
 
 class ProgressOut(Out):
@@ -65,7 +65,7 @@ class JobOut(Out):
     estimate: EstimateOut
 
 
-class JobQuery(In):
+class JobQuery(Paged):
     """Which jobs."""
 
     repository: int | None = Field(None, ge=1, le=999_999_999, description="Of this repository.")
@@ -83,18 +83,26 @@ class JobState(Out):
 
 async def _list(call: Call) -> Page[JobOut]:
     query = call.asked(JobQuery)
+    key = after(call, str)
+    place = read_place(key) if key is not None else None
+    if key is not None and place is None:
+        raise unreadable_cursor()
     jobs = await call.database.run(
-        list_jobs, query.repository, among=visible_repositories(call.who), most=query.limit
+        list_jobs,
+        query.repository,
+        among=visible_repositories(call.who),
+        after=place,
+        most=query.limit + 1,
     )
-    return Page(items=[_shown(job) for job in jobs], next=None)
+    return page_of(call, jobs, _shown, lambda job: written(job.place))
 
 
 async def _show(call: Call) -> JobOut:
     row = await _asked(call)
-    for job in await call.database.run(list_jobs, row.repository_id, most=_CLOSELY):
-        if job.job_id == row.job_id:
-            return _shown(job)
-    raise not_found("job", row.job_id)
+    job = await call.database.run(find_job, row.job_id)
+    if job is None:
+        raise not_found("job", row.job_id)
+    return _shown(job)
 
 
 async def _remove(call: Call) -> JobState:

@@ -26,8 +26,13 @@ def after(call: Call, kind: type[_Key]) -> _Key | None:
         text = base64.b64decode(query.cursor.encode(), altchars=b"-_", validate=True)
         return TypeAdapter(kind).validate_json(text, strict=True)
     except (ValueError, binascii.Error, ValidationError):
-        fault = FieldFault(pointer="?cursor", detail="take it from an answer's `next`, as it is")
-        raise ApiError(422, "the cursor cannot be read", errors=[fault]) from None
+        raise unreadable_cursor() from None
+
+
+def unreadable_cursor() -> ApiError:
+    """The answer to a cursor that is not from here."""
+    fault = FieldFault(pointer="?cursor", detail="take it from an answer's `next`, as it is")
+    return ApiError(422, "the cursor cannot be read", errors=[fault])
 
 
 def page_of(

@@ -13,6 +13,7 @@ from web.api.shapes import In, Out
 from web.models import User
 from web.rights import Right, Role, Scope
 from web.subject import about
+from web.user_listing import find_user_view, list_users
 
 _TAG: Final = "people"
 
@@ -109,7 +110,7 @@ async def _me(call: Call) -> MeOut:
 
 
 async def _users(call: Call) -> Users:
-    return Users(items=[UserOut.model_validate(one) for one in await call.database.run(users.list_users)])
+    return Users(items=[UserOut.model_validate(one) for one in await call.database.run(list_users)])
 
 
 async def _add_user(call: Call) -> UserOut:
@@ -144,10 +145,10 @@ async def _enable(call: Call) -> UserOut:
 
 
 async def _user_out(call: Call, number: int) -> UserOut:
-    for view in await call.database.run(users.list_users):
-        if view.user_id == number:
-            return UserOut.model_validate(view)
-    raise not_found("user", number)
+    view = await call.database.run(find_user_view, number)
+    if view is None:
+        raise not_found("user", number)
+    return UserOut.model_validate(view)
 
 
 async def _user(call: Call) -> User:

@@ -17,14 +17,17 @@ from web.languages import LANGUAGES
 from web.lookups import NUMBER, number_of
 from web.pages.sign_in import chosen_password
 from web.passwords import password_fits
+from web.proxies import client_address
+from web.rate_limit import attempt, succeeded, too_many
 from web.rendering import render
 from web.rights import Scope, scopes_for
 from web.sessions import end_sessions, list_sessions, mark_of
 from web.signing_in import password_hash_of
 from web.subject import about
 from web.threads import database_of
-from web.users import set_language, set_password
-from web.words import _
+from web.users import set_language, set_password, set_time_zone
+from web.words import _, told
+from web.zones import zone_choices
 
 _MARK: Final = re.compile(r"[0-9a-f]{16}")
 _USUAL_DAYS: Final = "365"
@@ -57,15 +60,27 @@ async def change_password(request: web.Request) -> web.StreamResponse:
     kept = await database.run(password_hash_of, who.user_id)
     current = form.get("current", "")
     # Whoever came by a link or through a proxy has no password to tell.
-    if kept is not None and not await asyncio.to_thread(password_fits, kept, str(current)):
-        words = _("This is not your present password.")
+    if kept is not None and (words := await _refusal(request, kept, str(current))):
         return await _page(request, password=Form(values={}).with_error("current", words))
     try:
         hashed = await chosen_password(request, form, who.name)
     except UsageError as error:
-        return await _page(request, password=Form(values={}).with_error("password", str(error)))
+        return await _page(request, password=Form(values={}).with_error("password", told(error)))
     await database.run(set_password, who.user_id, hashed, keep=session_token(request))
     raise web.HTTPSeeOther("/account?done=password-changed")
+
+
+async def _refusal(request: web.Request, kept: str, current: str) -> str | None:
+    """Why that is not taken for the present password: it is another, or one of too many tries."""
+    who, database, address = who_asks(request), database_of(request), client_address(request)
+    settings = request.config_dict[SETTINGS].web
+    wait = await database.run(attempt, settings, address=address, user_name=who.name)
+    if wait is not None:
+        return too_many(wait)
+    if not await asyncio.to_thread(password_fits, kept, current):
+        return _("This is not your present password.")
+    await database.run(succeeded, address=address, user_name=who.name)
+    return None
 
 
 @needs(Right.ACCOUNT)
@@ -76,6 +91,20 @@ async def change_language(request: web.Request) -> web.StreamResponse:
     await database_of(request).run(set_language, who.user_id, chosen)
     about(request, "user", who.user_id, who.name)
     raise web.HTTPSeeOther("/account?done=language-changed")
+
+
+@needs(Right.ACCOUNT)
+async def change_time_zone(request: web.Request) -> web.StreamResponse:
+    """Take the time zone that the user chose, or go back to the installation's."""
+    who, name = who_asks(request), str((await request.post()).get("time_zone", "")).strip()
+    about(request, "user", who.user_id, who.name)
+    try:
+        await database_of(request).run(set_time_zone, who.user_id, name or None)
+    except UsageError as error:
+        return await _page(
+            request, zone=Form(values={"time_zone": name}).with_error("time_zone", told(error))
+        )
+    raise web.HTTPSeeOther("/account?done=time-zone-changed")
 
 
 @needs(Right.ACCOUNT)
@@ -127,17 +156,20 @@ async def _page(
     *,
     password: Form | None = None,
     token_form: Form | None = None,
+    zone: Form | None = None,
     fresh: str | None = None,
 ) -> web.Response:
     """The page; the token `fresh` is shown, and nowhere kept."""
     who, database, cookie = who_asks(request), database_of(request), session_token(request)
-    shown = [form for form in (password, token_form) if form is not None]
+    shown = [form for form in (password, token_form, zone) if form is not None]
     return render(
         request,
         "account.html",
         status=422 if any(form.errors for form in shown) else 200,
         password=password or Form(values={}),
         token_form=token_form or Form(values={"days": _USUAL_DAYS, "scope-read": "yes"}),
+        zone_form=zone or Form(values={"time_zone": who.time_zone or ""}),
+        zones=zone_choices(request.config_dict[SETTINGS].web.time_zone),
         fresh=fresh,
         has_password=await database.run(password_hash_of, who.user_id) is not None,
         least=request.config_dict[SETTINGS].web.password_length,
@@ -159,6 +191,7 @@ ROUTES = (
     web.get("/account", account),
     web.post("/account/password", change_password),
     web.post("/account/language", change_language),
+    web.post("/account/time-zone", change_time_zone),
     web.post("/account/sessions/end", end_session),
     web.post("/account/tokens", add_token),
     web.post(f"/account/tokens/{NUMBER}/revoke", end_token),

@@ -1,5 +1,6 @@
 """Administration: where its pages are, everybody's API tokens, the manager and its workers."""
 
+import asyncio
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -9,8 +10,11 @@ from sqlalchemy.orm import Session
 from manager.models import Worker
 from manager.status import manager_status
 from oai.errors import UsageError
+from provider.holdings.status import archive_status
 from web.access import administrators_only
 from web.api_tokens import list_tokens, revoke_token
+from web.installation import database_facts, process_words, rooms
+from web.keys import SETTINGS
 from web.lookups import NUMBER, number_of
 from web.models import ApiToken, Organisation, User
 from web.rendering import render
@@ -45,6 +49,7 @@ async def front(request: web.Request) -> web.Response:
         Place(
             path="/admin/workers", title=_("Workers"), about=_("who harvests, on which host"), count=workers
         ),
+        Place(path="/admin/health", title=_("Health"), about=_("database, disks, archive, this process")),
         Place(path="/admin/audit", title=_("Audit log"), about=_("who did what, when, from where")),
     ]
     return render(request, "admin.html", places=places)
@@ -75,6 +80,22 @@ async def workers(request: web.Request) -> web.Response:
     return render(request, "admin_workers.html", manager=status, workers=status.workers)
 
 
+@administrators_only
+async def health(request: web.Request) -> web.Response:
+    """How the parts are: manager, archive, disks, database, this process."""
+    database = database_of(request)
+    return render(
+        request,
+        "admin_health.html",
+        manager=await database.run(manager_status),
+        archive=await database.run(archive_status),
+        rooms=await asyncio.to_thread(rooms, request.config_dict[SETTINGS]),
+        database=await database.run(database_facts),
+        process=process_words(),
+        pending=database.pending,
+    )
+
+
 def _counts(session: Session) -> tuple[int, int, int, int]:
     users, organisations, workers = (
         session.scalars(select(func.count()).select_from(table)).one()
@@ -90,4 +111,5 @@ ROUTES = (
     web.get("/admin/tokens", tokens),
     web.post(f"/admin/tokens/{NUMBER}/revoke", revoke),
     web.get("/admin/workers", workers),
+    web.get("/admin/health", health),
 )

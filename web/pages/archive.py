@@ -21,7 +21,7 @@ from web.plots.growth import columns, growth
 from web.rendering import render
 from web.rights import Right
 from web.threads import database_of
-from web.words import _
+from web.words import _, told
 
 _PAGE: Final = 100
 _LONGEST: Final = 1000
@@ -57,7 +57,7 @@ async def sets(request: web.Request) -> web.Response:
             children, tree, below=below or None, limit=_PAGE + 1, after=after
         )
     except UsageError as error:
-        raise web.HTTPNotFound(text=str(error)) from None
+        raise web.HTTPNotFound(text=told(error)) from None
     return render(
         request,
         "archive_sets.html",

@@ -21,7 +21,7 @@ from web.rendering import render
 from web.rights import Right
 from web.self_tests import CHECK_COUNT, SELF_TESTS, list_self_tests
 from web.threads import database_of
-from web.words import _
+from web.words import _, told
 
 _PAGE: Final = 100
 _HARVESTERS: Final = 200
@@ -105,7 +105,7 @@ async def start_check(request: web.Request) -> web.Response:
     try:
         row = await request.config_dict[SELF_TESTS].start(base_url, asked_by=who_asks(request).name)
     except UsageError as error:
-        raise web.HTTPConflict(text=str(error)) from None
+        raise web.HTTPConflict(text=told(error)) from None
     raise web.HTTPSeeOther(f"/archive/check/{row.self_test_id}?done=check-started")
 
 

@@ -3,7 +3,6 @@
 from datetime import datetime
 from typing import Any, Final, Self
 from urllib.parse import quote
-from zoneinfo import ZoneInfo
 
 from aiohttp import web
 from pydantic import Field, field_validator, model_validator
@@ -24,7 +23,8 @@ from web.rendering import render
 from web.rights import Right
 from web.subject import about
 from web.threads import database_of
-from web.words import _
+from web.words import _, told
+from web.zones import here, local
 
 _PART: Final = r"[A-Za-z0-9\-_.]+"
 _SPEC: Final = rf"{{spec:collection(?::{_PART})*}}"
@@ -47,7 +47,7 @@ class NameForm(FormModel):
 
 
 class RuleForm(FormModel):
-    """Who may see the documents; the day on which an embargo ends begins in UTC."""
+    """Who may see the documents; an embargo ends as the reader's day begins."""
 
     access: Access
     embargo_until: datetime | None = None
@@ -67,7 +67,7 @@ class RuleForm(FormModel):
         """As the archive's services take it."""
         until = self.embargo_until
         if until is not None and until.tzinfo is None:
-            until = until.replace(tzinfo=ZoneInfo("UTC"))
+            until = until.replace(tzinfo=here())
         return Rule(access=self.access, embargo_until=until)
 
 
@@ -123,7 +123,7 @@ async def add(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(make)
     except UsageError as error:
-        return _new_form(request, form.with_error("set_spec", str(error)))
+        return _new_form(request, form.with_error("set_spec", told(error)))
     raise web.HTTPSeeOther(f"{_address(spec)}?done=collection-added")
 
 
@@ -159,7 +159,7 @@ async def change_rule(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(set_rule, row.set_spec, asked.rule(), margin=_margin(request))
     except UsageError as error:
-        return _page(request, row, rule=form.with_error("embargo_until", str(error)))
+        return _page(request, row, rule=form.with_error("embargo_until", told(error)))
     raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done=rule-changed")
 
 
@@ -175,7 +175,7 @@ async def file_documents(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(work, row.set_spec, asked.selection(), margin=_margin(request))
     except UsageError as error:
-        return _page(request, row, documents=form.with_error("archive_file", str(error)))
+        return _page(request, row, documents=form.with_error("archive_file", told(error)))
     done = "documents-taken-out" if takes_out else "documents-assigned"
     raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done={done}")
 
@@ -234,7 +234,9 @@ def _page(request: web.Request, row: Collection, **given: Form) -> web.Response:
     until = row.embargo_until
     forms: dict[str, Any] = {
         "names": Form(values={"name": row.name, "description": row.description or ""}),
-        "rule": Form(values={"access": row.access, "embargo_until": f"{until:%Y-%m-%d}" if until else ""}),
+        "rule": Form(
+            values={"access": row.access, "embargo_until": f"{local(until):%Y-%m-%d}" if until else ""}
+        ),
         "documents": Form(values={}),
         **given,
     }

@@ -18,7 +18,7 @@ from web.rendering import render
 from web.rights import Right
 from web.subject import about
 from web.threads import database_of
-from web.words import _
+from web.words import _, told
 
 _PAGE: Final = 50
 _MOST_EXAMINED: Final = 20_000
@@ -44,7 +44,7 @@ async def listing(request: web.Request) -> web.Response:
         try:
             result = await database_of(request).run(find_captures, wanted)
         except UsageError as error:
-            fault = str(error)
+            fault = told(error)
     end = result.end if result else None
     return render(
         request,

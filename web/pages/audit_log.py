@@ -1,28 +1,26 @@
-"""The audit log as a page, with a filter in its address, and as CSV."""
+"""The audit log as a page, with a filter in its address, and as a file."""
 
-import csv
-import io
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
 
 from aiohttp import web
-from sqlalchemy.orm import Session
 
 from web.access import administrators_only
+from web.exports import AT_ONCE, KINDS, columns_of, export
 from web.forms import Form
-from web.log_entries import Filter, all_entries, list_actions, list_entries
+from web.log_entries import Filter, list_actions, list_entries
+from web.models import AuditEntry
 from web.rendering import render
 from web.threads import database_of
+from web.zones import midnight
 
 _PAGE: Final = 50
-_MOST_ROWS: Final = 100_000
-"""Rows of one CSV file; narrow the filter for older ones."""
 _FIELDS: Final = ("user", "action", "kind", "number", "since", "until")
-_COLUMNS: Final = (
+_COLUMNS: Final = columns_of(
     "at", "user_name", "via", "action", "object_kind", "object_id", "object_name", "status", "address",
 )  # fmt: skip
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _DIGITS: Final = 18
 _FIRST_YEAR: Final = 1970
 _LAST_YEAR: Final = 9000
@@ -49,28 +47,15 @@ async def show(request: web.Request) -> web.Response:
 
 
 @administrators_only
-async def download(request: web.Request) -> web.Response:
-    """The entries that the filter lets through as CSV (RFC 4180, UTF-8), the newest first; times are UTC."""
-    text = await database_of(request).run(_as_csv, _filter(_given(request)))
-    headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}
-    return web.Response(text=text, content_type="text/csv", charset="utf-8", headers=headers)
+async def download(request: web.Request) -> web.StreamResponse:
+    """The entries that the filter lets through, the newest first; times are UTC."""
+    wanted = _filter(_given(request))
 
+    async def behind(last: AuditEntry | None) -> Sequence[AuditEntry]:
+        before = last.audit_id if last else None
+        return await database_of(request).run(list_entries, wanted, limit=AT_ONCE, before=before)
 
-def _as_csv(session: Session, wanted: Filter) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(_COLUMNS)
-    for entry in all_entries(session, wanted, most=_MOST_ROWS):
-        values = [getattr(entry, name) for name in _COLUMNS]
-        values[0] = entry.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        writer.writerow([_harmless(value) for value in values])
-    return out.getvalue()
-
-
-def _harmless(value: object) -> str:
-    """The value as text that no spreadsheet takes for a formula: people choose the names of things."""
-    text = "" if value is None else str(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return await export(request, "audit", _COLUMNS, behind)
 
 
 def _given(request: web.Request) -> dict[str, str]:
@@ -81,22 +66,21 @@ def _given(request: web.Request) -> dict[str, str]:
 
 def _filter(given: dict[str, str]) -> Filter:
     texts = {name: text for name, text in given.items() if name not in ("since", "until")}
-    until = _day(given.get("until"))
     return Filter(
-        **texts, since=_day(given.get("since")), until=None if until is None else until + timedelta(days=1)
+        **texts, since=_day(given.get("since")), until=_day(given.get("until"), later=timedelta(days=1))
     )
 
 
-def _day(text: str | None) -> datetime | None:
-    """The beginning of the day in UTC; None for what is no date."""
+def _day(text: str | None, *, later: timedelta = timedelta()) -> datetime | None:
+    """When the reader's day begins (UTC); None for what is no date."""
     try:
         day = date.fromisoformat(text or "")
     except ValueError:
         return None
-    return datetime.combine(day, datetime.min.time(), UTC) if _FIRST_YEAR <= day.year < _LAST_YEAR else None
+    return midnight(day + later) if _FIRST_YEAR <= day.year < _LAST_YEAR else None
 
 
 ROUTES = (
     web.get("/admin/audit", show),
-    web.get("/admin/audit.csv", download),
+    web.get(f"/admin/audit.{KINDS}", download, allow_head=False),
 )

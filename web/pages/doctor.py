@@ -9,13 +9,15 @@ from harvester.doctor.letters import letter, profile_lines, troubles
 from harvester.doctor.sentences import advice_for, grade_of, in_words
 from harvester.doctor.subjects import SUBJECTS
 from harvester.models import Repository
+from web import languages
 from web.access import Right, asked_for, needs
 from web.examinations import EXAMINATIONS
 from web.lookups import NUMBER
 from web.rendering import render
-from web.words import _
+from web.words import _, language, mark
 
 _REFRESH_SECONDS = 2
+_SUBJECT = mark("How your repository answers harvesters")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +31,14 @@ class Told:
 
 
 async def show(request: web.Request) -> web.Response:
-    """The last report, or how far the examination is."""
+    """The last report, or how far the examination is; the letter in the reader's language or another."""
     _who, repository = await asked_for(request, Repository)
     examinations = request.app[EXAMINATIONS]
     under_way = examinations.of(repository.repository_id)
     report = Report.from_json(repository.examination)
+    chosen = request.query.get("letter", "")
+    chosen = chosen if chosen in languages.LANGUAGES else language.get()
+    words = languages.catalogue(chosen)
     headers = {"Refresh": str(_REFRESH_SECONDS)} if under_way else None
     return render(
         request,
@@ -47,8 +52,10 @@ async def show(request: web.Request) -> web.Response:
         facts=[_told(fact) for fact in report.facts] if report else [],
         troubled=len(troubles(report)) if report else 0,
         profile=profile_lines(report.profile, _) if report else [],
-        letter=letter(report, _) if report else "",
-        subject=_("How your repository answers harvesters"),
+        letter=letter(report, words.gettext) if report else "",
+        subject=words.gettext(_SUBJECT),
+        written_in=chosen,
+        languages=languages.LANGUAGES,
     )
 
 

@@ -1,22 +1,27 @@
 """A run's errors: grouped by kind, then one of them down to its raw bytes with the faulty line marked."""
 
 import shlex
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
 from aiohttp import web
 
+from harvester.client.errors import RepositoryBusyError
 from harvester.client.transport import request_url
 from harvester.listing import find_errors
 from harvester.models import Repository
 from harvester.running.models import Quarantined
-from web.access import asked_for
+from harvester.running.refetching import Refetched
+from oai.errors import TryLaterError, UsageError
+from web.access import Right, asked_for, needs
 from web.errors_grouped import grouped, in_plain_words
 from web.pages.runs import run_page
-from web.raw_bytes import view_of
+from web.raw_bytes import RawView, view_of
+from web.refetching import refetch, sentence
 from web.rendering import render
 from web.threads import database_of
-from web.words import _
+from web.words import _, told
 
 _NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 _MOST: Final = 500
@@ -29,30 +34,69 @@ async def listing(request: web.Request) -> web.Response:
     return render(request, "run_errors.html", **shared, groups=grouped(errors), count=len(errors), most=_MOST)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Fetched:
+    """What came of fetching a record again, as the page shows it; or the problem that kept us from asking."""
+
+    result: Refetched | None = None
+    sentence: str = ""
+    problem: str = ""
+    view: RawView | None = None
+    record: int | None = None
+    """Of the record in the store."""
+
+
 async def show(request: web.Request) -> web.Response:
     """One error."""
+    return await _page(request)
+
+
+@needs(Right.HARVEST)
+async def again(request: web.Request) -> web.Response:
+    """Fetch the record anew; where it reads well, store it as its schedule would, and say so."""
     _who, error = await asked_for(request, Quarantined)
     _again, repository = await asked_for(request, Repository, error.repository_id)
-    name = repository.repository_name or repository.base_url
-    again = None
+    if not error.identifier:
+        raise web.HTTPConflict(text=_("No identifier of it is known, so nobody can ask for it alone."))
+    try:
+        result, record = await refetch(request, repository, error)
+    except RepositoryBusyError:
+        text = _("The repository is being harvested just now. Try again when that is done.")
+        return await _page(request, Fetched(problem=text))
+    except (TryLaterError, UsageError) as fault:
+        return await _page(request, Fetched(problem=told(fault)))
+    fetched = Fetched(
+        result=result,
+        sentence=sentence(result.fate),
+        view=view_of(result.raw, result.reason) if result.raw else None,
+        record=record,
+    )
+    return await _page(request, fetched)
+
+
+async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Response:
+    _who, error = await asked_for(request, Quarantined)
+    _again, repository = await asked_for(request, Repository, error.repository_id)
+    alone = None
     if error.identifier:
         arguments = [
             ("verb", "GetRecord"),
             ("identifier", error.identifier),
             ("metadataPrefix", error.metadata_prefix),
         ]
-        again = request_url(repository.base_url, arguments)
+        alone = request_url(repository.base_url, arguments)
     plain = in_plain_words(error.reason)
     return render(
         request,
         "error.html",
         error=error,
         repository=repository,
-        name=name,
+        name=repository.repository_name or repository.base_url,
         plain=plain,
         view=view_of(error.raw, error.reason),
-        again=again,
-        curl=f"curl --compressed {shlex.quote(again or error.url)}",
+        again=alone,
+        fetched=fetched,
+        curl=f"curl --compressed {shlex.quote(alone or error.url)}",
         mail=_mail(repository, error, plain),
     )
 
@@ -90,5 +134,6 @@ def _mail(repository: Repository, error: Quarantined, plain: str) -> str | None:
 ROUTES = (
     web.get(f"/runs/{_NUMBER}/errors", listing),
     web.get(f"/errors/{_NUMBER}", show),
+    web.post(f"/errors/{_NUMBER}/again", again),
     web.get(f"/errors/{_NUMBER}/raw", raw),
 )

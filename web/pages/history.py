@@ -1,22 +1,21 @@
 """History (UIUC tab 3): every harvest that has ended, as list, timeline and calendar; exported; deleted."""
 
-import csv
-import io
-import json
-from collections.abc import Mapping
-from datetime import UTC, datetime, time, timedelta
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from aiohttp import web
 from sqlalchemy.orm import Session
 
-from harvester.listing import find_repositories
+from harvester.listing import name_repositories
 from harvester.models import History, Repository, RunStatus
 from manager.jobs import HistoryView, remove_history
 from manager.runs import Choice, days_of, find_runs
-from oai.datestamps import format_datestamp, utc_now
+from oai.datestamps import utc_now
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.calendar_days import YEAR_DAYS, day_link, first_day
+from web.exports import AT_ONCE, KINDS, columns_of, export
+from web.formats import clock
 from web.plots.days import heat_map
 from web.plots.spans import Span, timeline
 from web.rendering import render
@@ -24,18 +23,27 @@ from web.run_lists import TROUBLE, Filters, before_of, filters_of
 from web.states import look_of
 from web.threads import database_of
 from web.words import _
+from web.zones import here, local, midnight, today
 
 _PAGE: Final = 25
 _TIMELINE_DAYS: Final = 7
 _TIMELINE_RUNS: Final = 500
-_EXPORTED_AT_ONCE: Final = 1000
-_MOST_EXPORTED: Final = 100_000
 _CHOICES: Final = 1000
-_COLUMNS: Final = (
+_OF_RUNS: Final = columns_of(
     "history_id", "repository_id", "metadata_prefix", "set_spec", "harvest_start_time", "harvest_end_time",
     "status", "verdict", "failure_reason", "record_count", "new_count", "updated_count", "unchanged_count",
     "deleted_count", "filtered_count", "invalid_count", "requests", "bytes", "job_id", "recurring_id", "host",
 )  # fmt: skip
+
+
+def _of_run(get: Callable[[object], object]) -> Callable[[HistoryView], object]:
+    return lambda view: get(view.history)
+
+
+_COLUMNS: Final[dict[str, Callable[[HistoryView], object]]] = {
+    "repository_name": lambda view: view.repository_name,
+    **{name: _of_run(get) for name, get in _OF_RUNS.items()},
+}
 
 
 async def listing(request: web.Request) -> web.Response:
@@ -49,7 +57,7 @@ async def listing(request: web.Request) -> web.Response:
         "filters": filters,
         "view": view if view in {"timeline", "calendar"} else "",
         "repositories": await database.run(
-            find_repositories, limit=_CHOICES, among=visible_repositories(who_asks(request))
+            name_repositories, limit=_CHOICES, among=visible_repositories(who_asks(request))
         ),
         "statuses": [TROUBLE, *RunStatus],
         "trouble": TROUBLE,
@@ -71,33 +79,18 @@ async def listing(request: web.Request) -> web.Response:
     )
 
 
-async def export(request: web.Request) -> web.StreamResponse:
-    """The runs that the filters choose, as CSV or JSON lines of one array, up to 100,000 of them."""
-    kind = request.match_info["kind"]
+async def as_file(request: web.Request) -> web.StreamResponse:
+    """The runs that the filters choose."""
     filters = filters_of(request)
     if filters.repository is not None:
         await asked_for(request, Repository, filters.repository)
     choice = filters.choice(request)
-    types = {"csv": "text/csv", "json": "application/json"}
-    response = web.StreamResponse(
-        headers={
-            "Content-Type": f"{types[kind]}; charset=utf-8",
-            "Content-Disposition": f'attachment; filename="zatva-runs.{kind}"',
-        }
-    )
-    await response.prepare(request)
-    opening, between, closing = ("[\n", ",\n", "\n]\n") if kind == "json" else (_csv_line(_header()), "", "")
-    await response.write(opening.encode())
-    count, before = 0, None
-    while count < _MOST_EXPORTED:
-        runs = await database_of(request).run(find_runs, choice, limit=_EXPORTED_AT_ONCE, before=before)
-        if not runs:
-            break
-        lines = [_as_json(view) if kind == "json" else _csv_line(_as_row(view).values()) for view in runs]
-        await response.write(((between if count else "") + between.join(lines)).encode())
-        count, before = count + len(runs), runs[-1].history.history_id
-    await response.write(closing.encode())
-    return response
+
+    async def behind(last: HistoryView | None) -> Sequence[HistoryView]:
+        before = last.history.history_id if last else None
+        return await database_of(request).run(find_runs, choice, limit=AT_ONCE, before=before)
+
+    return await export(request, "runs", _COLUMNS, behind)
 
 
 @needs(Right.HARVEST)
@@ -147,13 +140,13 @@ async def remove_several(request: web.Request) -> web.Response:
 
 
 async def _calendar(request: web.Request, filters: Filters) -> dict[str, Any]:
-    today = utc_now().date()
-    begin = first_day(today, YEAR_DAYS)
-    days = await database_of(request).run(days_of, filters.choice(request).within(begin), zone="UTC")
+    day = today()
+    begin = first_day(day, YEAR_DAYS)
+    days = await database_of(request).run(days_of, filters.choice(request).within(begin), zone=here().key)
     plot = heat_map(
         days,
-        begin.date(),
-        today,
+        local(begin).date(),
+        day,
         link=day_link(filters.repository),
         label=_("Days of the year by the worst outcome of their runs"),
     )
@@ -163,8 +156,7 @@ async def _calendar(request: web.Request, filters: Filters) -> dict[str, Any]:
 async def _timeline(request: web.Request, filters: Filters) -> dict[str, Any]:
     now = utc_now()
     # What ends in this very second is shown, too.
-    last = datetime.combine(filters.until, time.max, UTC) if filters.until else now
-    end = last + timedelta(seconds=1)
+    end = midnight(filters.until + timedelta(days=1)) if filters.until else now + timedelta(seconds=1)
     begin = end - timedelta(days=_TIMELINE_DAYS)
     choice: Choice = filters.choice(request).within(begin, end)
     runs = await database_of(request).run(find_runs, choice, limit=_TIMELINE_RUNS)
@@ -175,7 +167,7 @@ async def _timeline(request: web.Request, filters: Filters) -> dict[str, Any]:
 
 def _span(view: HistoryView) -> Span:
     run = view.history
-    begun = format_datestamp(run.harvest_start_time)
+    begun = clock(run.harvest_start_time)
     title = " · ".join((view.repository_name, run.metadata_prefix or "", _(run.status), begun))
     return Span(
         row=view.repository_name,
@@ -187,38 +179,11 @@ def _span(view: HistoryView) -> Span:
     )
 
 
-def _header() -> list[str]:
-    return ["repository_name", *_COLUMNS]
-
-
-def _as_row(view: HistoryView) -> Mapping[str, Any]:
-    values = {name: getattr(view.history, name) for name in _COLUMNS}
-    for name, value in values.items():
-        if isinstance(value, datetime):
-            values[name] = format_datestamp(value)
-    return {"repository_name": view.repository_name, **values}
-
-
-def _as_json(view: HistoryView) -> str:
-    return json.dumps(_as_row(view), ensure_ascii=False)
-
-
-def _csv_line(values: Any) -> str:  # noqa: ANN401 any column's type
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\r\n").writerow([_harmless(value) for value in values])
-    return out.getvalue()
-
-
-def _harmless(value: object) -> object:
-    """A text that a spreadsheet would take for a formula gets a quote in front."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value
-
-
 _NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 
 ROUTES = (
     web.get("/runs", listing),
-    web.get("/runs.{kind:csv|json}", export, allow_head=False),
+    web.get(f"/runs.{KINDS}", as_file, allow_head=False),
     web.post("/runs/remove", remove_several),
     web.get(f"/runs/{_NUMBER}/remove", confirm_removal),
     web.post(f"/runs/{_NUMBER}/remove", remove),

@@ -1,19 +1,21 @@
 """Current jobs (UIUC tab 4): what runs and what waits, live; paused, resumed, stopped, killed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
+from sqlalchemy import Select
 from sqlalchemy.orm import Session
 
 from manager.job_control import KILL, PAUSE, RESUME, STOP, Change, change_job
-from manager.jobs import JobView, count_jobs, list_jobs, remove_job
+from manager.jobs import JobPlace, JobView, count_jobs, find_job, list_jobs, remove_job
 from manager.models import Job
 from oai.errors import UsageError
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
-from web.events import Topic
+from web.events import Rows, Topic
+from web.job_places import read_place, written
 from web.lookups import NUMBER
 from web.rendering import render
 from web.threads import database_of
@@ -21,7 +23,6 @@ from web.words import _, mark
 
 MOST_JOBS: Final = 100
 """So many are shown: those that run, then those that come next."""
-Rows = Sequence[tuple[str, Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,16 +76,26 @@ _CONTROL: Final = "{control:" + "|".join(CONTROLS) + "}"
 
 async def listing(request: web.Request) -> web.Response:
     """All jobs: the running ones first."""
-    jobs = await visible_jobs(request)
+    text = request.query.get("after", "")
+    after = read_place(text)
+    found = await visible_jobs(request, after)
     waiting = await database_of(request).run(count_jobs, among=visible_repositories(who_asks(request)))
-    shown = sum(job.state == "queued" for job in jobs)
-    return render(request, "jobs.html", jobs=jobs, more=max(waiting - shown, 0))
+    jobs = found[:MOST_JOBS]
+    return render(
+        request,
+        "jobs.html",
+        jobs=jobs,
+        topic=f"jobs:{text}" if after else "jobs",
+        first=after is None,
+        next=written(jobs[-1].place) if len(found) > MOST_JOBS else None,
+        waiting=waiting,
+    )
 
 
-async def visible_jobs(request: web.Request) -> list[JobView]:
-    """The jobs that whoever asks may see, the first hundred."""
+async def visible_jobs(request: web.Request, after: JobPlace | None = None) -> list[JobView]:
+    """The jobs that whoever asks may see: the first hundred, or those behind a place; and one more."""
     among = visible_repositories(who_asks(request))
-    return await database_of(request).run(list_jobs, among=among, most=MOST_JOBS)
+    return await database_of(request).run(list_jobs, among=among, after=after, most=MOST_JOBS + 1)
 
 
 @needs(Right.HARVEST)
@@ -149,13 +160,13 @@ async def remove(request: web.Request) -> web.Response:
 
 async def _job_of(request: web.Request) -> JobView:
     _who, row = await asked_for(request, Job)
-    for job in await database_of(request).run(list_jobs, row.repository_id, most=MOST_JOBS):
-        if job.job_id == row.job_id:
-            return job
-    raise web.HTTPNotFound(
-        text=_("There is no job %(number)s: it has ended, or was removed. The history knows more.")
-        % {"number": row.job_id}
-    )
+    job = await database_of(request).run(find_job, row.job_id)
+    if job is None:
+        raise web.HTTPNotFound(
+            text=_("There is no job %(number)s: it has ended, or was removed. The history knows more.")
+            % {"number": row.job_id}
+        )
+    return job
 
 
 def _subject(job: JobView) -> str:
@@ -168,24 +179,23 @@ def _where(job: JobView) -> str:
     return _("It runs as process %(process)s on %(host)s.") % {"process": job.process_id, "host": job.host}
 
 
-def _all(session: Session) -> Rows:
-    return [(f"job-{job.job_id}", {"job": job}) for job in list_jobs(session, most=MOST_JOBS)]
+def _all(session: Session, among: Select[int] | None, place: str) -> Rows:
+    jobs = list_jobs(session, among=among, after=read_place(place), most=MOST_JOBS + 1)
+    return [(f"job-{job.job_id}", {"job": job}) for job in jobs[:MOST_JOBS]]
 
 
-def _under_way(session: Session) -> Rows:
-    jobs = list_jobs(session, most=MOST_JOBS)
-    return [(f"job-{job.job_id}", {"job": job}) for job in jobs if job.under_way]
+def _under_way(session: Session, among: Select[int] | None, _place: str) -> Rows:
+    return [row for row in _all(session, among, "") if row[1]["job"].under_way]
 
 
-def _owner(context: Mapping[str, Any]) -> int:
-    job: JobView = context["job"]
-    return job.repository_id
+def _is_place(text: str) -> bool:
+    return read_place(text) is not None
 
 
 TOPICS: Final[Mapping[str, Topic]] = MappingProxyType(
     {
-        "jobs": Topic(load=_all, template="job_row.html", owner=_owner),
-        "running": Topic(load=_under_way, template="job_row.html", owner=_owner),
+        "jobs": Topic(load=_all, template="job_row.html", is_place=_is_place),
+        "running": Topic(load=_under_way, template="job_row.html"),
     }
 )
 

@@ -21,7 +21,7 @@ from web.organisations import (
 from web.rendering import render
 from web.subject import about
 from web.threads import database_of
-from web.words import _
+from web.words import _, told
 
 _SHOWN = 500
 
@@ -62,7 +62,7 @@ async def add(request: web.Request) -> web.Response:
     try:
         made = await database_of(request).run(add_organisation, short_name=asked.short_name, name=asked.name)
     except UsageError as error:
-        return await _page(request, None, form.with_error("short_name", str(error)))
+        return await _page(request, None, form.with_error("short_name", told(error)))
     about(request, "organisation", made.organisation_id, made.short_name)
     raise web.HTTPSeeOther("/admin/organisations?done=organisation-added")
 
@@ -86,7 +86,7 @@ async def change(request: web.Request) -> web.Response:
             change_organisation, number, short_name=asked.short_name, name=asked.name
         )
     except UsageError as error:
-        return await _page(request, organisation, form.with_error("short_name", str(error)))
+        return await _page(request, organisation, form.with_error("short_name", told(error)))
     raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=organisation-changed")
 
 
@@ -129,7 +129,7 @@ async def remove(request: web.Request) -> web.StreamResponse:
     try:
         await database_of(request).run(remove_organisation, organisation.organisation_id)
     except UsageError as error:
-        raise web.HTTPConflict(text=str(error)) from None
+        raise web.HTTPConflict(text=told(error)) from None
     raise web.HTTPSeeOther("/admin/organisations?done=organisation-removed")
 
 

@@ -1,5 +1,6 @@
 """The first page: figures, what runs, what needs attention, what comes next, how the parts are."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any, Final
@@ -9,15 +10,18 @@ from aiohttp import web
 from manager.jobs import count_jobs
 from manager.runs import Choice, Day, days_of
 from manager.status import manager_status
-from oai.datestamps import utc_now
+from provider.holdings.status import archive_status
 from web.access import Right, visible_repositories, who_asks
 from web.calendar_days import STRIP_DAYS, day_link, first_day
+from web.installation import rooms
+from web.keys import SETTINGS
 from web.pages.jobs import visible_jobs
 from web.plots.days import sparkline, strip
 from web.rendering import render
 from web.situation import figures, troubles
 from web.threads import database_of
 from web.words import _
+from web.zones import here, today
 
 _NEXT: Final = 8
 
@@ -28,9 +32,8 @@ async def show(request: web.Request) -> web.Response:
     among = visible_repositories(who)
     jobs = await visible_jobs(request)
     waiting = [job for job in jobs if job.state == "queued"]
-    today = utc_now().date()
-    choice = Choice(among=among).within(first_day(today, STRIP_DAYS))
-    days = await database.run(days_of, choice, zone="UTC")
+    choice = Choice(among=among).within(first_day(today(), STRIP_DAYS))
+    days = await database.run(days_of, choice, zone=here().key)
     health = await database.run(manager_status) if Right.LOOK_AROUND in who.rights else None
     return render(
         request,
@@ -42,13 +45,15 @@ async def show(request: web.Request) -> web.Response:
         stopped=[job for job in jobs if job.state in {"paused", "set aside"}],
         troubles=await database.run(troubles, among),
         days=days,
-        **_plots(days, today),
+        **_plots(days, today()),
         health=health,
+        archive=await database.run(archive_status) if health else None,
+        rooms=await asyncio.to_thread(rooms, request.config_dict[SETTINGS]) if health else [],
     )
 
 
-def _plots(days: list[Day], today: date) -> dict[str, Any]:
-    first = first_day(today, STRIP_DAYS).date()
+def _plots(days: list[Day], last: date) -> dict[str, Any]:
+    first = last - timedelta(days=STRIP_DAYS - 1)
     known = {found.day: found for found in days}
 
     def line(value: Callable[[Day], float], label: str) -> object:
@@ -57,7 +62,7 @@ def _plots(days: list[Day], today: date) -> dict[str, Any]:
 
     return {
         "strip": strip(
-            known, first, today, link=day_link(), label=_("The last 30 days by the worst outcome of each")
+            known, first, last, link=day_link(), label=_("The last 30 days by the worst outcome of each")
         ),
         "lines": {
             "runs": line(lambda day: day.runs, _("Runs on each of 30 days")),

@@ -13,7 +13,6 @@ from manager.jobs import list_history, list_jobs
 from manager.runs import Choice, days_of
 from manager.samples import sample_repository
 from manager.schedules import list_schedules
-from oai.datestamps import utc_now
 from oai.errors import RemoteError, TryLaterError
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.calendar_days import PLOTTED_DAYS, day_link, first_day
@@ -30,6 +29,7 @@ from web.problems import problem_of
 from web.rendering import render
 from web.threads import database_of
 from web.words import _
+from web.zones import here, local, today
 
 _LAST_RUNS: Final = 5
 _PAGE: Final = 100
@@ -110,9 +110,8 @@ async def show(request: web.Request) -> web.Response:
     number = number_of(request)
     database = database_of(request)
     details = await repository_of(request, number)
-    today = utc_now().date()
-    choice = Choice(repository_id=number).within(first_day(today, PLOTTED_DAYS))
-    days = await database.run(days_of, choice, zone="UTC")
+    begin = first_day(today(), PLOTTED_DAYS)
+    days = await database.run(days_of, Choice(repository_id=number).within(begin), zone=here().key)
     return render(
         request,
         "repository.html",
@@ -123,8 +122,8 @@ async def show(request: web.Request) -> web.Response:
         days=days,
         plot=bars(
             days,
-            first_day(today, PLOTTED_DAYS).date(),
-            today,
+            local(begin).date(),
+            today(),
             link=day_link(number),
             label=_("Records harvested on each day"),
         ),

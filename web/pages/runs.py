@@ -9,6 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 from sqlalchemy.orm import Session
 
+from harvester.listing import find_errors
 from harvester.models import History, Repository
 from harvester.running import holds
 from harvester.running.locks import only_harvest
@@ -16,21 +17,27 @@ from harvester.running.models import Hold
 from harvester.running.requests_kept import requests_of
 from harvester.store.changes import ChangeLine, read_changes
 from harvester.store.records import RunKey
+from manager.models import RecurringJob
+from manager.rule_usage import rules_read
 from manager.runs import usual_of
 from oai.database import Database
 from oai.errors import ZatvaError
 from oai.settings import Settings
-from web.access import Right, asked_for, needs
+from web.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.keys import SETTINGS
 from web.plots.paces import course
 from web.rendering import render
+from web.run_log import Level, Line, as_text, at_least, counts_of, lines_of
 from web.run_words import summary
 from web.threads import database_of
-from web.words import _
+from web.words import _, told
 
 _NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 _CHANGES: Final = 200
 _REQUESTS: Final = 500
+_FIRST_WARNINGS: Final = 10
+_MOST_WARNINGS: Final = 1000
+"""As many as a run keeps."""
 
 
 async def show(request: web.Request) -> web.Response:
@@ -57,17 +64,49 @@ async def show(request: web.Request) -> web.Response:
             label=_("Milliseconds for each request over the run"),
             unit=_("ms a request"),
         ),
-        curl=_curl(shared["repository"], run),
+        first_warnings=_FIRST_WARNINGS,
     )
 
 
 async def log(request: web.Request) -> web.Response:
-    """The warnings as a text to be kept."""
+    """The log, as far as its lines are as bad as the address asks for."""
     run, shared = await run_page(request)
-    lines = [f"run {run.history_id} of {shared['name']}", f"{run.status}: {run.failure_reason or '-'}"]
+    lines, level = await _log_of(request, run), _level(request)
+    return render(
+        request,
+        "run_log.html",
+        **shared,
+        lines=at_least(lines, level),
+        level=level,
+        counts=counts_of(lines),
+        most=_MOST_WARNINGS,
+    )
+
+
+async def log_file(request: web.Request) -> web.Response:
+    """The same as a text to be kept."""
+    run, shared = await run_page(request)
+    lines = at_least(await _log_of(request, run), _level(request))
     return web.Response(
-        text="\n".join([*lines, *run.warnings, ""]),
+        text=f"run {run.history_id} of {shared['name']}\n{as_text(lines)}",
         headers={"Content-Disposition": f'attachment; filename="zatva-run-{run.history_id}.txt"'},
+    )
+
+
+async def parameters(request: web.Request) -> web.Response:
+    """What was asked for, and what the outcome rests on."""
+    run, shared = await run_page(request)
+    number = run.recurring_id
+    schedule = None
+    if number is not None:
+        schedule = await database_of(request).run(lambda session: session.get(RecurringJob, number))
+    return render(
+        request,
+        "run_parameters.html",
+        **shared,
+        schedule=schedule,
+        rules=await database_of(request).run(rules_read, run, among=visible_repositories(who_asks(request))),
+        curl=_curl(shared["repository"], run),
     )
 
 
@@ -81,7 +120,7 @@ async def changes(request: web.Request) -> web.Response:
         try:
             lines = await database_of(request).run(_changes, key, since)
         except ZatvaError as error:
-            trouble = str(error)
+            trouble = told(error)
     return render(
         request,
         "run_changes.html",
@@ -119,6 +158,18 @@ async def run_page(request: web.Request) -> tuple[History, dict[str, Any]]:
     return run, {"run": run, "repository": repository, "name": name}
 
 
+async def _log_of(request: web.Request, run: History) -> list[Line]:
+    errors = await database_of(request).run(
+        find_errors, limit=_MOST_WARNINGS, run=run.history_id, resolved=True
+    )
+    return lines_of(run, errors)
+
+
+def _level(request: web.Request) -> Level:
+    text = request.query.get("level", "")
+    return Level(text) if text in set(Level) else Level.INFO
+
+
 def _changes(session: Session, key: RunKey, since: int) -> list[ChangeLine]:
     lines = read_changes(session, since=since, run=key)
     return [line for line, _place in zip(lines, range(_CHANGES + 1), strict=False)]
@@ -151,6 +202,8 @@ def _digits(text: str) -> int:
 ROUTES = (
     web.get(f"/runs/{_NUMBER}", show),
     web.get(f"/runs/{_NUMBER}/log", log),
+    web.get(f"/runs/{_NUMBER}/log.txt", log_file),
+    web.get(f"/runs/{_NUMBER}/parameters", parameters),
     web.get(f"/runs/{_NUMBER}/changes", changes),
     web.get(f"/runs/{_NUMBER}/requests", requests),
     web.post(f"/runs/{_NUMBER}/release", release),

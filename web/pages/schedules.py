@@ -8,7 +8,7 @@ from pydantic import Field
 from sqlalchemy import Select
 from sqlalchemy.orm import Session
 
-from harvester.listing import find_repositories
+from harvester.listing import name_repositories
 from harvester.models import Repository
 from manager.models import RecurringJob
 from manager.samples import sample_schedule
@@ -35,7 +35,7 @@ from web.rendering import render
 from web.schedule_values import suggested_values, values_of
 from web.threads import database_of
 from web.week import week_of
-from web.words import _
+from web.words import _, told
 
 SUGGESTED: Final = (
     "every 6 hours",
@@ -81,7 +81,7 @@ async def new(request: web.Request) -> web.Response:
     repository_id = chosen_repository(request)
     if repository_id is None:
         among = visible_repositories(who_asks(request))
-        repositories = await database_of(request).run(find_repositories, limit=_CHOICES, among=among)
+        repositories = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
         return render(request, "schedule_choose.html", repositories=repositories)
     await asked_for(request, Repository, repository_id)
     details = await repository_of(request, repository_id)
@@ -103,7 +103,7 @@ async def add(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(lambda session: add_owned_schedule(session, **columns))
     except UsageError as error:
-        return _form(request, details, form.with_error("frequency", str(error)))
+        return _form(request, details, form.with_error("frequency", told(error)))
     raise web.HTTPSeeOther("/schedules?done=schedule-added")
 
 
@@ -127,7 +127,7 @@ async def change(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(lambda session: change_schedule(session, schedule.id, **columns))
     except UsageError as error:
-        return _form(request, details, form.with_error("frequency", str(error)), schedule=schedule)
+        return _form(request, details, form.with_error("frequency", told(error)), schedule=schedule)
     raise web.HTTPSeeOther("/schedules?done=schedule-changed")
 
 

@@ -17,7 +17,7 @@ from web.keys import SETTINGS
 from web.models import LinkKind
 from web.passwords import hash_password, password_fits
 from web.proxies import client_address
-from web.rate_limit import attempt, succeeded
+from web.rate_limit import attempt, succeeded, too_many
 from web.rendering import render
 from web.sessions import end_session, start_session
 from web.signing_in import Known, OpenLink, known_user, open_link, use_link
@@ -25,7 +25,7 @@ from web.subject import about
 from web.threads import database_of
 from web.tokens import new_token
 from web.users import set_password
-from web.words import _
+from web.words import _, told
 
 _LONGEST_NAME = 100
 
@@ -74,7 +74,7 @@ async def _by_link(request: web.Request, form: MultiMapping[object], token: str)
         try:
             hashed = await chosen_password(request, form, link.user_name)
         except UsageError as error:
-            shown = Form(values={}).with_error("password", str(error))
+            shown = Form(values={}).with_error("password", told(error))
             return render(
                 request, "sign_in_button.html", status=422, token=token, link=link, **_rules(request, shown)
             )
@@ -94,10 +94,10 @@ async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.
     wait = await database.run(attempt, settings, address=address, user_name=name)
     if wait is not None:
         await note(request, 429, action="sign-in.limited")
-        minutes = math.ceil(wait / 60)
-        words = _("There were too many tries. Wait %(minutes)s min, then try again.") % {"minutes": minutes}
         headers = {"Retry-After": str(math.ceil(wait))}
-        return _again(request, shown.with_error("name", words), following, status=429, headers=headers)
+        return _again(
+            request, shown.with_error("name", too_many(wait)), following, status=429, headers=headers
+        )
     known = await database.run(known_user, name)
     if not await _fits(known, password):
         if known is not None:

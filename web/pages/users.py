@@ -1,6 +1,8 @@
 """Administration of users: invited, given roles and organisations, disabled."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
 
 from aiohttp import web
 from pydantic import Field, field_validator
@@ -9,6 +11,7 @@ from sqlalchemy.orm import Session
 from oai.errors import UsageError
 from oai.settings import Settings
 from web.access import administrators_only
+from web.exports import AT_ONCE, KINDS, columns_of, export
 from web.forms import Form, FormModel, read_form
 from web.keys import SETTINGS
 from web.lookups import NUMBER, number_of
@@ -18,8 +21,14 @@ from web.rendering import render
 from web.signing_in import make_link
 from web.subject import about
 from web.threads import database_of
-from web.users import UserView, add_user, change_role, disable_user, enable_user, list_users
-from web.words import _
+from web.user_listing import STATES, UserView, find_user_view, find_users
+from web.users import add_user, change_role, disable_user, enable_user
+from web.words import _, told
+
+_PAGE: Final = 50
+_COLUMNS: Final = columns_of(
+    "user_id", "name", "role", "organisation", "state", "created", "last_sign_in", "disabled", "has_password",
+)  # fmt: skip
 
 
 class RoleForm(FormModel):
@@ -42,8 +51,33 @@ class InvitationForm(RoleForm):
 
 @administrators_only
 async def listing(request: web.Request) -> web.Response:
-    """All users."""
-    return render(request, "admin_users.html", users=await database_of(request).run(list_users))
+    """The users that the filter lets through, page by page."""
+    given, after = _given(request), _after(request)
+    found = await database_of(request).run(find_users, limit=_PAGE + 1, after=after, **given)
+    further = {**given, "after": found[_PAGE - 1].name} if len(found) > _PAGE else None
+    return render(
+        request,
+        "admin_users.html",
+        users=found[:_PAGE],
+        given=given,
+        query=urlencode(given),
+        next=urlencode(further) if further else None,
+        first=not after,
+        roles=[role.value for role in Role],
+        states=STATES,
+    )
+
+
+@administrators_only
+async def as_file(request: web.Request) -> web.StreamResponse:
+    """The users that the filter lets through."""
+    given = _given(request)
+
+    async def behind(last: UserView | None) -> Sequence[UserView]:
+        after = last.name if last else ""
+        return await database_of(request).run(find_users, limit=AT_ONCE, after=after, **given)
+
+    return await export(request, "users", _COLUMNS, behind)
 
 
 @administrators_only
@@ -69,7 +103,7 @@ async def invite_new(request: web.Request) -> web.Response:
         )
     except UsageError as error:
         field = "name" if asked.organisation or asked.role is not Role.PARTNER else "organisation"
-        return await _page(request, None, form.with_error(field, str(error)))
+        return await _page(request, None, form.with_error(field, told(error)))
     about(request, "user", user_id, asked.name)
     return await _page(request, await _user_of(request, user_id), None, link=link, invitation=True)
 
@@ -92,7 +126,7 @@ async def change(request: web.Request) -> web.Response:
             change_role, user.user_id, asked.role, organisation_id=asked.organisation
         )
     except UsageError as error:
-        return await _page(request, user, form.with_error("role", str(error)))
+        return await _page(request, user, form.with_error("role", told(error)))
     raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-changed")
 
 
@@ -133,7 +167,7 @@ async def disable(request: web.Request) -> web.StreamResponse:
     try:
         await database_of(request).run(disable_user, user.user_id)
     except UsageError as error:
-        raise web.HTTPConflict(text=str(error)) from None
+        raise web.HTTPConflict(text=told(error)) from None
     raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-disabled")
 
 
@@ -160,11 +194,28 @@ async def _linked(request: web.Request, kind: LinkKind) -> web.Response:
 
 async def _user_of(request: web.Request, number: int | None = None) -> UserView:
     wanted = number or number_of(request)
-    for user in await database_of(request).run(list_users):
-        if user.user_id == wanted:
-            about(request, "user", user.user_id, user.name)
-            return user
-    raise web.HTTPNotFound(text=_("There is no user %(number)s.") % {"number": wanted})
+    user = await database_of(request).run(find_user_view, wanted)
+    if user is None:
+        raise web.HTTPNotFound(text=_("There is no user %(number)s.") % {"number": wanted})
+    about(request, "user", user.user_id, user.name)
+    return user
+
+
+def _given(request: web.Request) -> dict[str, str]:
+    """The filter in the address; no text of the database has control characters."""
+    given = {name: request.query.get(name, "").strip() for name in ("words", "role", "state")}
+    choices = {"role": frozenset(Role), "state": frozenset(STATES)}
+    return {
+        name: text
+        for name, text in given.items()
+        if text and text.isprintable() and (name not in choices or text in choices[name])
+    }
+
+
+def _after(request: web.Request) -> str:
+    """The name that the page's users come behind."""
+    text = request.query.get("after", "")
+    return text if text.isprintable() else ""
 
 
 async def _page(
@@ -222,6 +273,7 @@ def _add_and_invite(
 
 ROUTES = (
     web.get("/admin/users", listing),
+    web.get(f"/admin/users.{KINDS}", as_file, allow_head=False),
     web.get("/admin/users/new", new),
     web.post("/admin/users/new", invite_new),
     web.get(f"/admin/users/{NUMBER}", show),

@@ -29,9 +29,11 @@ from web.patience import impatient
 from web.planning import PlanForm, levels, methods, slices
 from web.problems import problem_of
 from web.rendering import render
+from web.sessions import SignedIn
 from web.subject import about
 from web.threads import database_of
-from web.words import _
+from web.words import _, told
+from web.zones import here
 
 _SETS_SHOWN: Final = 40
 _SAVING: Final = frozenset({"save", "save-and-run"})
@@ -213,30 +215,32 @@ async def _save(request: web.Request, form: Form, facts: RepositoryFacts, *, run
     if asked is None:
         return await _plan_step(request, checked, facts)
     name = str(form.values.get("repository_name", "")).strip()
-    who = who_asks(request)
-
-    def save(session: Session) -> int:
-        repository = add_repository(session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts)
-        if name:
-            repository.repository_name = name
-        claim(session, who, repository.repository_id)
-        columns = asked.columns()
-        for gone in ("base_url", "base_dir"):
-            del columns[gone]
-        if asked.frequency or run:
-            schedule = add_owned_schedule(session, repository_id=repository.repository_id, **columns)
-            if run and asked.frequency:
-                run_now(session, schedule.id)
-        return repository.repository_id
-
     try:
-        number = await database_of(request).run(save)
+        number = await database_of(request).run(
+            _add, who_asks(request), asked, facts=facts, name=name, run=run
+        )
     except UsageError as error:
-        return await _plan_step(request, form.with_error("base_dir", str(error)), facts)
+        return await _plan_step(request, form.with_error("base_dir", told(error)), facts)
     about(request, "repository", number, name or asked.base_url)
     raise web.HTTPSeeOther(
         "/jobs?done=harvest-asked" if run else f"/repositories/{number}?done=repository-added"
     )
+
+
+def _add(
+    session: Session, who: SignedIn, asked: WizardForm, *, facts: RepositoryFacts, name: str, run: bool
+) -> int:
+    """Add the repository and its schedule, whose first run is now where `run` says so; gives its number."""
+    repository = add_repository(session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts)
+    if name:
+        repository.repository_name = name
+    claim(session, who, repository.repository_id)
+    columns = {key: value for key, value in asked.columns().items() if key not in {"base_url", "base_dir"}}
+    if asked.frequency or run:
+        schedule = add_owned_schedule(session, repository_id=repository.repository_id, **columns)
+        if run and asked.frequency:
+            run_now(session, schedule.id)
+    return repository.repository_id
 
 
 async def _folder_fault(request: web.Request, values: Mapping[str, str]) -> str | None:
@@ -262,6 +266,7 @@ def _fill_in(values: dict[str, str], facts: RepositoryFacts) -> None:
         "repository_name": facts.identity.repository_name if facts.identity else "",
         "base_dir": host,
         "frequency": "weekly on saturday at 01:00",
+        "time_zone": here().key,
         "validation": "2",
         "method": "0",
     }

@@ -8,6 +8,7 @@ from typing import Final
 from markupsafe import Markup
 
 from web.plots.drawing import frame, mark, text
+from web.zones import local, midnight
 
 _LEFT: Final = 190
 _WIDTH: Final = 900
@@ -51,10 +52,10 @@ def timeline(spans: Sequence[Span], begin: datetime, end: datetime, *, label: st
 
 def _days(begin: datetime, end: datetime, scale: float, height: float) -> list[str]:
     parts = []
-    midnight = begin.replace(hour=0, minute=0, second=0, microsecond=0) + _DAY
-    while midnight < end:
-        x = _LEFT + (midnight - begin).total_seconds() * scale
+    day = local(begin).date() + _DAY
+    while (begins := midnight(day)) < end:
+        x = _LEFT + (begins - begin).total_seconds() * scale
         parts.append(f'<path class="grid" d="M{x:.1f} {_TOP - 6}V{height}"/>')
-        parts.append(text(x, _TOP - 10, f"{midnight:%m-%d}"))
-        midnight += _DAY
+        parts.append(text(x, _TOP - 10, f"{day:%m-%d}"))
+        day += _DAY
     return parts

@@ -1,33 +1,11 @@
 "use strict";
 
-// What pages gain with a script: times in the reader's zone, and live rows. Every page works without it.
+// What pages gain with a script: live rows, and buttons that copy. Every page works without it.
 (() => {
-  const clock = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
-
-  const localise = (root) => {
-    for (const time of root.querySelectorAll("time[datetime]")) {
-      time.title = time.textContent;
-      time.textContent = clock.format(new Date(time.dateTime));
-    }
-  };
-
-  const nameZone = () => {
-    const note = document.querySelector("[data-zone]");
-    note.textContent = note.dataset.zone.replace("%s", clock.resolvedOptions().timeZone);
-  };
-
-  // The HTML that each cell was made of: what is shown differs from it by the times.
-  const sources = new WeakMap();
-
   const parseRow = (html) => {
     const template = document.createElement("template");
     template.innerHTML = html;
-    const row = template.content.firstElementChild;
-    for (const cell of row.cells) {
-      sources.set(cell, cell.outerHTML);
-    }
-    localise(row);
-    return row;
+    return template.content.firstElementChild;
   };
 
   const focusables = (row) => [...row.querySelectorAll("a, button, input, select")];
@@ -41,7 +19,7 @@
     }
     cells.forEach((cell, place) => {
       const old = row.cells[place];
-      if (old !== cell && sources.get(old) !== sources.get(cell)) {
+      if (old !== cell && old.outerHTML !== cell.outerHTML) {
         old.replaceWith(cell);
       }
     });
@@ -123,16 +101,7 @@
     }
   };
 
-  const fillZones = () => {
-    for (const field of document.querySelectorAll("input[data-own-zone]")) {
-      field.value ||= clock.resolvedOptions().timeZone;
-    }
-  };
-
-  localise(document);
-  nameZone();
   offerCopies();
-  fillZones();
   document.querySelector("[role=alert][tabindex]")?.focus();
   const bodies = [...document.querySelectorAll("tbody[data-live]")];
   if (bodies.length > 0) {

@@ -51,7 +51,11 @@ class Reply:
     """Whether the connection is torn down after the body."""
     drip: float = 0
     """Seconds between the body's single bytes."""
+    kept_alive: bool = False
+    """Whether the connection stays open, and what is behind the announced length comes a moment later."""
 
+
+_LATE = 0.02
 
 Fault = Callable[[Ask], Reply | bytes | None]
 """Gives what is sent in place of the good answer; None leaves that be."""
@@ -110,9 +114,13 @@ async def served(hostile: Hostile) -> AsyncIterator[Hostile]:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-                request = await reader.readuntil(b"\r\n\r\n")
-                await asyncio.sleep(hostile.seconds_each)
-                await _send(writer, hostile.reply(request.split(b" ")[1].decode("ascii")))
+                kept_alive = True
+                while kept_alive:
+                    request = await reader.readuntil(b"\r\n\r\n")
+                    await asyncio.sleep(hostile.seconds_each)
+                    reply = hostile.reply(request.split(b" ")[1].decode("ascii"))
+                    await _send(writer, reply)
+                    kept_alive = reply.kept_alive
         except asyncio.CancelledError:
             writer.transport.abort()
         with contextlib.suppress(OSError):
@@ -148,8 +156,15 @@ async def _send(writer: asyncio.StreamWriter, reply: Reply) -> None:
     lines += [f"{name}: {value}" for name, value in reply.headers]
     if length >= 0:
         lines.append(f"Content-Length: {length}")
-    writer.write("\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1"))
-    if reply.drip:
+    connection = "keep-alive" if reply.kept_alive else "close"
+    writer.write("\r\n".join([*lines, f"Connection: {connection}", "", ""]).encode("latin-1"))
+    if reply.kept_alive:
+        writer.write(reply.body[:length])
+        await writer.drain()
+        await asyncio.sleep(_LATE)
+        writer.write(reply.body[length:])
+        await writer.drain()
+    elif reply.drip:
         for byte in reply.body:
             writer.write(bytes([byte]))
             await writer.drain()

@@ -212,8 +212,17 @@ async def test_the_release_of_a_held_run_makes_its_deletions(library: Library) -
     await library.run()
     library.delete(*range(12))
     await library.run(full=True)
+    code, out, _ = await library.command("job", "release", "2", "--show")
+    assert (code, "would delete 12 of 25 records (48 %; 20 %" in out, "oai:fake.example:3" in out) == (
+        0,
+        True,
+        True,
+    )
+    assert len(library.living()) == 25
     code, out, err = await library.command("job", "release", "2", "--json")
     assert (code, err) == (0, "")
+    row = last_history(library)
+    assert (row.deleted_count, (row.failure_reason or "").endswith(": 12 records deleted")) == (12, True)
     assert (json.loads(out)["deleted"], json.loads(out)["state"]) == (12, "released")
     assert len(library.living()) == 13
     assert library.audit()[0].clean

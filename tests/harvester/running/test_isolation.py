@@ -16,7 +16,6 @@ from harvester.running.models import ListMarks, Quarantined
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest, Method
 from harvester.running.preparing import Level
-from harvester.running.windows import Slice
 from oai.database import Database
 from oai.errors import ExitCode
 from oai.settings import Settings
@@ -369,28 +368,6 @@ async def test_a_single_record_that_is_oddly_answered_is_taken_by_a_loose_run_wi
     outcome = await bench.run(method=Method.IDENTIFIERS)
     assert (bench.names(), outcome.verdict) == (ALL, "complete")
     assert any("namespace" in warning for warning in outcome.warnings)
-
-
-async def test_slices_bring_the_same_records(bench: Bench) -> None:
-    outcome = await bench.run(slice=Slice.MONTH, harvest_from="2024-01-01")
-    assert (bench.names(), outcome.verdict) == (ALL, "complete")
-    assert bench.windows()[:3] == [
-        ("2024-01-01T00:00:00Z", "2024-01-31T23:59:59Z"),
-        ("2024-01-31T23:59:59Z", "2024-02-29T23:59:59Z"),
-        ("2024-02-29T23:59:59Z", "2024-03-31T23:59:59Z"),
-    ]
-    assert outcome.evidence.lists == len(bench.windows())
-
-
-async def test_a_sliced_run_goes_on_in_the_slice_where_it_was_cut_off(bench: Bench) -> None:
-    bench.fake.fault = dies(bench.fake, "until", "2024-02")
-    first = await bench.run(slice=Slice.MONTH, harvest_from="2024-01-01")
-    assert first.verdict == "failed"
-    bench.fake.fault = None
-    bench.fake.asked.clear()
-    outcome = await bench.run(slice=Slice.MONTH, harvest_from="2024-01-01")
-    assert bench.windows()[0] == ("2024-01-31T23:59:59Z", "2024-02-29T23:59:59Z")
-    assert (bench.names(), outcome.verdict) == (ALL, "complete")
 
 
 async def test_warnings_and_evidence_of_a_run_that_was_cut_off_are_in_the_next_history_row(

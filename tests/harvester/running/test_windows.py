@@ -1,5 +1,6 @@
 """How windows of datestamps are sliced and halved."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -7,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harvester.running.windows import Calendar, Slice, Window, calendar, halves, next_slice, window_from_json
+from harvester.running.windows import (
+    Calendar,
+    Slice,
+    Span,
+    Window,
+    calendar,
+    first_request,
+    halves,
+    next_piece,
+    slices,
+    window_from_json,
+)
 from oai.datestamps import parse_datestamp
 from oai.vocabulary import Granularity
 
@@ -17,13 +29,14 @@ DAYS = calendar(Granularity.DAY, "2024-01-31", NOW)
 
 
 def sliced(window: Window, times: Calendar) -> list[tuple[str | None, str | None]]:
-    found = []
-    rest: Window | None = window
-    while rest is not None and rest.slice is not None:
-        first, rest = next_slice(rest, times)
-        assert first.slice is None
-        found.append((first.from_, first.until))
-    return found
+    found = list(slices(window, times))
+    assert all((one.slice, one.span, one.unsounded) == (None, None, False) for one in found)
+    return [(one.from_, one.until) for one in found]
+
+
+def pieces(window: Window, times: Calendar) -> list[Window]:
+    first, rest = next_piece(window, times)
+    return [first, *(pieces(rest, times) if rest else [])]
 
 
 def test_months_begin_where_the_one_before_ends_and_the_outer_bounds_stay_open() -> None:
@@ -54,9 +67,9 @@ def test_days_keep_to_the_bounds_that_were_asked_for() -> None:
 
 def test_an_earliest_datestamp_from_before_the_web_is_one_slice() -> None:
     old = calendar(Granularity.SECOND, "0001-01-01T00:00:00Z", NOW)
-    slices = sliced(Window(slice=Slice.MONTH), old)
-    assert slices[0] == (None, "1990-01-31T23:59:59Z")
-    assert len(slices) == (2024 - 1990) * 12 + 4
+    found = sliced(Window(slice=Slice.MONTH), old)
+    assert found[0] == (None, "1990-01-31T23:59:59Z")
+    assert len(found) == (2024 - 1990) * 12 + 4
 
 
 @pytest.mark.parametrize("earliest", ["", None, "last year", "2999-01-01"])
@@ -73,11 +86,37 @@ def test_an_earliest_datestamp_that_is_none_harms_nothing(earliest: str | None) 
 def test_slices_leave_no_gap(first: datetime, length: Slice, granularity: Granularity) -> None:
     times = calendar(granularity, None, NOW)
     begin = times.write(max(first.replace(tzinfo=UTC), datetime(2023, 6, 1, tzinfo=UTC)))
-    slices = sliced(Window(from_=begin, slice=length), times)
-    assert slices[0][0] == begin
-    assert slices[-1][1] is None
-    for (_, until), (from_, _) in pairwise(slices):
+    found = sliced(Window(from_=begin, slice=length), times)
+    assert found[0][0] == begin
+    assert found[-1][1] is None
+    for (_, until), (from_, _) in pairwise(found):
         assert until == from_
+
+
+def test_days_are_cut_from_months_and_these_from_years_which_are_sounded_where_that_spares_requests() -> None:
+    window = Window(from_="2022-11-20T00:00:00Z", until="2024-02-02T12:00:00Z", slice=Slice.DAY)
+    years = pieces(window, FINE)
+    assert [(one.span, one.unsounded, one.until) for one in years] == [
+        (Span.YEAR, False, "2022-12-31T23:59:59Z"),
+        (Span.YEAR, True, "2023-12-31T23:59:59Z"),
+        (Span.YEAR, False, "2024-02-02T12:00:00Z"),
+    ]
+    months = pieces(replace(years[2], unsounded=False), FINE)
+    assert [(one.span, one.unsounded, one.until) for one in months] == [
+        (Span.MONTH, True, "2024-01-31T23:59:59Z"),
+        (Span.MONTH, False, "2024-02-02T12:00:00Z"),
+    ]
+    assert [(one.slice, one.span) for one in pieces(months[1], FINE)] == [(None, None)] * 2
+
+
+def test_what_is_asked_for_first_is_the_first_span_that_may_be_empty() -> None:
+    assert first_request(Window(slice=Slice.DAY), FINE).until == "2024-01-31T23:59:59Z"
+    assert first_request(Window(until="2024-03-01T00:00:00Z", slice=Slice.DAY), DAYS).until == "2024-02-29"
+    years = first_request(Window(from_="2001-01-01T00:00:00Z", slice=Slice.MONTH), FINE)
+    assert (years.span, years.until) == (Span.YEAR, "2001-12-31T23:59:59Z")
+    few = first_request(Window(from_="2024-03-30T00:00:00Z", slice=Slice.DAY), FINE)
+    assert (few.slice, few.until) == (None, "2024-03-30T23:59:59Z")
+    assert first_request(Window(), FINE) == Window()
 
 
 def test_halves_meet_in_the_middle() -> None:
@@ -109,5 +148,6 @@ def test_open_bounds_stay_open_when_halved() -> None:
 
 def test_a_window_survives_the_checkpoint() -> None:
     window = Window(from_="2024-01-01", until="2024-01-02", slice=Slice.DAY, one_by_one=True, halvings=3)
-    assert window_from_json(window.as_json()) == window
+    year = Window(slice=Slice.DAY, span=Span.YEAR, unsounded=True)
+    assert [window_from_json(one.as_json()) for one in (window, year)] == [window, year]
     assert window_from_json(Window().as_json()) == Window()

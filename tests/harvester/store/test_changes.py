@@ -9,7 +9,7 @@ from sqlalchemy import text, update
 from harvester.models import Change, RecordStatus
 from harvester.store.changes import ChangeLine, prune_changes, read_changes
 from harvester.store.models import RecordChange
-from harvester.store.paths import identifier_key
+from harvester.store.paths import identifier_digits
 from harvester.store.records import RecordRow, RunKey, write_records
 from oai.database import Database
 from oai.errors import UsageError
@@ -23,7 +23,7 @@ def write(session: object, library: Library, *identifiers: str) -> None:
     rows = [
         RecordRow(
             record_id=None,
-            key=identifier_key(identifier),
+            key=identifier_digits(identifier),
             identifier=identifier,
             filename=None,
             datestamp="2024-01-01",

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from harvester.models import Change, RecordStatus
 from harvester.repositories import add_repository
 from harvester.store.directories import note_folders, place_files
-from harvester.store.paths import identifier_key, identifier_of, record_path
+from harvester.store.paths import identifier_digits, identifier_of, record_path
 from harvester.store.records import RecordRow, write_records
 from oai.database import Database
 
@@ -72,7 +72,7 @@ def _placed(
     rows = [
         RecordRow(
             record_id=None,
-            key=identifier_key(identifier),
+            key=identifier_digits(identifier),
             # A NUL, which no XML has, is none that the database takes.
             identifier=identifier.replace("\0", "?"),
             filename=place,

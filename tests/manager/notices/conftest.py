@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import text
+from sqlalchemy.orm import Session
 
+from manager.leadership import Fenced
 from manager.notices.announcing import announce
 from manager.notices.sending import Teller
 from manager.transactions import Transactions
@@ -18,6 +21,18 @@ from tests.manager.conftest import Tables
 from tests.manager.notices.receiver import SECRET
 
 MAILBOX = "alena@library.example"
+
+
+def take_over(session: Session) -> int:
+    """Let another manager have begun to lead; gives its number."""
+    session.execute(
+        text(
+            "INSERT INTO oai_leader (number, host, process_id) VALUES (1, 'here', 1)"
+            ' ON CONFLICT ("only") DO UPDATE SET number = oai_leader.number + 1'
+        )
+    )
+    number: int = session.execute(text("SELECT number FROM oai_leader")).scalar_one()
+    return number
 
 
 class Told:
@@ -85,10 +100,16 @@ def outgoing(settings: Settings, *, mail_port: int = 1, hooks: tuple[HookSetting
 
 
 @contextlib.asynccontextmanager
-async def teller(settings: Settings, database: Database) -> AsyncIterator[Callable[[], Any]]:
-    """Something that ticks a teller once and waits until all it began has ended."""
+async def teller(
+    settings: Settings, database: Database, *, leader: int | None = None
+) -> AsyncIterator[Callable[[], Any]]:
+    """Something that ticks a teller once and waits until all it began has ended.
+
+    It tells for the leader of that number, by default for one that leads from now on.
+    """
     with Transactions(database) as transactions:
-        one = Teller(settings, transactions)
+        number = await transactions.run(take_over) if leader is None else leader
+        one = Teller(settings, transactions, Fenced(transactions, number))
 
         async def tick() -> None:
             await one.tick()

@@ -6,13 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from manager.leadership import NotLeadingError
 from manager.notices import outbox
 from manager.notices.models import Channel
 from oai.database import Database
 from oai.settings import Settings
-from tests.manager.notices.conftest import MAILBOX, Told, outgoing, teller
+from tests.manager.notices.conftest import MAILBOX, Told, outgoing, take_over, teller
 from tests.manager.notices.mail_server import mail_server
 from tests.manager.notices.receiver import receiver
+
+
+def replace_leader(database: Database, answer: str) -> str:
+    """Let another manager lead from now on, and give the answer."""
+    with database.session() as session, session.begin():
+        take_over(session)
+    return answer
 
 
 def due_now(told: Told) -> None:
@@ -194,7 +202,7 @@ async def test_two_tellers_at_once_send_each_notice_once(
         told.run("completed", set_spec=str(number))
     async with mail_server() as server:
         sending = outgoing(settings, mail_port=server.port)
-        async with teller(sending, database) as one, teller(sending, database) as other:
+        async with teller(sending, database) as one, teller(sending, database, leader=1) as other:
             for _ in range(40):
                 await asyncio.gather(one(), other())
     assert sorted(mail.message["Message-ID"] for mail in server.mails) == sorted(
@@ -239,6 +247,51 @@ async def test_a_manager_that_was_asleep_does_not_send_what_another_has_taken(
         outbox.not_sent(session, asleep, "late word")
         session.commit()
     assert told.states() == ["handed over"]
+
+
+async def test_a_manager_that_lost_the_lead_writes_no_notice_and_takes_none(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.rule()
+    told.run("failed")
+    async with teller(settings, database) as former, teller(settings, database) as present:
+        with pytest.raises(NotLeadingError):
+            await former()
+        assert told.states() == []
+        await present()
+    assert told.states() == ["waiting"]
+
+
+async def test_a_manager_that_loses_the_lead_while_it_connects_leaves_the_notice_to_its_successor(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.rule()
+    told.run("failed")
+    async with mail_server() as server:
+        sending = outgoing(settings, mail_port=server.port)
+        server.answers["RCPT"] = lambda: replace_leader(database, "250 ok")
+        async with teller(sending, database) as tick:
+            await tick()
+        assert server.mails == []
+        assert told.states() == ["waiting"]
+        server.answers.clear()
+        async with teller(sending, database) as tick:
+            await tick()
+    assert len(server.mails) == 1
+    assert told.states() == ["sent"]
+
+
+async def test_what_a_former_leader_sent_in_time_is_noted_as_sent(
+    settings: Settings, database: Database, told: Told
+) -> None:
+    told.rule()
+    told.run("failed")
+    async with mail_server() as server:
+        server.answers["."] = lambda: replace_leader(database, "250 taken")
+        async with teller(outgoing(settings, mail_port=server.port), database) as tick:
+            await tick()
+    assert len(server.mails) == 1
+    assert told.states() == ["sent"]
 
 
 async def test_what_one_recipient_is_told_about_a_repository_stays_in_its_order(

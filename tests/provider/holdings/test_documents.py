@@ -64,6 +64,20 @@ async def test_a_document_is_given_as_it_was_captured(archive: DocumentArchive, 
     }
 
 
+async def test_where_a_redirect_led_and_other_fields_are_told_under_names_of_their_own(
+    archive: DocumentArchive,
+) -> None:
+    archive.index(http(PAGE, "Location: /elsewhere", "Set-Cookie: a=b", f"Link: {'l' * 3000}", "Date: now"))
+    response = await archive.get()
+    fields = {name: value for name, value in response.headers.items() if name.startswith("X-Archive-Orig-")}
+    assert fields == {
+        "X-Archive-Orig-Status": "200",
+        "X-Archive-Orig-Location": "/elsewhere",
+        "X-Archive-Orig-Date": "now",
+    }
+    assert "Location" not in response.headers
+
+
 async def test_head_has_the_fields_of_get_and_no_body(archive: DocumentArchive) -> None:
     archive.index(warc_record(PAGE))
     response = await archive.client.head(ADDRESS)

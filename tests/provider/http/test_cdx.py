@@ -152,7 +152,7 @@ async def test_nothing_found_is_no_fault(provider: Provider) -> None:
         ("url=a.example&url=b.example", "argument 'url' is there more than once"),
         ("url=a.example&collapse=digest&collapse=urlkey", "argument 'collapse' is there more than once"),
         ("url=a.example&sort=random", "sort 'random' is none of default"),
-        ("url=a.example*&sort=reverse", "for one URL only"),
+        ("url=a.example*&sort=reverse", "for the captures of one URL, not for a"),
         ("url=a.example&filter=200", "filter '200' has no field"),
         ("url=a.example&filter=colour:red", "field 'colour' is none of urlkey"),
         ("url=a.example&filter=status:(", "'(' is no regular expression of RE2: missing ): ("),

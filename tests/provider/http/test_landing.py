@@ -81,6 +81,29 @@ async def test_a_harvester_without_arguments_gets_bad_verb(provider: Provider) -
     assert (await provider.ask()).codes == ["badVerb"]
 
 
+@pytest.mark.parametrize(
+    ("accepted", "page"),
+    [
+        ("text/html", True),
+        ("text/html;charset=utf-8, image/png", True),
+        ("text/html, application/xml;q=0", True),
+        ("text/html, */*;q=0.1", False),
+        ("text/html, text/*;q=0.5", False),
+        ("text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", False),
+        ("text/html;q=0", False),
+        ("image/png", False),
+    ],
+)
+async def test_who_takes_nothing_but_html_gets_the_landing_page(
+    provider: Provider,
+    accepted: str,
+    page: bool,  # noqa: FBT001 from the table above
+) -> None:
+    landing = await provider.client.get("/oai", headers={"Accept": accepted})
+    answer = await provider.client.get("/oai?verb=Identify", headers={"Accept": accepted})
+    assert (landing.content_type, answer.content_type) == ("text/html" if page else "text/xml", "text/xml")
+
+
 async def test_a_browser_that_posts_nothing_gets_bad_verb(provider: Provider) -> None:
     answer = await provider.client.post("/oai", headers={"Accept": CHROMIUM})
     assert (await reply(answer)).codes == ["badVerb"]

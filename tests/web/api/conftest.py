@@ -16,7 +16,7 @@ from harvester.running.models import Quarantined
 from harvester.store.paths import identifier_key
 from provider.holdings.collections import add_collection
 from tests.web.conftest import Server
-from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
+from tests.web.rows import BEGAN, a_bibliographic_record, a_filtering_set, a_repository, a_run, a_schedule
 from web.api_tokens import make_token
 from web.rights import Scope
 from web.users import find_user
@@ -112,6 +112,8 @@ def fill(session: Session) -> None:
     session.flush()
     session.add(PrefixMapping(repository_id=telc.repository_id, prefix_id=form.prefix_id))
     a_schedule(session, telc)
+    a_bibliographic_record(session, telc)
+    a_filtering_set(session)
     run = a_run(
         session, telc, status=RunStatus.COMPLETED_WITH_ERRORS, warnings=["a warning"], invalid_count=1
     )

@@ -15,6 +15,7 @@ from tests.harvester.hostile.scenario import (
 )
 from tests.harvester.hostile.server import XML_TYPE, Ask, Fault, Reply
 
+_GZIP = [("Content-Encoding", "gzip")]
 _QUICK = {"timeout": 0.5}
 
 
@@ -48,6 +49,10 @@ def _cut_within(ask: Ask) -> Reply:
     """Reset within the poisoned record."""
     body = ask.good[: ask.good.index(POISON.record().encode()) + 200]
     return Reply(body=body, length=len(ask.good), reset=True)
+
+
+def _kept_alive(ask: Ask) -> Reply:
+    return Reply(body=ask.good, length=len(ask.good) - 300, kept_alive=True)
 
 
 def _drip(ask: Ask) -> Reply:
@@ -104,6 +109,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         lambda: at_page(10, first_times(1, _sent(_same, more=-2000))), WHOLE),
     one_lost("content-length-too-short", "what holds one record announces 400 bytes too few",
         lambda: holding(POISON, _sent(_same, more=-400)), remote_failed(10)),
+    scenario("content-length-too-short-at-end", "every answer announces all but the line breaks at its end",
+        lambda: _sent(lambda body: body + b"\n\n", more=-2), WHOLE),
+    scenario("content-length-too-short-gzip", "one compressed page announces half its bytes, the first time",
+        lambda: at_page(10, first_times(1, _sent(gzip.compress, _GZIP, more=-200))), WHOLE),
+    scenario("content-length-too-short-kept-alive",
+        "each answer announces 300 bytes too few, the first time, and the rest meets the next request",
+        lambda: first_times(1, _kept_alive), WHOLE),
     scenario("gzip", "every answer is compressed, and says so",
         lambda: _sent(gzip.compress, [("Content-Encoding", "gzip")]), WHOLE),
     scenario("gzip-unannounced", "every answer is compressed, and does not say so",

@@ -1,0 +1,134 @@
+"""Which harvested records an import has to look at: those whose bibliographic row is not as it should be.
+
+The tables are compared, and no position in the change feed is remembered: whatever ended an import, or was
+harvested, restored, rebuilt or pruned meanwhile, the next one finds just what is missing.
+"""
+
+import uuid
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from harvester.store import arrays
+
+# LIMIT keeps each look-up one by the whole key. As plain joins, tables without statistics (those of a first
+# import) were compared each row with each: a hundred times slower at 2,000 records.
+_COMPARED: Final = """
+    FROM oai_record AS harvested
+    LEFT JOIN LATERAL (
+        SELECT bibliographic_id, content_digest, file_digest, basis FROM bibliographic_record AS known
+        WHERE known.repository_id = harvested.repository_id
+          AND known.metadata_prefix = harvested.metadata_prefix
+          AND known.identifier_key = harvested.identifier_key LIMIT 1) AS row ON true
+    LEFT JOIN LATERAL (
+        SELECT kind, file_digest, basis FROM bibliographic_omission AS known
+        WHERE known.repository_id = harvested.repository_id
+          AND known.metadata_prefix = harvested.metadata_prefix
+          AND known.identifier_key = harvested.identifier_key LIMIT 1) AS omission ON true
+    CROSS JOIN (SELECT CAST(:bases AS text[]) AS bases) AS present
+    WHERE harvested.repository_id = :repository_id AND harvested.metadata_prefix = :prefix
+      AND harvested.status = 'active'
+      AND (CAST(:anew AS boolean) OR omission.kind = 'unreadable'
+           OR NOT COALESCE(row.file_digest = harvested.digest AND row.basis = ANY(bases), false)
+          AND NOT COALESCE(omission.file_digest = harvested.digest AND omission.basis = ANY(bases), false))
+    """
+_PAGE = text(
+    f"""
+    SELECT harvested.identifier_key, harvested.identifier, harvested.filename, harvested.datestamp,
+           harvested.digest, row.bibliographic_id, row.content_digest, omission.kind AS omitted
+    {_COMPARED} AND harvested.identifier_key > :after
+    ORDER BY harvested.identifier_key LIMIT :most
+    """
+)
+_COUNT = text(f"SELECT count(*) {_COMPARED}")
+_SAMPLE = text(
+    """
+    SELECT identifier_key, identifier, filename, datestamp, digest, NULL, NULL, NULL FROM oai_record
+    WHERE repository_id = :repository_id AND metadata_prefix = :prefix AND status = 'active'
+    ORDER BY identifier_key LIMIT :most
+    """
+)
+_FORGET = text(
+    """
+    DELETE FROM bibliographic_record WHERE bibliographic_id IN (
+        SELECT bibliographic_id FROM bibliographic_record AS row
+        WHERE repository_id = :repository_id AND (metadata_prefix <> :prefix OR NOT EXISTS (
+            SELECT FROM oai_record AS harvested
+            WHERE harvested.repository_id = row.repository_id
+              AND harvested.metadata_prefix = row.metadata_prefix
+              AND harvested.identifier_key = row.identifier_key AND harvested.status = 'active'))
+        LIMIT :most)
+    """
+)
+_FORGET_OMISSIONS = text(
+    """
+    DELETE FROM bibliographic_omission AS omission
+    WHERE repository_id = :repository_id AND (metadata_prefix <> :prefix OR NOT EXISTS (
+        SELECT FROM oai_record AS harvested
+        WHERE harvested.repository_id = omission.repository_id
+          AND harvested.metadata_prefix = omission.metadata_prefix
+          AND harvested.identifier_key = omission.identifier_key AND harvested.status = 'active'))
+    """
+)
+
+FIRST = uuid.UUID(int=0)
+
+
+class Candidate(NamedTuple):
+    """A harvested record to look at, and what the tables have of it; a tuple, for many are made."""
+
+    key: uuid.UUID
+    identifier: str
+    filename: str | None
+    datestamp: str
+    digest: bytes | None
+    bibliographic_id: int | None
+    content_digest: bytes | None
+    omitted: str | None
+
+
+class Scope(NamedTuple):
+    """What an import is of."""
+
+    repository_id: int
+    metadata_prefix: str
+    bases: Sequence[str]
+    """What a row may have been made by, to be as it should be."""
+    anew: bool = False
+    """Whether every record is to be looked at."""
+
+    def parameters(self) -> dict[str, object]:
+        """As the statements take them."""
+        return {
+            "repository_id": self.repository_id,
+            "prefix": self.metadata_prefix,
+            "bases": arrays.of_texts(list(self.bases)),
+            "anew": self.anew,
+        }
+
+
+def read_candidates(session: Session, scope: Scope, *, after: uuid.UUID, most: int) -> list[Candidate]:
+    """The next records to look at, in the order of their keys."""
+    rows = session.execute(_PAGE, {**scope.parameters(), "after": after, "most": most})
+    return [Candidate._make(row) for row in rows]
+
+
+def count_candidates(session: Session, scope: Scope) -> int:
+    """How many records there are to look at."""
+    return int(session.execute(_COUNT, scope.parameters()).scalar_one())
+
+
+def read_sample(session: Session, repository_id: int, metadata_prefix: str, *, most: int) -> list[Candidate]:
+    """Some of the stored records, as good as by chance: the key is a digest."""
+    values = {"repository_id": repository_id, "prefix": metadata_prefix, "most": most}
+    return [Candidate._make(row) for row in session.execute(_SAMPLE, values)]
+
+
+def forget_departed(session: Session, scope: Scope, *, most: int) -> int:
+    """Delete rows of records that were deleted, or whose format is imported no more; gives how many."""
+    values = {"repository_id": scope.repository_id, "prefix": scope.metadata_prefix}
+    forgotten = session.execute(_FORGET, {**values, "most": most}).rowcount  # type: ignore[attr-defined]
+    session.execute(_FORGET_OMISSIONS, values)
+    return int(forgotten)

@@ -1,0 +1,163 @@
+"""Conditions on the fields of a record as it came: written in one line, checked, and tried on records.
+
+::
+
+    245$a contains slovník          655$a equals edice           not 245$h exists
+    008/35-37 equals cze            650[_7]$2 equals czenas      65X$a matches ^jazyk
+    subject contains čeština        language matches ^(cs|cze|ces)$
+
+Comparing (`equals`, `contains`) takes no notice of case and accents; `matches` is a regular expression of
+google-re2 and takes them as they are.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from harvester.bibliographic.folding import fold
+from harvester.bibliographic.record import RawField
+from harvester.rules.rule_expressions import Expression, ExpressionError
+from oai.errors import UsageError
+
+_LINE: Final = re.compile(
+    r"(?P<not>not\s+)?(?P<field>[A-Za-z0-9]+)"
+    r"(?:/(?P<first>\d{1,2})(?:-(?P<last>\d{1,2}))?)?"
+    r"(?:\[(?P<indicators>[0-9a-z_#*]{2})\])?"
+    r"(?:\$(?P<subfield>[!-~]))?"
+    r"\s+(?P<operator>equals|contains|matches|exists)(?:\s+(?P<value>.*))?",
+    re.DOTALL,
+)
+_MARC: Final = re.compile(r"LDR|[0-9X]{3}")
+_EXAMPLE: Final = "write it as `245$a contains slovník`, `008/35-37 equals cze` or `not 655 exists`"
+
+
+class Operator(StrEnum):
+    """How a value is compared."""
+
+    EQUALS = "equals"
+    CONTAINS = "contains"
+    MATCHES = "matches"
+    EXISTS = "exists"
+
+
+class Match(StrEnum):
+    """How conditions are joined."""
+
+    ANY = "any"
+    ALL = "all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """A condition; `parse_condition` reads it from a line, `str` writes it."""
+
+    field: str
+    operator: Operator
+    value: str = ""
+    subfield: str = ""
+    indicators: str = ""
+    first_character: int | None = None
+    last_character: int | None = None
+    inverted: bool = False
+    _expression: Expression | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
+    _folded: str = dataclasses.field(init=False, repr=False, compare=False, default="")
+
+    def __post_init__(self) -> None:
+        """Raise UsageError where the condition can be true of no record."""
+        if self.operator is Operator.MATCHES:
+            try:
+                expression = Expression(pattern=self.value, ignore_case=False)
+            except ExpressionError as error:
+                raise UsageError(f"condition {str(self)!r}: {error}") from None
+            object.__setattr__(self, "_expression", expression)
+        elif self.operator is not Operator.EXISTS and not fold(self.value):
+            raise UsageError(f"condition {str(self)!r}: {self.operator} what; {_EXAMPLE}")
+        if self.first_character is not None and (self.last_character or 0) < self.first_character:
+            raise UsageError(f"condition {str(self)!r}: the positions end before they begin")
+        object.__setattr__(self, "_folded", fold(self.value))
+
+    def __str__(self) -> str:
+        """The condition as one line."""
+        places = (
+            "" if self.first_character is None else f"/{self.first_character:02}-{self.last_character:02}"
+        )
+        marks = f"[{self.indicators}]" if self.indicators else ""
+        code = f"${self.subfield}" if self.subfield else ""
+        line = f"{'not ' if self.inverted else ''}{self.field}{places}{marks}{code} {self.operator}"
+        return line if self.operator is Operator.EXISTS else f"{line} {self.value}"
+
+    def accepts(self, fields: Iterable[RawField]) -> bool:
+        """Whether a field of the record is so; inverted, whether none is."""
+        return any(self._is_so(found) for found in fields) is not self.inverted
+
+    def _is_so(self, found: RawField) -> bool:
+        return self._named(found) and any(
+            self._compared(self._cut(value))
+            for code, value in found.values
+            if not self.subfield or code == self.subfield
+        )
+
+    def _named(self, found: RawField) -> bool:
+        if len(found.name) != len(self.field) or not all(
+            wanted in {"X", has} or wanted.lower() == has.lower()
+            for wanted, has in zip(self.field, found.name, strict=True)
+        ):
+            return False
+        return not self.indicators or all(
+            wanted == "*" or has == (" " if wanted in "_#" else wanted)
+            for wanted, has in zip(self.indicators, found.indicators.ljust(2), strict=True)
+        )
+
+    def _cut(self, value: str) -> str:
+        if self.first_character is None:
+            return value
+        return value[self.first_character : (self.last_character or 0) + 1]
+
+    def _compared(self, value: str) -> bool:
+        if self.operator is Operator.EXISTS:
+            return bool(value.strip())
+        if self._expression is not None:
+            return self._expression.matches(value)
+        folded = fold(value)
+        return folded == self._folded if self.operator is Operator.EQUALS else self._folded in folded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """Conditions that are joined."""
+
+    match: Match
+    conditions: Sequence[Condition]
+
+    def accepts(self, fields: Sequence[RawField]) -> bool:
+        """Whether the record is chosen; without conditions every record is."""
+        if not self.conditions:
+            return True
+        join = all if self.match is Match.ALL else any
+        return join(condition.accepts(fields) for condition in self.conditions)
+
+
+def parse_condition(line: str) -> Condition:
+    """Read a condition. Raises UsageError, which says what to write instead."""
+    found = _LINE.fullmatch(line.strip())
+    if found is None:
+        raise UsageError(f"{line!r} is no condition; {_EXAMPLE}")
+    given = found.groupdict()
+    if given["operator"] == Operator.EXISTS and given["value"]:
+        raise UsageError(f"condition {line!r}: `exists` is followed by no value")
+    first = None if given["first"] is None else int(given["first"])
+    condition = Condition(
+        field=given["field"],
+        operator=Operator(given["operator"]),
+        value=(given["value"] or "").strip(),
+        subfield=given["subfield"] or "",
+        indicators=(given["indicators"] or "").replace("#", "_"),
+        first_character=first,
+        last_character=first if given["last"] is None else int(given["last"]),
+        inverted=given["not"] is not None,
+    )
+    marc = condition.field.upper()
+    return replace(condition, field=marc) if _MARC.fullmatch(marc) else condition

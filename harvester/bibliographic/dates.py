@@ -1,0 +1,180 @@
+"""Years out of dates as people write them: "asi 1371-1415", "[19--]", "mezi 1410 a 1420", "15. století"."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from harvester.bibliographic.folding import fold
+from harvester.bibliographic.record import Years
+
+_CENTURY_WORD: Final = r"(?:stoleti|storoci|stol|stor|st|century|cent|jahrhundert|jh)"
+_CENTURY: Final = re.compile(rf"\b(\d{{1,2}}|[ivx]+) ?(?:th|st|nd|rd)? ?{_CENTURY_WORD}\b")
+_CENTURIES: Final = re.compile(
+    rf"\b(\d{{1,2}})(?: a | az | and | to | )(\d{{1,2}}) ?(?:th|st|nd|rd)? ?{_CENTURY_WORD}\b"
+)
+_PART: Final = re.compile(
+    r"\b(\d|first|second) ?(?:st|nd)? (polovina|polovice|pol|half|tretina|ctvrtina|stvrtina|quarter|third)\b"
+)
+_SHARES: Final = {"polovina": 2, "polovice": 2, "pol": 2, "half": 2, "tretina": 3, "third": 3}
+_NUMBERS: Final = {"first": 1, "second": 2}
+_SPAN_WORDS: Final = (("pocatek", 0, 33), ("zacatek", 0, 33), ("zaciatok", 0, 33), ("early", 0, 33),
+                      ("polovina", 25, 75), ("middle", 25, 75), ("mid", 25, 75), ("konec", 67, 100),
+                      ("koniec", 67, 100), ("late", 67, 100))  # fmt: skip
+_BEFORE: Final = re.compile(r"^(?:nejpozdeji|pred|before|do|ante|until) (\d{3,4})$")
+_AFTER: Final = re.compile(r"^(?:nejdrive|po|after|od|post|since) (\d{3,4})$")
+_NO_END: Final = re.compile(r"(?<!\d)(\d{4})\s*-\s*[\])>?]*\s*$")
+_SHORT_SPAN: Final = re.compile(r"(?<!\d)(\d{2})(\d{2})\s*[-/]\s*(\d{2})(?!\d)")
+_MASKED: Final = re.compile(r"(?<!\w)(\d[\dux?-]{3})(?![\dux-])", re.IGNORECASE)
+_ISO: Final = re.compile(r"(?<!\d)(\d{4})-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?(?=$|[T\s/;,\])])")
+_YEAR: Final = re.compile(r"(?<!\d)(\d{4})(?!\d)")
+_THREE: Final = re.compile(r"(?<!\d)([1-9]\d{2})(?![\d-])")
+_BC: Final = re.compile(r"\b(?:pr n l|pred n l|b c|bc|bce|pred kr|pr kr)\b")
+_ROMAN: Final = re.compile(
+    r"\b(?=[MDCLXVI]{4,})(M{1,2}(?:CM|CD|D?C{0,4})(?:XC|XL|L?X{0,4})(?:IX|IV|V?I{0,4}))\b"
+)
+_ROMAN_VALUES: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+_LATEST: Final = 2200
+
+
+def find_years(text: str) -> Years:
+    """The span of years that a date names; without years where it names none.
+
+    >>> find_years("mezi 1410 a 1420")
+    Years(first=1410, last=1420)
+    >>> find_years("[19--]")
+    Years(first=1900, last=1999)
+    """
+    if not any(sign.isdigit() for sign in text) and not any(sign in text for sign in "MDCLXVImdclxvi"):
+        return Years()
+    plain = fold(text)
+    for look in _LOOKS:
+        found = look(text, plain)
+        if found is not None and _sensible(found):
+            return found
+    return Years()
+
+
+def masked_years(digits: str) -> Years | None:
+    """The span that four characters with `u`, `-`, `?` or `x` for unknown digits stand for: "19uu"."""
+    shape = re.fullmatch(r"(\d{1,4})[ux?-]*", digits, re.IGNORECASE)
+    if len(digits) != 4 or shape is None:  # noqa: PLR2004 a year
+        return None
+    known = shape[1]
+    return Years(first=int(known.ljust(4, "0")), last=int(known.ljust(4, "9")))
+
+
+def _sensible(years: Years) -> bool:
+    given = [year for year in (years.first, years.last) if year is not None]
+    in_order = years.first is None or years.last is None or years.first <= years.last
+    return bool(given) and in_order and all(-9999 <= year <= _LATEST for year in given)  # noqa: PLR2004
+
+
+def _century(_text: str, plain: str) -> Years | None:
+    both = _CENTURIES.search(plain)
+    if both:
+        return Years(first=int(both[1]) * 100 - 99, last=int(both[2]) * 100)
+    found = _CENTURY.search(plain)
+    if found is None:
+        return None
+    number = int(found[1]) if found[1].isdigit() else _roman(found[1].upper())
+    if not 0 < number < 23:  # noqa: PLR2004 centuries of years up to _LATEST
+        return None
+    begin = number * 100 - 99
+    return _part_of(plain[: found.start()], begin) or Years(first=begin, last=begin + 99)
+
+
+def _part_of(before: str, begin: int) -> Years | None:
+    """The half, third or quarter of the century that the words before it name."""
+    part = _PART.search(before)
+    if part:
+        number = _NUMBERS.get(part[1]) or int(part[1])
+        share = _SHARES.get(part[2], 4)
+        if 1 <= number <= share:
+            return Years(first=begin + 100 * (number - 1) // share, last=begin + 100 * number // share - 1)
+    for word, first, last in _SPAN_WORDS:
+        if word in before.split():
+            return Years(first=begin + first, last=begin + last - 1)
+    return None
+
+
+def _one_sided(_text: str, plain: str) -> Years | None:
+    found = _BEFORE.match(plain)
+    if found:
+        return Years(last=int(found[1]))
+    found = _AFTER.match(plain)
+    return Years(first=int(found[1])) if found else None
+
+
+def _before_christ(_text: str, plain: str) -> Years | None:
+    if not _BC.search(plain):
+        return None
+    years = [-int(found) for found in re.findall(r"\b\d{1,4}\b", plain[:60])]
+    return Years(first=min(years), last=max(years)) if years else None
+
+
+def _iso(text: str, _plain: str) -> Years | None:
+    years = [int(found) for found in _ISO.findall(text)]
+    return Years(first=min(years), last=max(years)) if years else None
+
+
+def _open(text: str, _plain: str) -> Years | None:
+    found = _NO_END.search(text)
+    return Years(first=int(found[1])) if found else None
+
+
+def _short(text: str, _plain: str) -> Years | None:
+    """A span whose second year has only its last two digits: "1998/99"; not a month, which ISO dates have."""
+    found = _SHORT_SPAN.search(text)
+    if found is None or (found[3] <= found[2]):
+        return None
+    return Years(first=int(found[1] + found[2]), last=int(found[1] + found[3]))
+
+
+def _plain_years(text: str, _plain: str) -> Years | None:
+    years = [int(found) for found in _YEAR.findall(text)]
+    masks = [
+        mask
+        for mask in map(masked_years, _MASKED.findall(text))
+        if mask is not None and (mask.first or 0) <= _LATEST
+    ]
+    years = [year for year in years if year <= _LATEST] or years
+    firsts = [*years, *(mask.first for mask in masks if mask.first is not None)]
+    lasts = [*years, *(mask.last for mask in masks if mask.last is not None)]
+    if not firsts:
+        return None
+    if text.count("[") == 1 and len(years) > 1 and "i.e." in text.replace(" ", "").lower():
+        return Years(first=years[-1], last=years[-1])
+    return Years(first=min(firsts), last=max(lasts))
+
+
+def _short_years(text: str, _plain: str) -> Years | None:
+    years = [int(found) for found in _THREE.findall(text)]
+    return Years(first=min(years), last=max(years)) if years else None
+
+
+def _in_roman(text: str, _plain: str) -> Years | None:
+    found = _ROMAN.search(text.replace(".", "").upper())
+    if found is None:
+        return None
+    year = _roman(found[1])
+    return Years(first=year, last=year)
+
+
+def _roman(letters: str) -> int:
+    values = [_ROMAN_VALUES[letter] for letter in letters]
+    following = [*values[1:], 0]
+    return sum(-value if value < after else value for value, after in zip(values, following, strict=True))
+
+
+# In this order: the first that finds a sensible span wins.
+_LOOKS: Final[tuple[Callable[[str, str], Years | None], ...]] = (
+    _before_christ,
+    _century,
+    _one_sided,
+    _iso,
+    _open,
+    _short,
+    _plain_years,
+    _short_years,
+    _in_roman,
+)

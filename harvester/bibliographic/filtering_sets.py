@@ -1,0 +1,154 @@
+"""Filtering sets in their tables: kept, changed, and read for an import. The caller commits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from harvester.bibliographic.conditions import Condition, Conditions, Match, Operator
+from harvester.bibliographic.models import FilteringCondition, FilteringSet, Source
+from oai.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedSet:
+    """A filtering set."""
+
+    set_id: int
+    name: str
+    description: str
+    revision: int
+    rules: Conditions
+    used_by: tuple[int, ...]
+    """Numbers of the repositories whose imports it chooses from."""
+
+
+def list_sets(session: Session) -> list[NamedSet]:
+    """All filtering sets, by name."""
+    return [_named(session, row) for row in session.scalars(select(FilteringSet).order_by(FilteringSet.name))]
+
+
+def get_set(session: Session, name: str) -> NamedSet:
+    """The set of that name. Raises UsageError where there is none."""
+    return _named(session, _row(session, name))
+
+
+def set_by_id(session: Session, set_id: int) -> NamedSet:
+    """The set of that number, which a source refers to."""
+    return _named(session, session.get_one(FilteringSet, set_id))
+
+
+def add_set(
+    session: Session, *, name: str, match: Match, conditions: Sequence[Condition], description: str = ""
+) -> NamedSet:
+    """Make a set. Raises UsageError where the name is taken or empty, or there are no conditions."""
+    if not name.strip():
+        raise UsageError("a filtering set needs a name")
+    if session.scalars(select(FilteringSet).where(FilteringSet.name == name)).first() is not None:
+        raise UsageError(f"there is a filtering set {name!r} already; see `zatva import set show {name}`")
+    row = FilteringSet(name=name, match=match.value, description=description)
+    session.add(row)
+    session.flush()
+    _write_conditions(session, row.set_id, conditions)
+    return _named(session, row)
+
+
+def edit_set(
+    session: Session,
+    name: str,
+    *,
+    match: Match | None = None,
+    conditions: Sequence[Condition] | None = None,
+    description: str | None = None,
+) -> NamedSet:
+    """Change what is given. Where the choice changes, imports look at all records anew."""
+    row = _row(session, name)
+    if description is not None:
+        row.description = description
+    before = _named(session, row).rules
+    rules = Conditions(
+        match=match or before.match, conditions=before.conditions if conditions is None else conditions
+    )
+    if rules != before:
+        row.match = rules.match.value
+        row.revision += 1
+        row.changed = func.now()
+        _write_conditions(session, row.set_id, rules.conditions)
+    session.flush()
+    return _named(session, row)
+
+
+def remove_set(session: Session, name: str) -> None:
+    """Remove a set. Raises UsageError where a repository's import uses it."""
+    found = get_set(session, name)
+    if found.used_by:
+        numbers = ", ".join(map(str, found.used_by))
+        raise UsageError(
+            f"the imports of repositories {numbers} choose by {name!r}; give them another set first "
+            "(`zatva import source ID --set NAME`, or `--set none`)"
+        )
+    session.delete(_row(session, name))
+    session.flush()
+
+
+def _row(session: Session, name: str) -> FilteringSet:
+    row = session.scalars(select(FilteringSet).where(FilteringSet.name == name)).first()
+    if row is None:
+        raise UsageError(f"there is no filtering set {name!r}; see `zatva import set list`")
+    return row
+
+
+def _write_conditions(session: Session, set_id: int, conditions: Sequence[Condition]) -> None:
+    if not conditions:
+        raise UsageError("a filtering set needs a condition; give one with --where")
+    session.execute(delete(FilteringCondition).where(FilteringCondition.set_id == set_id))
+    session.add_all(
+        FilteringCondition(
+            set_id=set_id,
+            position=position,
+            field=one.field,
+            first_character=one.first_character,
+            last_character=one.last_character,
+            indicators=one.indicators,
+            subfield=one.subfield,
+            operator=one.operator.value,
+            value=one.value,
+            inverted=one.inverted,
+        )
+        for position, one in enumerate(conditions)
+    )
+    session.flush()
+
+
+def _named(session: Session, row: FilteringSet) -> NamedSet:
+    conditions = session.scalars(
+        select(FilteringCondition)
+        .where(FilteringCondition.set_id == row.set_id)
+        .order_by(FilteringCondition.position)
+        .execution_options(populate_existing=True)
+    )
+    used_by = session.scalars(
+        select(Source.repository_id).where(Source.set_id == row.set_id).order_by(Source.repository_id)
+    )
+    return NamedSet(
+        set_id=row.set_id,
+        name=row.name,
+        description=row.description or "",
+        revision=row.revision,
+        rules=Conditions(match=Match(row.match), conditions=[_condition(one) for one in conditions]),
+        used_by=tuple(used_by),
+    )
+
+
+def _condition(row: FilteringCondition) -> Condition:
+    return Condition(
+        field=row.field,
+        operator=Operator(row.operator),
+        value=row.value,
+        subfield=row.subfield,
+        indicators=row.indicators,
+        first_character=row.first_character,
+        last_character=row.last_character,
+        inverted=row.inverted,
+    )

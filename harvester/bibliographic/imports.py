@@ -1,0 +1,188 @@
+"""The rows of imports: begun, counted while they run, ended, listed; one import of a repository at a time."""
+
+import contextlib
+import os
+import socket
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import func, select, text, update
+from sqlalchemy.orm import Session
+
+from harvester.bibliographic.models import Import
+from oai.database import Database
+from oai.errors import TryLaterError
+
+_CLASS: Final = 0x5A42  # "ZB": keeps our keys apart from others' advisory locks
+RUNNING: Final = "running"
+LOST: Final = "lost"
+COUNTS: Final = ("seen", "new", "updated", "unchanged", "deleted", "filtered", "refused")
+"""What is counted; the columns are named so, with `_count`."""
+_HELD = text(
+    """
+    SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2
+       AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND classid = :class
+    """
+)
+_TOTAL = text("SELECT count(*) FROM bibliographic_record WHERE repository_id = :id")
+
+
+class ImportBusyError(TryLaterError):
+    """Another process is importing the repository's records."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportFacts:
+    """An import, under way or ended; counts and times as in `bibliographic_import`."""
+
+    import_id: int
+    repository_id: int
+    metadata_prefix: str | None
+    state: str
+    started_by: str
+    started: datetime
+    ended: datetime | None
+    expected: int | None
+    seen: int
+    new: int
+    updated: int
+    unchanged: int
+    deleted: int
+    filtered: int
+    refused: int
+    total: int | None
+    failure_reason: str | None
+    host: str | None
+    process_id: int | None
+
+
+@contextlib.contextmanager
+def only_import(database: Database, repository_id: int) -> Iterator[None]:
+    """Hold the repository's import for the block; the server gives it back however this process ends.
+
+    Raises ImportBusyError when another process has it.
+    """
+    key = {"class": _CLASS, "id": repository_id}
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        if not connection.execute(text("SELECT pg_try_advisory_lock(:class, :id)"), key).scalar_one():
+            raise ImportBusyError(
+                f"the records of repository {repository_id} are being imported; see `zatva import status`"
+            )
+        try:
+            yield
+        finally:
+            connection.execute(text("SELECT pg_advisory_unlock(:class, :id)"), key)
+
+
+def begin_import(
+    session: Session, repository_id: int, *, started_by: str, metadata_prefix: str | None
+) -> int:
+    """Make the row of an import that begins, and give its number; earlier ones that run no more are lost."""
+    session.execute(
+        update(Import)
+        .where(Import.repository_id == repository_id, Import.state == RUNNING)
+        .values(state=LOST, ended=Import.updated, failure_reason="its process ended before it was done")
+    )
+    row = Import(
+        repository_id=repository_id,
+        started_by=started_by,
+        metadata_prefix=metadata_prefix,
+        host=socket.gethostname(),
+        process_id=os.getpid(),
+    )
+    session.add(row)
+    session.flush()
+    return row.import_id
+
+
+def note_counts(session: Session, import_id: int, counts: Counter[str], **columns: Any) -> None:  # noqa: ANN401 of several types
+    """Write how far an import is."""
+    found = {f"{name}_count": counts[name] for name in COUNTS}
+    session.execute(
+        update(Import)
+        .where(Import.import_id == import_id)
+        .values(**found, **columns, updated=func.clock_timestamp())
+    )
+
+
+def end_import(
+    session: Session, import_id: int, counts: Counter[str], *, state: str, reason: str | None
+) -> None:
+    """Write how an import ended."""
+    row = session.get_one(Import, import_id)
+    total = session.execute(_TOTAL, {"id": row.repository_id}).scalar_one()
+    note_counts(
+        session,
+        import_id,
+        counts,
+        state=state,
+        failure_reason=reason,
+        total_count=total,
+        ended=func.clock_timestamp(),
+    )
+
+
+def get_import(session: Session, import_id: int) -> ImportFacts:
+    """One import."""
+    return _facts(session.get_one(Import, import_id, populate_existing=True), _held(session))
+
+
+def list_imports(
+    session: Session, *, repository_id: int | None = None, before: int | None = None, limit: int = 50
+) -> list[ImportFacts]:
+    """Imports, the newest first; `before` is the number of the last one that was seen."""
+    wanted = select(Import).order_by(Import.import_id.desc()).limit(limit)
+    if repository_id is not None:
+        wanted = wanted.where(Import.repository_id == repository_id)
+    if before is not None:
+        wanted = wanted.where(Import.import_id < before)
+    return _all(session, session.scalars(wanted).all())
+
+
+def running_imports(session: Session) -> list[ImportFacts]:
+    """The imports under way, the oldest first."""
+    rows = session.scalars(select(Import).where(Import.state == RUNNING).order_by(Import.import_id)).all()
+    return [facts for facts in _all(session, rows) if facts.state == RUNNING]
+
+
+def last_imports(session: Session, repository_ids: Sequence[int]) -> dict[int, ImportFacts]:
+    """The last import of each repository that had one."""
+    newest = (
+        select(func.max(Import.import_id))
+        .where(Import.repository_id.in_(repository_ids))
+        .group_by(Import.repository_id)
+    )
+    rows = session.scalars(select(Import).where(Import.import_id.in_(newest))).all()
+    return {facts.repository_id: facts for facts in _all(session, rows)}
+
+
+def _all(session: Session, rows: Sequence[Import]) -> list[ImportFacts]:
+    held = _held(session)
+    return [_facts(row, held) for row in rows]
+
+
+def _held(session: Session) -> set[int]:
+    """The repositories whose import some process holds."""
+    return set(session.scalars(_HELD, {"class": _CLASS}))
+
+
+def _facts(row: Import, held: set[int]) -> ImportFacts:
+    lost = row.state == RUNNING and row.repository_id not in held
+    return ImportFacts(
+        import_id=row.import_id,
+        repository_id=row.repository_id,
+        metadata_prefix=row.metadata_prefix,
+        state=LOST if lost else row.state,
+        started_by=row.started_by,
+        started=row.started,
+        ended=row.ended,
+        expected=row.expected,
+        **{name: getattr(row, f"{name}_count") for name in COUNTS},
+        total=row.total_count,
+        failure_reason=row.failure_reason,
+        host=row.host,
+        process_id=row.process_id,
+    )

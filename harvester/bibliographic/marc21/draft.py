@@ -1,0 +1,143 @@
+"""A bibliographic record while a MARC record's fields are read into it."""
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from harvester.bibliographic.dates import find_years
+from harvester.bibliographic.folding import fold
+from harvester.bibliographic.languages import language_code
+from harvester.bibliographic.marc21.reading import OpenField
+from harvester.bibliographic.record import (
+    BibliographicRecord,
+    Contributor,
+    Identifier,
+    Kind,
+    Link,
+    Note,
+    NoteKind,
+    Publication,
+    Related,
+    Series,
+    Subject,
+    TitleVariant,
+    Years,
+)
+
+_UNKNOWN: Final = Years()
+_SORTED: Final = 200
+"""Characters of a title that it is sorted by: an index entry has an end."""
+
+
+@dataclass(kw_only=True)
+class Draft:
+    """What the fields have given so far."""
+
+    title: str = ""
+    subtitle: str = ""
+    sorting: str = ""
+    statement: str = ""
+    kind: Kind = Kind.OTHER
+    control_number: str = ""
+    control_source: str = ""
+    years: Years = _UNKNOWN
+    date_text: str = ""
+    country: str = ""
+    editions: list[str] = field(default_factory=list)
+    extents: list[str] = field(default_factory=list)
+    languages: list[str] = field(default_factory=list)
+    original_languages: list[str] = field(default_factory=list)
+    variants: list[TitleVariant] = field(default_factory=list)
+    contributors: list[Contributor] = field(default_factory=list)
+    links_of_names: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Places of contributors that have another script, by tag and occurrence number."""
+    publications: list[Publication] = field(default_factory=list)
+    series: list[Series] = field(default_factory=list)
+    subjects: list[Subject] = field(default_factory=list)
+    genres: list[Subject] = field(default_factory=list)
+    identifiers: list[Identifier] = field(default_factory=list)
+    related: list[Related] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def broken(self, where: str, text: str, fault: str) -> None:
+        """Note what is not as MARC wants it."""
+        self.notes.append(Note(kind=NoteKind.BROKEN, field=where, text=text, fault=fault))
+
+    def keep(self, where: str, text: str) -> None:
+        """Note what has no column."""
+        if text:
+            self.notes.append(Note(kind=NoteKind.KEPT, field=where, text=text))
+
+    def keep_rest(self, found: OpenField) -> None:
+        """Note the subfields that nobody took, with indicators that say something."""
+        rest = found.rest()
+        if rest:
+            marks = "".join(found.indicators).replace(" ", "#")
+            self.keep(found.written, rest if marks == "##" else f"{marks} {rest}")
+
+    def add_languages(self, where: str, codes: list[str], *, original: bool = False) -> None:
+        """Add languages; codes that are none are kept among the notes."""
+        into = self.original_languages if original else self.languages
+        for found in codes:
+            code = language_code(found)
+            if code is None:
+                self.keep(where, found)
+            elif code not in into:
+                into.append(code)
+
+    def add_series(self, series: Series) -> None:
+        """Add a series that is not there yet."""
+        known = {(fold(one.title), fold(one.number)) for one in self.series}
+        if (fold(series.title), fold(series.number)) not in known or series.issn:
+            self.series.append(series)
+
+    def finish(self) -> BibliographicRecord:
+        """The record, with what the fields give together."""
+        self._name_it()
+        years = self.years if self.years != _UNKNOWN else find_years(self.date_text)
+        if self.date_text and years == _UNKNOWN:
+            self.broken("264", self.date_text, "no year can be read from this date")
+        return BibliographicRecord(
+            title=self.title,
+            subtitle=self.subtitle,
+            sort_title=fold(self.sorting or self.title)[:_SORTED],
+            statement=self.statement,
+            kind=self.kind,
+            control_number=self.control_number,
+            control_source=self.control_source,
+            years=years,
+            date_text=self.date_text,
+            country=self.country,
+            languages=tuple(self.languages),
+            original_languages=tuple(self.original_languages),
+            edition=" ; ".join(self.editions),
+            extent=" ; ".join(self.extents),
+            variants=tuple(self.variants),
+            contributors=tuple(self.contributors),
+            publications=tuple(self.publications),
+            series=tuple(self.series),
+            subjects=tuple(self.subjects),
+            genres=tuple(self.genres),
+            identifiers=tuple(self.identifiers),
+            related=tuple(self.related),
+            links=tuple(self.links),
+            notes=tuple(self.notes),
+        )
+
+    def _name_it(self) -> None:
+        """A record without 245 gets the first other title that it has."""
+        if self.title:
+            return
+        self.broken("245", "", "there is no title (field 245, subfield a)")
+        if self.variants:
+            self.title = self.variants[0].text
+
+    def link_name(self, place: int, name: str, also: Contributor) -> None:
+        """Add a name's other script, and what else that field tells, to the contributor at that place."""
+        known = self.contributors[place]
+        self.contributors[place] = replace(
+            known,
+            linked=" ; ".join(part for part in (known.linked, name) if part),
+            roles=tuple(dict.fromkeys((*known.roles, *also.roles))),
+            authority_ids=tuple(dict.fromkeys((*known.authority_ids, *also.authority_ids))),
+        )

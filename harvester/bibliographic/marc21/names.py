@@ -1,0 +1,93 @@
+"""Fields of names: 100-111, 700-711, 720, and 800-811 among the series."""
+
+import re
+from typing import Final
+
+from harvester.bibliographic.marc21.draft import Draft
+from harvester.bibliographic.marc21.reading import OpenField
+from harvester.bibliographic.marc21.relators import relator
+from harvester.bibliographic.punctuation import clean
+from harvester.bibliographic.record import Contributor
+
+_FAMILY: Final = "3"
+_WORK: Final = "fhklmnoprst"
+_AUTHORITY: Final = re.compile(r"(?=\w*\d)[A-Za-z]{1,12}\d[\w-]*")
+_KINDS: Final = {"00": "person", "10": "corporate", "11": "meeting", "20": "unknown"}
+
+
+def take_name(found: OpenField, draft: Draft) -> None:
+    """Take a main or added entry; another script joins the name that it is linked to."""
+    work = take_work(found)
+    name = read_name(found, main=found.tag[0] == "1", work=work)
+    place = draft.links_of_names.get((found.tag, found.link)) if found.linked and found.link else None
+    if place is not None:
+        words = (name.name, name.titles, name.dates, name.work)
+        draft.link_name(place, ", ".join(word for word in words if word), name)
+        found.take("6")
+    elif name.name or name.work:
+        if found.link:
+            draft.links_of_names[found.tag, found.link] = len(draft.contributors)
+            found.take("6")
+        draft.contributors.append(name)
+    else:
+        said = (name.titles, name.dates, *name.roles, *name.authority_ids, found.rest())
+        draft.broken(found.written, " ".join(filter(None, said)), "a name without its subfield a")
+
+
+def take_work(found: OpenField) -> str:
+    """The title in a name's field (subfield t and what follows it), where the field is of a work."""
+    if not any(one.code == "t" for one in found.left):
+        return ""
+    begin = next(place for place, one in enumerate(found.left) if one.code == "t")
+    codes = _WORK if found.tag[1:] != "11" else "fhklpst"
+    named, titled = found.left[:begin], found.left[begin:]
+    part = OpenField(tag=found.tag, written=found.written, indicators=found.indicators, left=titled)
+    work = ". ".join(clean(value, stop=True) for value in part.take(codes))
+    found.left = [*named, *part.left]
+    return work
+
+
+def read_name(found: OpenField, *, main: bool, work: str = "") -> Contributor:
+    """The name in a field X00, X10, X11 or 720."""
+    kind = _KINDS.get(found.tag[1:], "unknown")
+    if kind == "person" and found.indicators[0] == _FAMILY:
+        kind = "family"
+    read = _read_body if kind in {"corporate", "meeting"} else _read_person
+    name, titles = read(found, kind)
+    return Contributor(
+        name=name,
+        kind=kind,
+        dates=", ".join(clean(value) for value in found.take("d")),
+        titles=titles,
+        roles=_roles(found, kind),
+        authority_ids=authority_ids(found),
+        work=work,
+        main=main,
+    )
+
+
+def authority_ids(found: OpenField) -> tuple[str, ...]:
+    """The record control numbers and addresses in subfields 0, 1 and (as Czech libraries write them) 7."""
+    ids = [value.replace(" ", "") for value in found.take("01")]
+    if found.tag[1:] != "20" and _AUTHORITY.fullmatch(found.raw("7").strip()):
+        ids.append(found.first("7"))
+    return tuple(dict.fromkeys(ids))
+
+
+def _read_person(found: OpenField, _kind: str) -> tuple[str, str]:
+    name = " ".join(clean(value) for value in found.take("a"))
+    titles = [clean(value) for value in found.take("bc")]
+    fuller = [clean(value).strip("()") for value in found.take("q")]
+    return name, ", ".join([*titles, *fuller])
+
+
+def _read_body(found: OpenField, kind: str) -> tuple[str, str]:
+    parts = "ab" if kind == "corporate" else "aeq"
+    name = ". ".join(clean(value, stop=True) for value in found.take(parts))
+    return name, " : ".join(clean(value).strip("()") for value in found.take("nc"))
+
+
+def _roles(found: OpenField, kind: str) -> tuple[str, ...]:
+    codes = [relator(value) for value in found.take("4")]
+    words = [relator(value) for value in found.take("j" if kind == "meeting" else "e")]
+    return tuple(dict.fromkeys(role for role in (*codes, *words) if role))

@@ -1,0 +1,94 @@
+"""Who did what: relator codes, and the words (English, Czech, Slovak, German, Latin) that catalogues use.
+
+Source: MARC Code List for Relators, Library of Congress.
+"""
+
+import re
+from typing import Final
+
+from harvester.bibliographic.folding import fold
+
+_CODE: Final = re.compile(r"(?:^|/)([a-z]{3})$")
+
+_WORDS: Final = {
+    "abr": "abridger zkracovatel",
+    "act": "actor herec herecka herci",
+    "adp": "adapter adaptator upravovatel",
+    "anl": "analyst analytik",
+    "ann": "annotator komentator anotator",
+    "arr": "arranger aranzer",
+    "art": "artist umelec vytvarnik",
+    "asn": "associated_name asociovane_jmeno",
+    "aui": "author_of_introduction autor_uvodu autorka_uvodu autor_predmluvy autor_predhovoru",
+    "aut": "author autor autorka verfasser auctor writer spisovatel autori",
+    "aft": "author_of_afterword autor_doslovu autorka_doslovu",
+    "aus": "screenwriter scenarista",
+    "bkd": "book_designer knizni_upravce",
+    "bnd": "binder vazac knihar",
+    "bsl": "bookseller knihkupec",
+    "cmp": "composer skladatel hudobny_skladatel",
+    "cnd": "conductor dirigent",
+    "col": "collector sberatel zberatel",
+    "com": "compiler sestavovatel kompilator zostavovatel sestavil poradatel",
+    "cov": "cover_designer navrhar_obalky autor_obalky",
+    "cph": "copyright_holder",
+    "cre": "creator tvurce tvorca",
+    "ctb": "contributor prispevatel",
+    "ctg": "cartographer kartograf",
+    "cwt": "commentator_for_written_text autor_komentare",
+    "dgg": "degree_granting_institution instituce_udelujici_hodnost",
+    "dnr": "donor donator",
+    "drt": "director reziser",
+    "dst": "distributor",
+    "dte": "dedicatee adresat_dedikace",
+    "dto": "dedicator autor_dedikace",
+    "edt": "editor editorka editori redaktor redaktorka vydavatel_literarni herausgeber vedecky_redaktor",
+    "egr": "engraver rytec",
+    "fmo": "former_owner predchozi_vlastnik povodny_vlastnik",
+    "fnd": "funder",
+    "hnr": "honoree oslavenec jubilant",
+    "ill": "illustrator ilustrator ilustratorka",
+    "ilu": "illuminator iluminator",
+    "isb": "issuing_body vydavajici_organ",
+    "ive": "interviewee dotazovany respondent",
+    "ivr": "interviewer tazatel",
+    "lbt": "librettist libretista",
+    "ltg": "lithographer litograf",
+    "lyr": "lyricist textar",
+    "mus": "musician hudebnik",
+    "nrt": "narrator vypravec rozpravac",
+    "oth": "other jine ine",
+    "own": "owner vlastnik majitel",
+    "pbl": "publisher nakladatel vydavatel verleger",
+    "pht": "photographer fotograf fotografka",
+    "prf": "performer interpret ucinkujici",
+    "prn": "production_company",
+    "pro": "producer producent",
+    "prt": "printer tiskar tlaciar",
+    "rcp": "addressee adresat",
+    "rev": "reviewer recenzent recenzovany_autor",
+    "red": "redaktor_odborny",
+    "res": "researcher vyzkumnik",
+    "rth": "research_team_head vedouci_vyzkumu",
+    "scr": "scribe pisar opisovac",
+    "sng": "singer zpevak spevak",
+    "spn": "sponsor sponzor",
+    "ths": "thesis_advisor degree_supervisor vedouci_prace skolitel veduci_prace",
+    "trl": "translator prekladatel prekladatelka prelozil ubersetzer",
+    "wac": "writer_of_added_commentary",
+    "win": "writer_of_introduction",
+    "wpr": "writer_of_preface",
+    "wst": "writer_of_supplementary_textual_content",
+}  # fmt: skip
+_CODES: Final = {word.replace("_", " "): code for code, words in _WORDS.items() for word in words.split()}
+
+
+def relator(text: str) -> str:
+    """The relator code of a code, an address that ends with one, or a word; else the text as it is.
+
+    >>> relator("http://id.loc.gov/vocabulary/relators/trl"), relator("Překladatel"), relator("knihomol")
+    ('trl', 'trl', 'knihomol')
+    """
+    plain = text.strip().rstrip(".,; ")
+    found = _CODE.search(plain)
+    return found[1] if found else _CODES.get(fold(plain), plain)

@@ -1,0 +1,283 @@
+"""The tables of the bibliographic import: records, who and what they name, filtering sets, and imports.
+
+What is searched or counted has columns; names and identifiers, which are looked up, have rows; what is only
+shown with its record (subjects, notes, links …) is JSON in the record's row, for an import writes one row
+instead of thirty then.
+"""
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    ForeignKey,
+    Identity,
+    Index,
+    LargeBinary,
+    SmallInteger,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSVECTOR
+from sqlalchemy.orm import Mapped, mapped_column
+
+from harvester.models import Repository
+from oai.models import Base
+
+_NO_TEXTS = text("'{}'")
+_NO_ITEMS = text("'[]'")
+
+
+class FilteringSet(Base):
+    """A named list of conditions that choose which records are imported (BIB-2)."""
+
+    __tablename__ = "bibliographic_set"
+    __table_args__ = (CheckConstraint("match IN ('any', 'all')", name="match"),)
+
+    set_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    name: Mapped[str] = mapped_column(Text, unique=True)
+    description: Mapped[str] = mapped_column(Text, server_default="")
+    match: Mapped[str] = mapped_column(Text, server_default="all")
+    """any or all of the conditions."""
+    revision: Mapped[int] = mapped_column(server_default="1")
+    """Counts the set's changes; what was imported under an earlier one is looked at anew."""
+    changed: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class FilteringCondition(Base):
+    """A condition of a filtering set, on the fields of a record as it came."""
+
+    __tablename__ = "bibliographic_set_condition"
+    __table_args__ = (
+        CheckConstraint("operator IN ('equals', 'contains', 'matches', 'exists')", name="operator"),
+    )
+
+    set_id: Mapped[int] = mapped_column(
+        ForeignKey("bibliographic_set.set_id", ondelete="CASCADE"), primary_key=True
+    )
+    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    field: Mapped[str] = mapped_column(Text)
+    """MARC tag in which X is any character, LDR, or a Dublin Core element."""
+    first_character: Mapped[int | None] = mapped_column(SmallInteger)
+    """Of a control field: the first position, counted from 0, that is compared."""
+    last_character: Mapped[int | None] = mapped_column(SmallInteger)
+    indicators: Mapped[str] = mapped_column(Text, server_default="")
+    """Both, `_` for a blank and `*` for any; empty for any."""
+    subfield: Mapped[str] = mapped_column(Text, server_default="")
+    """Subfield code; empty for any."""
+    operator: Mapped[str] = mapped_column(Text)
+    value: Mapped[str] = mapped_column(Text, server_default="")
+    inverted: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
+    """Whether no such field may be there."""
+
+
+class Source(Base):
+    """How the records of a repository are imported; one without a row is imported by the defaults."""
+
+    __tablename__ = "bibliographic_source"
+
+    repository_id: Mapped[int] = mapped_column(
+        ForeignKey(Repository.repository_id, ondelete="CASCADE"), primary_key=True
+    )
+    record_url_template: Mapped[str | None] = mapped_column(Text)
+    """Address of a record's page at its institution, with {identifier}, {local}, {control_number}."""
+    after_harvest: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
+    """Whether each harvest is followed by an import."""
+    metadata_prefix: Mapped[str | None] = mapped_column(Text)
+    """The format that is imported; none: the one that tells the most."""
+    set_id: Mapped[int | None] = mapped_column(
+        ForeignKey("bibliographic_set.set_id", ondelete="RESTRICT"), index=True
+    )
+
+
+class Import(Base):
+    """One import of a repository's records (BIB-3); its counts are written while it runs."""
+
+    __tablename__ = "bibliographic_import"
+
+    import_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    repository_id: Mapped[int] = mapped_column(ForeignKey(Repository.repository_id, ondelete="CASCADE"))
+    metadata_prefix: Mapped[str | None] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(Text, server_default="running")
+    """running, completed, completed with errors, no changes, incomplete, failed, or lost."""
+    started_by: Mapped[str] = mapped_column(Text)
+    """A user, or `harvest`."""
+    started: Mapped[datetime] = mapped_column(server_default=func.now())
+    ended: Mapped[datetime | None]
+    updated: Mapped[datetime] = mapped_column(server_default=func.now())
+    """When the counts were last written."""
+    expected: Mapped[int | None] = mapped_column(BigInteger)
+    """Records that were to be looked at when it began."""
+    seen_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    new_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    updated_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    unchanged_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Converted, and found to be as they were."""
+    deleted_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Rows that went: of records that were deleted, or that are not chosen or not readable any more."""
+    filtered_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Passed over by the filtering set."""
+    refused_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Could not be read; `bibliographic_omission` has the reasons."""
+    total_count: Mapped[int | None] = mapped_column(BigInteger)
+    """Bibliographic records of the repository when it ended."""
+    failure_reason: Mapped[str | None] = mapped_column(Text)
+    host: Mapped[str | None] = mapped_column(Text)
+    process_id: Mapped[int | None]
+
+
+Index("ix_bibliographic_import_repository_id", Import.repository_id, Import.import_id.desc())
+
+
+class Omission(Base):
+    """A harvested record that has no bibliographic row, and why."""
+
+    __tablename__ = "bibliographic_omission"
+    __table_args__ = (CheckConstraint("kind IN ('filtered', 'refused', 'unreadable')", name="kind"),)
+
+    repository_id: Mapped[int] = mapped_column(
+        ForeignKey(Repository.repository_id, ondelete="CASCADE"), primary_key=True
+    )
+    metadata_prefix: Mapped[str] = mapped_column(Text, primary_key=True)
+    identifier_key: Mapped[uuid.UUID] = mapped_column(primary_key=True)
+    """As in `oai_record`."""
+    file_digest: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """Of the record's file then, as in `oai_record`."""
+    basis: Mapped[str] = mapped_column(Text)
+    """As in `bibliographic_record`."""
+    kind: Mapped[str] = mapped_column(Text)
+    """filtered, by the filtering set; refused, for no converter reads it; unreadable, the file is not there
+    or not as it was written: it is looked at again by each import."""
+    reason: Mapped[str] = mapped_column(Text, server_default="")
+
+
+class BibliographicRow(Base):
+    """A bibliographic record, made from one harvested record (BIB-1)."""
+
+    __tablename__ = "bibliographic_record"
+    __table_args__ = (UniqueConstraint("repository_id", "metadata_prefix", "identifier_key"),)
+
+    bibliographic_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    repository_id: Mapped[int] = mapped_column(ForeignKey(Repository.repository_id, ondelete="CASCADE"))
+    metadata_prefix: Mapped[str] = mapped_column(Text)
+    identifier_key: Mapped[uuid.UUID]
+    """As in `oai_record`."""
+    identifier: Mapped[str] = mapped_column(Text)
+    datestamp: Mapped[str] = mapped_column(Text)
+    """As the repository wrote it."""
+    file_digest: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """SHA-256 of the record's file, as in `oai_record`."""
+    content_digest: Mapped[bytes] = mapped_column(LargeBinary)
+    """First 16 bytes of the SHA-256 of all that was converted: the same again is no update."""
+    basis: Mapped[str] = mapped_column(Text)
+    """What it was made by: format, the converter's version, filtering set and its revision."""
+    format: Mapped[str] = mapped_column(Text)
+    """marc21 or dublin_core."""
+    imported: Mapped[datetime] = mapped_column(server_default=func.now())
+    """When it was made or last changed."""
+    control_number: Mapped[str] = mapped_column(Text, server_default="")
+    control_source: Mapped[str] = mapped_column(Text, server_default="")
+    kind: Mapped[str] = mapped_column(Text, server_default="other")
+    """book, article, serial …"""
+    title: Mapped[str] = mapped_column(Text, server_default="")
+    subtitle: Mapped[str] = mapped_column(Text, server_default="")
+    sort_title: Mapped[str] = mapped_column(Text(collation="C"), server_default="")
+    """Folded, without leading articles, at most 200 characters."""
+    statement: Mapped[str] = mapped_column(Text, server_default="")
+    """Statement of responsibility."""
+    place: Mapped[str] = mapped_column(Text, server_default="")
+    publisher: Mapped[str] = mapped_column(Text, server_default="")
+    date_text: Mapped[str] = mapped_column(Text, server_default="")
+    year_from: Mapped[int | None] = mapped_column(SmallInteger)
+    year_to: Mapped[int | None] = mapped_column(SmallInteger)
+    sort_year: Mapped[int] = mapped_column(SmallInteger, server_default="-32768")
+    """The first year; the lowest number where none is known."""
+    country: Mapped[str] = mapped_column(Text, server_default="")
+    edition: Mapped[str] = mapped_column(Text, server_default="")
+    extent: Mapped[str] = mapped_column(Text, server_default="")
+    languages: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_NO_TEXTS)
+    """ISO 639-2/B codes."""
+    original_languages: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_NO_TEXTS)
+    titles: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=_NO_ITEMS)
+    """Other titles: kind, text, label."""
+    publications: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=_NO_ITEMS)
+    """All statements: place, publisher, date, function."""
+    series: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=_NO_ITEMS)
+    subjects: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=_NO_ITEMS)
+    """text, kind, source, authority_ids."""
+    genres: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=_NO_ITEMS)
+    related: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=_NO_ITEMS)
+    links: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=_NO_ITEMS)
+    notes: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=_NO_ITEMS)
+    """kind (note, kept, broken), field, text, fault: all that has no column, and what is wrong."""
+    words: Mapped[Any] = mapped_column(TSVECTOR)
+    """Folded words: A titles, B names, C subjects, series and numbers, D notes."""
+
+
+Index("ix_bibliographic_record_words", BibliographicRow.words, postgresql_using="gin")
+Index("ix_bibliographic_record_languages", BibliographicRow.languages, postgresql_using="gin")
+Index("ix_bibliographic_record_sort_title", BibliographicRow.sort_title, BibliographicRow.bibliographic_id)
+Index("ix_bibliographic_record_sort_year", BibliographicRow.sort_year, BibliographicRow.bibliographic_id)
+Index("ix_bibliographic_record_kind", BibliographicRow.kind)
+
+
+class ContributorRow(Base):
+    """A person, corporate body or meeting that a record names."""
+
+    __tablename__ = "bibliographic_contributor"
+
+    bibliographic_id: Mapped[int] = mapped_column(
+        BigInteger,
+        ForeignKey("bibliographic_record.bibliographic_id", ondelete="CASCADE"),
+        primary_key=True,
+    )
+    position: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    name: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(Text)
+    """person, family, corporate, meeting or unknown."""
+    dates: Mapped[str] = mapped_column(Text, server_default="")
+    titles: Mapped[str] = mapped_column(Text, server_default="")
+    roles: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_NO_TEXTS)
+    """Relator codes; words for which there is no code."""
+    authority_ids: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_NO_TEXTS)
+    work: Mapped[str] = mapped_column(Text, server_default="")
+    main: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
+    linked: Mapped[str] = mapped_column(Text, server_default="")
+    """The name in another script."""
+
+
+Index(
+    "ix_bibliographic_contributor_authority_ids",
+    ContributorRow.authority_ids,
+    postgresql_using="gin",
+    postgresql_where=text("authority_ids <> '{}'::text[]"),
+)
+
+
+class IdentifierRow(Base):
+    """A number or name by which a record's publication is known."""
+
+    __tablename__ = "bibliographic_identifier"
+
+    bibliographic_id: Mapped[int] = mapped_column(
+        BigInteger,
+        ForeignKey("bibliographic_record.bibliographic_id", ondelete="CASCADE"),
+        primary_key=True,
+    )
+    position: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    scheme: Mapped[str] = mapped_column(Text)
+    value: Mapped[str] = mapped_column(Text)
+    found: Mapped[str] = mapped_column(Text)
+    """As it was written."""
+    state: Mapped[str] = mapped_column(Text, server_default="valid")
+    """valid, cancelled or invalid."""
+    qualifier: Mapped[str] = mapped_column(Text, server_default="")
+
+
+# Of any length, and looked up whole: no B-tree entry could hold each of them.
+Index("ix_bibliographic_identifier_value", IdentifierRow.value, postgresql_using="hash")

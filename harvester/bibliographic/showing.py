@@ -1,0 +1,125 @@
+"""One bibliographic record with all that it says, and the link to the original at its institution."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from harvester.bibliographic.models import BibliographicRow, ContributorRow, IdentifierRow, Source
+from harvester.bibliographic.record import Contributor, Identifier
+from harvester.bibliographic.sources import local_part, record_url
+from harvester.models import Repository
+from oai.errors import UsageError
+
+Parts = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundRecord:
+    """A record; its parts are as `record` describes them, those that are JSON as objects."""
+
+    bibliographic_id: int
+    repository_id: int
+    repository_name: str
+    original_url: str | None
+    """The record's page at its institution; None where no template is set, or the record lacks a number."""
+    identifier: str
+    metadata_prefix: str
+    datestamp: str
+    format: str
+    imported: datetime
+    control_number: str
+    control_source: str
+    kind: str
+    title: str
+    subtitle: str
+    statement: str
+    place: str
+    publisher: str
+    date_text: str
+    year_from: int | None
+    year_to: int | None
+    country: str
+    edition: str
+    extent: str
+    languages: Sequence[str]
+    original_languages: Sequence[str]
+    contributors: Sequence[Contributor]
+    identifiers: Sequence[Identifier]
+    titles: Parts
+    publications: Parts
+    series: Parts
+    subjects: Parts
+    genres: Parts
+    related: Parts
+    links: Parts
+    notes: Parts
+
+
+_GIVEN = tuple(
+    name
+    for name in FoundRecord.__dataclass_fields__
+    if name not in {"repository_name", "original_url", "contributors", "identifiers"}
+)
+
+
+def get_record(session: Session, bibliographic_id: int) -> FoundRecord:
+    """The record of that number. Raises UsageError where there is none (any more)."""
+    row = session.get(BibliographicRow, bibliographic_id)
+    if row is None:
+        raise UsageError(f"there is no bibliographic record {bibliographic_id}; see `zatva import search`")
+    repository = session.get_one(Repository, row.repository_id)
+    source = session.get(Source, row.repository_id)
+    return FoundRecord(
+        **{name: getattr(row, name) for name in _GIVEN},
+        repository_name=repository.repository_name or repository.base_url,
+        original_url=record_url(
+            source.record_url_template if source is not None else None,
+            {
+                "identifier": row.identifier,
+                "local": local_part(row.identifier),
+                "control_number": row.control_number,
+            },
+        ),
+        contributors=_contributors(session, bibliographic_id),
+        identifiers=_identifiers(session, bibliographic_id),
+    )
+
+
+def _contributors(session: Session, bibliographic_id: int) -> list[Contributor]:
+    rows = session.scalars(
+        select(ContributorRow)
+        .where(ContributorRow.bibliographic_id == bibliographic_id)
+        .order_by(ContributorRow.position)
+    )
+    return [
+        Contributor(
+            name=row.name,
+            kind=row.kind,
+            dates=row.dates,
+            titles=row.titles,
+            roles=tuple(row.roles),
+            authority_ids=tuple(row.authority_ids),
+            work=row.work,
+            main=row.main,
+            linked=row.linked,
+        )
+        for row in rows
+    ]
+
+
+def _identifiers(session: Session, bibliographic_id: int) -> list[Identifier]:
+    rows = session.scalars(
+        select(IdentifierRow)
+        .where(IdentifierRow.bibliographic_id == bibliographic_id)
+        .order_by(IdentifierRow.position)
+    )
+    return [
+        Identifier(
+            scheme=row.scheme, value=row.value, found=row.found, state=row.state, qualifier=row.qualifier
+        )
+        for row in rows
+    ]

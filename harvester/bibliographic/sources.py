@@ -1,0 +1,111 @@
+"""Where records come from: how each repository's import is set, and a record's address at its institution."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from harvester.bibliographic.models import Source
+from harvester.repositories import get_repository
+from oai.errors import UsageError
+
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+_NAMES: Final = frozenset({"identifier", "local", "control_number"})
+# A jump from format to format along the index, instead of reading all records.
+_PREFIXES: Final = text(
+    """
+    WITH RECURSIVE walk AS (
+        (SELECT metadata_prefix FROM oai_record WHERE repository_id = :id ORDER BY metadata_prefix LIMIT 1)
+        UNION ALL
+        SELECT (SELECT metadata_prefix FROM oai_record
+                WHERE repository_id = :id AND metadata_prefix > walk.metadata_prefix
+                ORDER BY metadata_prefix LIMIT 1)
+        FROM walk WHERE walk.metadata_prefix IS NOT NULL
+    )
+    SELECT metadata_prefix FROM walk WHERE metadata_prefix IS NOT NULL
+    """
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSettings:
+    """How a repository's records are imported."""
+
+    repository_id: int
+    record_url_template: str | None = None
+    after_harvest: bool = False
+    metadata_prefix: str | None = None
+    set_id: int | None = None
+
+
+def source_settings(session: Session, repository_id: int) -> SourceSettings:
+    """The settings of a repository's import. Raises UsageError where there is no such repository."""
+    get_repository(session, repository_id)
+    row = session.get(Source, repository_id)
+    if row is None:
+        return SourceSettings(repository_id=repository_id)
+    return SourceSettings(
+        repository_id=repository_id,
+        record_url_template=row.record_url_template,
+        after_harvest=row.after_harvest,
+        metadata_prefix=row.metadata_prefix,
+        set_id=row.set_id,
+    )
+
+
+def save_source(session: Session, settings: SourceSettings) -> None:
+    """Keep the settings; the caller commits. Raises UsageError where the template cannot be used."""
+    get_repository(session, settings.repository_id)
+    if settings.record_url_template is not None:
+        check_template(settings.record_url_template)
+    session.merge(
+        Source(
+            repository_id=settings.repository_id,
+            record_url_template=settings.record_url_template,
+            after_harvest=settings.after_harvest,
+            metadata_prefix=settings.metadata_prefix,
+            set_id=settings.set_id,
+        )
+    )
+    session.flush()
+
+
+def harvested_prefixes(session: Session, repository_id: int) -> list[str]:
+    """The formats that records of the repository were harvested in, by name."""
+    return list(session.scalars(_PREFIXES, {"id": repository_id}))
+
+
+def check_template(template: str) -> str:
+    """The template as it was given. Raises UsageError, which names what is wrong with it."""
+    known = ", ".join(f"{{{name}}}" for name in sorted(_NAMES))
+    for name in _PLACEHOLDER.findall(template):
+        if name not in _NAMES:
+            raise UsageError(f"{template!r}: there is no {{{name}}}; there are {known}")
+    if not _PLACEHOLDER.search(template):
+        raise UsageError(f"{template!r} leads to one page for all records; write one of {known} into it")
+    try:
+        parts = urlsplit(_PLACEHOLDER.sub("x", template))
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
+    except ValueError:
+        usable = False
+    fixed = _PLACEHOLDER.search(template.partition("://")[2].partition("/")[0]) is None
+    if not usable or not fixed or re.search(r"\s", template):
+        raise UsageError(f"{template!r} is no address; write it as https://host/path/{{identifier}}")
+    return template
+
+
+def record_url(template: str | None, values: Mapping[str, str]) -> str | None:
+    """The address of a record's page; None without a template, or where the record lacks what it asks for."""
+    if template is None or not all(values.get(name) for name in _PLACEHOLDER.findall(template)):
+        return None
+    return _PLACEHOLDER.sub(lambda found: quote(values[found[1]], safe=""), template)
+
+
+def local_part(identifier: str) -> str:
+    """What comes after the namespace of an OAI identifier: `1` of `oai:biblio.hiu.cas.cz:1`."""
+    parts = identifier.split(":", 2)
+    return parts[2] if len(parts) == 3 and parts[0].lower() == "oai" else identifier  # noqa: PLR2004

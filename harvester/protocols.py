@@ -1,0 +1,73 @@
+"""Which client speaks which protocol (BIB-4): a new protocol is a new module, and a line here."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Unpack
+
+from harvester.client.exchange import Send
+from harvester.client.protocol_client import ProtocolClient
+from harvester.client.repository_client import Client
+from harvester.client.retrying import Patience
+from harvester.client.transport import Transport, open_transport
+from harvester.models import AccessProtocol
+from harvester.z3950.address import SCHEME
+from oai.errors import UsageError
+from oai.sections import HarvesterSettings
+
+
+def protocol_of(base_url: str, given: str | None = None) -> AccessProtocol:
+    """The protocol to speak to an address: the one that is given, or the one that the address tells.
+
+    Raises UsageError where the two do not go together.
+    """
+    told = AccessProtocol.Z3950 if base_url.lower().startswith(f"{SCHEME}:") else None
+    chosen = AccessProtocol(given) if given else told or AccessProtocol.OAI_PMH
+    if (chosen is AccessProtocol.Z3950) != (told is AccessProtocol.Z3950):
+        raise UsageError(
+            f"{base_url!r} is no address for protocol {chosen.value}; Z39.50 has z3950://host:port/database,"
+            " the others http:// or https://"
+        )
+    return chosen
+
+
+def http_client(
+    protocol: str, base_url: str, transport: Transport, **patience: Unpack[Patience]
+) -> ProtocolClient:
+    """A client of a protocol over HTTP."""
+    if protocol == AccessProtocol.SRU:
+        # A harvest is a process of its own, and most need the one protocol only.
+        from harvester.sru.client import SruClient  # noqa: PLC0415
+
+        return SruClient(base_url, transport, **patience)
+    return Client(base_url, transport, **patience)
+
+
+@contextlib.asynccontextmanager
+async def open_protocol_client(
+    protocol: str,
+    base_url: str,
+    settings: HarvesterSettings,
+    *,
+    retries: int | None = None,
+    on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None,
+    around: Callable[[Send], Send] = lambda send: send,
+) -> AsyncIterator[ProtocolClient]:
+    """A client of the protocol; `settings` has limits, patience and manners, and `retries` wins over it.
+
+    `around` may put something between an HTTP transport and the network, as the raw capture does.
+    """
+    if protocol == AccessProtocol.Z3950:
+        from harvester.z3950.client import Z3950Client  # noqa: PLC0415 as above
+
+        yield Z3950Client(base_url, settings, retries=retries, on_wait=on_wait)
+        return
+    async with open_transport(settings, around=around) as transport:
+        yield http_client(
+            protocol,
+            base_url,
+            transport,
+            retries=settings.retries if retries is None else retries,
+            max_wait=settings.max_wait,
+            first_delay=settings.first_delay,
+            on_wait=on_wait,
+        )

@@ -1,0 +1,105 @@
+"""URLs as links write them, brought to one spelling: so a link finds what was captured."""
+
+import re
+from functools import lru_cache
+from typing import Final
+from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
+
+_OWN_PORTS: Final = {"http": 80, "https": 443}
+_ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
+_UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_NOT_IN_URL: Final = re.compile(r"[^!#$%&'()*+,/:;=?@\[\]A-Za-z0-9_.~-]")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_LEFT_OUT: Final = re.compile(r"[\t\r\n]+")
+_BLANKS: Final = "".join(map(chr, range(33)))
+_WEB: Final = frozenset({"http", "https"})
+
+
+@lru_cache(maxsize=16_384)
+def canonical(url: str, query_charset: str = "utf-8") -> str:
+    """The URL without fragment, in ASCII, with no more escapes than needed; what is no web URL as it is.
+
+    Other letters than ASCII are escaped as browsers do: those of a query in the page's character set (URL
+    Standard, section 4.4), all others in UTF-8.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return url
+    scheme = parts.scheme.lower()
+    if scheme not in _WEB or not parts.hostname:
+        return url
+    host = _host(parts)
+    at = host if port is None or port == _OWN_PORTS[scheme] else f"{host}:{port}"
+    path = _escaped(parts.path, "utf-8") or "/"
+    return urlunsplit((scheme, at, path, _escaped(parts.query, query_charset), ""))
+
+
+def without_scheme(url: str) -> str:
+    """A canonical URL from its host on."""
+    return url.partition("://")[2] or url
+
+
+def loosened(url: str) -> str:
+    """A canonical URL without what seldom makes a difference: scheme, `www.`, a slash at the path's end."""
+    at, slash, rest = without_scheme(url).partition("/")
+    path, mark, query = rest.partition("?")
+    return f"{at.removeprefix('www.')}{slash}{path.rstrip('/')}{mark}{query}"
+
+
+def joined(base: str, link: str) -> str | None:
+    """The absolute web URL that a link leads to, with its fragment; None where it leads to none."""
+    link = _LEFT_OUT.sub("", link.strip(_BLANKS))
+    scheme = _SCHEME.match(link)
+    if scheme is not None and scheme[1].lower() not in _WEB:
+        return None
+    try:
+        whole = urljoin(base, _forward(link))
+        parts = urlsplit(whole)
+    except ValueError:
+        return None
+    return whole if parts.scheme.lower() in _WEB and parts.netloc else None
+
+
+def escaped_whole(url: str) -> str:
+    """A URL in which whatever may not stand there is escaped, and nothing else is changed."""
+    return _NOT_IN_URL.sub(_as_utf8, url).replace("'", "%27")
+
+
+def _forward(link: str) -> str:
+    """A path's backslashes are slashes to browsers."""
+    end = min((place for mark in "?#" if (place := link.find(mark)) >= 0), default=len(link))
+    return link[:end].replace("\\", "/") + link[end:]
+
+
+def _host(parts: SplitResult) -> str:
+    host = (parts.hostname or "").lower()
+    if not host.isascii():
+        try:
+            host = host.encode("idna").decode("ascii")
+        except UnicodeError:
+            host = _NOT_IN_URL.sub(_as_utf8, host)
+    return f"[{host}]" if ":" in host else host.removesuffix(".")
+
+
+def _escaped(text: str, charset: str) -> str:
+    plain = _ESCAPE.sub(_needless, text)
+    return _NOT_IN_URL.sub(lambda found: _as_bytes(found[0], charset), plain)
+
+
+def _needless(found: re.Match[str]) -> str:
+    character = chr(int(found[1], 16))
+    return character if character in _UNRESERVED else found[0].upper()
+
+
+def _as_utf8(found: re.Match[str]) -> str:
+    return _as_bytes(found[0], "utf-8")
+
+
+def _as_bytes(character: str, charset: str) -> str:
+    try:
+        raw = character.encode(charset)
+    except UnicodeEncodeError:
+        raw = f"&#{ord(character)};".encode("ascii")  # as browsers do
+    return "".join(f"%{byte:02X}" for byte in raw)

@@ -1,0 +1,96 @@
+"""Captures as a Zatva provider lists them in the metadata format `webarchive`."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from harvester.client import Record
+
+PREFIX: Final = "webarchive"
+NAMESPACE: Final = "urn:zatva:webarchive:1"
+
+_IDENTIFIER: Final = re.compile(r"oai:[^:]+:([0-9a-f]{32})")
+_CAPTURE: Final = f"{{{NAMESPACE}}}capture"
+_SMALLEST_ERROR: Final = 400
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+
+class UnreadableRecordError(Exception):
+    """A record that is none of a Zatva provider's; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capture:
+    """What stood at a URL at a moment."""
+
+    key: str
+    """32 hexadecimal digits, by which the provider gives the document."""
+    identifier: str
+    url: str
+    captured: datetime
+    """UTC."""
+    mime_type: str
+    """Without parameters, lower case; empty where the archive does not know it."""
+    status: int | None
+    digest: str
+    """Algorithm, colon, value; empty where the archive has none."""
+    length: int | None
+    """Bytes of the content."""
+    record_type: str
+    """As WARC names it."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the site answered with an error."""
+        return self.status is not None and self.status >= _SMALLEST_ERROR
+
+    @property
+    def is_redirect(self) -> bool:
+        """Whether the site answered that the document is elsewhere."""
+        return self.status in _REDIRECTS
+
+
+def key_of(identifier: str) -> str:
+    """The key in an identifier of a Zatva provider. Raises UnreadableRecordError."""
+    found = _IDENTIFIER.fullmatch(identifier)
+    if found is None:
+        raise UnreadableRecordError(f"the identifier {identifier!r} is none that a Zatva provider gives")
+    return found[1]
+
+
+def read_capture(record: Record) -> Capture:
+    """The capture in a record that is not deleted. Raises UnreadableRecordError."""
+    key = key_of(record.header.identifier)
+    metadata = record.metadata
+    if metadata is None or metadata.tag != _CAPTURE:
+        raise UnreadableRecordError(f"record {record.header.identifier!r} holds no capture in {NAMESPACE}")
+    fields = {
+        name: metadata.findtext(f"{{{NAMESPACE}}}{name}") or ""
+        for name in ("url", "captured", "mimeType", "httpStatus", "digest", "length", "recordType")
+    }
+    if not fields["url"]:
+        raise UnreadableRecordError(f"record {record.header.identifier!r} names no URL")
+    return Capture(
+        key=key,
+        identifier=record.header.identifier,
+        url=fields["url"],
+        captured=_moment(fields["captured"], record.header.identifier),
+        mime_type=fields["mimeType"].partition(";")[0].strip().lower(),
+        status=_number(fields["httpStatus"]),
+        digest=fields["digest"].strip(),
+        length=_number(fields["length"]),
+        record_type=fields["recordType"],
+    )
+
+
+def _moment(text: str, identifier: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UnreadableRecordError(f"record {identifier!r} was captured at {text!r}, no time") from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None  # noqa: PLR2004 digits

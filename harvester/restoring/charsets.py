@@ -1,0 +1,129 @@
+"""In which character set a document is written, and how its text is changed without touching other bytes."""
+
+import codecs
+import contextlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.message import Message
+from typing import Final
+
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_LOOKED_AT: Final = 1024
+"""Bytes; browsers look for a declaration no further (HTML Standard, 13.2.3.2)."""
+_META: Final = re.compile(rb"<meta[\s/][^>]*?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
+_XML: Final = re.compile(rb"\A<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]+)[\"']")
+_CSS: Final = re.compile(rb'\A@charset "([A-Za-z0-9_.:-]+)";')
+_MEANT: Final = {
+    "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252",
+    "iso-8859-9": "cp1254", "gb2312": "gb18030", "gbk": "gb18030", "x-sjis": "cp932", "shift_jis": "cp932",
+    "shift-jis": "cp932", "euc-kr": "cp949", "ks_c_5601-1987": "cp949", "big5": "big5hkscs",
+    "windows-31j": "cp932", "x-user-defined": "latin-1", "unicode": "utf-16-le", "utf-16": "utf-16-le",
+    "iso-8859-8-i": "iso-8859-8", "tis-620": "cp874", "iso-8859-11": "cp874", "utf8": "utf-8",
+}  # fmt: skip
+"""What browsers take a name for, where Python takes it otherwise (Encoding Standard, section 4.2)."""
+
+
+def charset_of(content_type: str) -> str:
+    """The charset parameter of a Content-Type, as it is written there; empty where there is none."""
+    message = Message()
+    message["Content-Type"] = content_type
+    try:
+        return str(message.get_param("charset") or "").strip(" \"'")
+    except (LookupError, ValueError):
+        return ""
+
+
+def codec(name: str) -> str:
+    """The name of Python's codec for a character set; empty for an unknown one."""
+    try:
+        return codecs.lookup(_MEANT.get(name.lower(), name)).name
+    except (LookupError, ValueError):
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charset:
+    """The character set of a document."""
+
+    codec: str
+    """Python's name for it."""
+    told: str = ""
+    """Its name as only the HTTP header tells it: without the header it would be lost."""
+
+
+def html_charset(body: bytes, content_type: str) -> Charset:
+    """Of an HTML page: its byte order mark, the HTTP header, its own declaration, in this order."""
+    return _found(body, content_type, _META, "cp1252", looked_at=_LOOKED_AT)
+
+
+def xml_charset(body: bytes, content_type: str) -> Charset:
+    """Of XML, which is UTF-8 unless it says otherwise."""
+    charset = _found(body, content_type, _XML, "utf-8", looked_at=_LOOKED_AT)
+    return Charset(codec="utf-8") if charset.codec == "utf-8" and not _XML.search(body) else charset
+
+
+def css_charset(body: bytes, content_type: str) -> Charset:
+    """Of a style sheet; of one without other letters than ASCII it does not matter."""
+    charset = _found(body, content_type, _CSS, "utf-8", looked_at=_LOOKED_AT)
+    return Charset(codec=charset.codec) if body.isascii() else charset
+
+
+def _found(
+    body: bytes, content_type: str, declaration: re.Pattern[bytes], default: str, *, looked_at: int
+) -> Charset:
+    for mark, name in _BOMS:
+        if body.startswith(mark):
+            return Charset(codec=name)
+    declared = declaration.search(body[:looked_at])
+    own = codec(declared[1].decode("ascii")) if declared else ""
+    own = "utf-8" if own.startswith("utf-16") else own  # a declaration in ASCII cannot be one of UTF-16
+    told = charset_of(content_type)
+    if codec(told):
+        return Charset(codec=codec(told), told="" if codec(told) == own else told)
+    return Charset(codec=own or default)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """A change of a text: what is between the places becomes `text`."""
+
+    begin: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """A document's text, which leads back to its bytes."""
+
+    text: str
+    codec: str
+
+    def edited(self, edits: Sequence[Edit]) -> bytes:
+        """The document's bytes with the edits made, and no other change.
+
+        A character that an edit brings and the codec lacks is written as a character reference.
+        """
+        pieces, place = [], 0
+        for edit in sorted(edits, key=lambda edit: edit.begin):
+            pieces += [self.text[place : edit.begin], edit.text]
+            place = edit.end
+        return "".join([*pieces, self.text[place:]]).encode(self.codec, "xmlcharrefreplace")
+
+
+def text_of(body: bytes, name: str) -> Text:
+    """The text of the bytes in this codec.
+
+    Where they are faulty in it, each byte is taken for a character (ISO 8859-1): that leads back to the same
+    bytes, and markup is in ASCII.
+    """
+    with contextlib.suppress(UnicodeError):
+        text = body.decode(name)
+        if text.encode(name) == body:
+            return Text(text=text, codec=name)
+    return Text(text=body.decode("latin-1"), codec="latin-1")

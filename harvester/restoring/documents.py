@@ -1,0 +1,157 @@
+"""Fetches an archived document from a Zatva provider, and checks that it is what was archived."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urljoin
+
+from harvester.client import (
+    AnswerTooLargeError,
+    ClientError,
+    HttpReply,
+    TransportError,
+)
+from harvester.client.retrying import Retrying
+from harvester.client.transport import HttpTransport
+from harvester.restoring.captures import Capture
+from harvester.restoring.digests import agrees
+from harvester.restoring.missing import BY_STATUS, Missing, Reason, missing
+
+_SUCCESS: Final = 200
+_BUSY: Final = 503
+_ORIGINAL: Final = "X-Archive-Orig-"
+_TOLD: Final = re.compile(rb"\A[0-9]{3}: ")
+"""How a provider's answer begins that says why a document is not given."""
+_LONGEST_DETAIL: Final = 500
+_HEAVY: Final = 32 * 1024**2
+"""Bytes; of documents that are larger, only one is fetched at a time."""
+_FAILURES: Final = 5
+"""So many documents in a row without an answer, and the provider counts as gone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A document as it was archived."""
+
+    capture: Capture
+    body: bytes
+    """With its content encoding, if it has one."""
+    content_type: str
+    encoding: str
+    """Content-Encoding; mostly none."""
+    status: int | None
+    fields: Mapping[str, str]
+    """Further fields of its HTTP header, as far as the provider tells them."""
+    verified: bool
+    """Whether its digest was compared; some archives have none."""
+
+
+class NotGivenError(Exception):
+    """The provider says that, and why, it does not give a document."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+@dataclass(kw_only=True)
+class Fetcher:
+    """Fetches documents of one provider."""
+
+    base_url: str
+    transport: HttpTransport
+    retrying: Retrying
+    most: int
+    """Bytes; larger documents are not fetched."""
+    requests: int = 0
+    bytes: int = 0
+    _failures: int = 0
+    _heavy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+
+    async def __call__(self, capture: Capture) -> Document | Missing:
+        """The document of a capture, or why there is none.
+
+        Raises TryLaterError where the provider asks to come back later than one waits, and TransportError
+        where it does not answer several times in a row.
+        """
+        if capture.length is not None and capture.length > self.most:
+            detail = f"{capture.length:,} bytes, more than {self.most:,}; see setting max_answer_bytes"
+            return missing(capture, Reason.TOO_LARGE, detail)
+        if capture.length is None or capture.length > _HEAVY:
+            async with self._heavy:
+                return await self._told(capture)
+        return await self._told(capture)
+
+    async def _told(self, capture: Capture) -> Document | Missing:
+        try:
+            document = await self._checked(capture)
+        except NotGivenError as error:
+            reason = BY_STATUS.get(error.status, Reason.UNAVAILABLE)
+            found: Document | Missing = missing(capture, reason, str(error))
+        except AnswerTooLargeError as error:
+            found = missing(capture, Reason.TOO_LARGE, str(error))
+        except TransportError as error:
+            self._failures += 1
+            if self._failures >= _FAILURES:
+                raise
+            return missing(capture, Reason.UNAVAILABLE, str(error))
+        except ClientError as error:
+            found = missing(capture, Reason.REFUSED, str(error))
+        else:
+            found = document
+        self._failures = 0
+        return found
+
+    async def _checked(self, capture: Capture) -> Document | Missing:
+        for _ in range(2):  # what is broken may have broken on the way
+            reply = await self._reply(capture)
+            chunked = "chunked" in reply.headers.get(f"{_ORIGINAL}Transfer-Encoding", "").lower()
+            well = agrees(capture.digest, reply.body)
+            if well is not False or chunked:
+                # Some archives have the digest of the chunks, which the provider compares and then joins.
+                return _document(capture, reply, verified=well is True)
+        detail = f"{len(reply.body):,} bytes came that do not have the digest {capture.digest!r}"
+        return missing(capture, Reason.DIGEST, detail)
+
+    async def _reply(self, capture: Capture) -> HttpReply:
+        url = urljoin(self.base_url, f"archive/{capture.key}")
+
+        async def attempt() -> HttpReply:
+            self.requests += 1
+            reply = await self.transport.fetch(url)
+            self.bytes += len(reply.body)
+            _raise_not_given(reply)
+            if reply.cut is not None:
+                raise reply.cut
+            return reply
+
+        return await self.retrying.fetch(attempt)
+
+
+def _raise_not_given(reply: HttpReply) -> None:
+    """Raise what the provider says of a document, unless it is only busy."""
+    if reply.status == _SUCCESS or not _TOLD.match(reply.body):
+        return
+    if reply.status in BY_STATUS or (reply.status == _BUSY and "Retry-After" not in reply.headers):
+        words = " ".join(reply.body.decode("utf-8", errors="replace").partition(": ")[2].split())
+        raise NotGivenError(reply.status, words[:_LONGEST_DETAIL])
+
+
+def _document(capture: Capture, reply: HttpReply, *, verified: bool) -> Document:
+    status = reply.headers.get(f"{_ORIGINAL}Status", "")
+    fields = {
+        name[len(_ORIGINAL) :]: value
+        for name, value in reply.headers.items()
+        if name.lower().startswith(_ORIGINAL.lower()) and name.lower() != f"{_ORIGINAL}status".lower()
+    }
+    return Document(
+        capture=capture,
+        body=reply.body,
+        content_type=reply.content_type,
+        encoding=reply.headers.get("Content-Encoding", ""),
+        status=int(status) if status.isascii() and status.isdigit() else capture.status,
+        fields=fields,
+        verified=verified,
+    )

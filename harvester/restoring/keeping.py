@@ -1,0 +1,89 @@
+"""Where fetched documents go: into files of their own, durable before the manifest names them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from harvester.restoring.browsable import needs_treatment
+from harvester.restoring.documents import Document
+from harvester.restoring.manifest import Entry
+from harvester.restoring.names import Names
+from harvester.store.files import FileStore
+
+SITE: Final = "site"
+ORIGINALS: Final = "originals"
+
+
+class Keeper(Protocol):
+    """Keeps documents."""
+
+    def keep(self, documents: Sequence[Document]) -> list[Entry]:
+        """Write the documents; when this returns they are on the disk."""
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether what the entry tells of is still there."""
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+
+
+class FileKeeper:
+    """Keeps documents as files: as they are, or, where links are to be changed, first as originals."""
+
+    def __init__(self, folder: Path, store: FileStore, names: Names) -> None:
+        self._folder = folder
+        self._store = store
+        self._names = names
+
+    def keep(self, documents: Sequence[Document]) -> list[Entry]:
+        """Write the documents."""
+        entries = [self._entry(document) for document in documents]
+        self._store.write_all(
+            [
+                (entry.original or entry.file, document.body)
+                for entry, document in zip(entries, documents, strict=True)
+            ]
+        )
+        return entries
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether the bytes as archived are there."""
+        return (self._folder / (entry.original or entry.file)).is_file()
+
+    def finish(self) -> None:
+        """Nothing is open."""
+
+    def _entry(self, document: Document) -> Entry:
+        entry = entry_of(document, f"{SITE}/{self._names.path(document.capture.url)}")
+        if not needs_treatment(entry, document.body):
+            return entry
+        key = document.capture.key
+        return entry_of(document, entry.file, original=f"{ORIGINALS}/{key[:2]}/{key}")
+
+
+def entry_of(
+    document: Document,
+    file: str,
+    *,
+    original: str = "",
+    offset: int | None = None,
+    packed: int | None = None,
+) -> Entry:
+    """The manifest's entry of a document that lies there."""
+    capture = document.capture
+    return Entry(
+        url=capture.url,
+        captured=capture.captured.isoformat(),
+        identifier=capture.identifier,
+        status=document.status,
+        content_type=document.content_type,
+        encoding=document.encoding,
+        fields=dict(document.fields),
+        digest=capture.digest,
+        verified=document.verified,
+        size=len(document.body),
+        file=file,
+        original=original,
+        offset=offset,
+        packed=packed,
+    )

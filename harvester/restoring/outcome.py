@@ -1,0 +1,119 @@
+"""How a restore ended, for people and for programs."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from harvester.restoring.missing import Missing
+from oai.errors import ExitCode
+
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a restore ended."""
+
+    folder: Path
+    listed: int
+    """Captures that the provider listed."""
+    wanted: int
+    """Documents that were to be restored: one capture for each URL."""
+    restored: int
+    """Of these, the ones that are here."""
+    fetched: int
+    """Of these, the ones that came in this run."""
+    unverified: int
+    """Of these, the ones without a digest to compare."""
+    others: int
+    """Documents of earlier runs that are no longer listed, and were left alone."""
+    bytes: int
+    requests: int
+    seconds: float
+    missing: Sequence[Missing] = field(default_factory=tuple)
+    start: Path | None = None
+    """The page to begin with, or the folder of WARC files."""
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """For the shell."""
+        return ExitCode.RECORDS_REFUSED if self.missing else ExitCode.DONE
+
+    def as_json(self) -> dict[str, Any]:
+        """The result for programs."""
+        return {
+            "verdict": "incomplete" if self.missing else "complete",
+            "folder": str(self.folder),
+            "start": str(self.start) if self.start else None,
+            "listed": self.listed,
+            "wanted": self.wanted,
+            "restored": self.restored,
+            "fetched": self.fetched,
+            "unverified": self.unverified,
+            "no_longer_listed": self.others,
+            "missing": dict(sorted(Counter(one.reason.value for one in self.missing).items())),
+            "bytes": self.bytes,
+            "requests": self.requests,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def in_words(self) -> str:
+        """The result for people."""
+        verdict = "Incomplete" if self.missing else "Complete"
+        spent = f"{self.bytes:,} bytes in {self.seconds:,.1f} s"
+        lines = [f"{verdict}: {self.restored:,} of {self.wanted:,} documents are here."]
+        lines.append(f"{self.fetched:,} of them were fetched now ({spent}).")
+        if self.unverified:
+            lines.append(f"{self.unverified:,} have no digest in the archive to be compared with.")
+        if self.others:
+            lines.append(f"{self.others:,} of earlier runs are no longer listed; they were left as they are.")
+        if self.missing:
+            lines += self._missing_lines()
+        if self.start is not None:
+            lines.append(f"Begin with {self.start}")
+        return "\n".join(lines)
+
+    def _missing_lines(self) -> list[str]:
+        counts = Counter(one.reason.value for one in self.missing)
+        listed = ", ".join(f"{number:,} {reason}" for reason, number in counts.most_common())
+        lines = [f"Missing: {listed}. The list is {self.folder / 'missing.jsonl'}; the first ones:"]
+        lines += [f"  {one.url or one.identifier}: {one.detail}" for one in self.missing[:_SHOWN]]
+        return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a restore would do."""
+
+    listed: int
+    wanted: int
+    here: int
+    bytes: int
+    """Of what is to be fetched, as far as the archive knows."""
+    types: dict[str, int]
+    missing: Sequence[Missing]
+    exit_code: ExitCode = ExitCode.DONE
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "verdict": "dry run",
+            "listed": self.listed,
+            "wanted": self.wanted,
+            "here": self.here,
+            "bytes": self.bytes,
+            "types": self.types,
+            "missing": dict(sorted(Counter(one.reason.value for one in self.missing).items())),
+        }
+
+    def in_words(self) -> str:
+        """For people."""
+        left = self.wanted - self.here
+        lines = [f"{self.listed:,} captures of {self.wanted:,} URLs are listed."]
+        lines.append(f"{self.here:,} are here; {left:,} would be fetched, about {self.bytes:,} bytes.")
+        lines += [f"  {number:>9,}  {kind}" for kind, number in self.types.items()]
+        if self.missing:
+            lines.append(f"{len(self.missing):,} documents are withheld or cannot be read from the list.")
+        return "\n".join(lines)

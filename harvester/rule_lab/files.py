@@ -1,0 +1,85 @@
+"""The files of rules, below the data folder: where they are, read, and written whole or not at all."""
+
+import os
+import re
+import unicodedata
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from harvester.rule_lab.models import Rule
+from harvester.rules.rule_files import MAX_BYTES
+from harvester.store.disk import Disk
+from oai.errors import UsageError
+from oai.settings import Settings
+
+FOLDER: Final = "rules"
+"""Below the data folder, for new rule files."""
+_SLUG: Final = re.compile(r"[^a-z0-9]+")
+_LONGEST_SLUG: Final = 60
+
+
+def file_of(settings: Settings, rule: Rule) -> Path:
+    """Where the rule file is."""
+    return settings.data.resolve() / rule.path
+
+
+def read_file(settings: Settings, rule: Rule) -> bytes | None:
+    """What the file holds; None where it cannot be read."""
+    try:
+        with file_of(settings, rule).open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError:
+        return None
+
+
+def write_file(settings: Settings, rule: Rule, content: bytes) -> None:
+    """Let the file hold the content: a reader finds the old one or the new one, never a part.
+
+    Raises UsageError where it cannot be written.
+    """
+    file = file_of(settings, rule)
+    if read_file(settings, rule) == content:
+        return
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        disk = Disk(os.fspath(settings.data.resolve()))
+        try:
+            disk.write_all([(rule.path, content)])
+        finally:
+            disk.close()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise UsageError(
+            "%(file)s cannot be written: %(reason)s; nothing was saved", file=str(file), reason=reason
+        ) from None
+
+
+def adopted_path(session: Session, settings: Settings, path: str) -> str:
+    """The path of a file that is to be looked after where it is.
+
+    Raises UsageError where it does not lie in the data folder, or is looked after already.
+    """
+    root = settings.data.resolve()
+    file = (root / path).resolve()
+    if not file.is_relative_to(root) or file == root:
+        raise UsageError("%(file)s does not lie in the data folder", file=path)
+    inside = file.relative_to(root).as_posix()
+    if session.scalar(select(Rule.rule_id).where(Rule.path == inside)) is not None:
+        raise UsageError("%(file)s is looked after already; see `zatva rule list`", file=inside)
+    return inside
+
+
+def free_path(session: Session, settings: Settings, name: str) -> str:
+    """A path for a new file: named after the rule, and taken by nobody."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    slug = _SLUG.sub("-", plain).strip("-")[:_LONGEST_SLUG] or "rule"
+    taken = set(session.scalars(select(Rule.path)))
+    number = 1
+    while True:
+        path = f"{FOLDER}/{slug}.xml" if number == 1 else f"{FOLDER}/{slug}-{number}.xml"
+        if path not in taken and not (settings.data / path).exists():
+            return path
+        number += 1

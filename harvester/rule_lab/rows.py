@@ -1,0 +1,157 @@
+"""A rule file as rows: what a person edits in a table, and the XML that says the same."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lxml import etree
+
+from harvester.rule_lab.checking import read_rules
+from harvester.rule_lab.kinds import RuleKind
+from harvester.rules.filtering import Match
+from harvester.rules.rule_expressions import text_of
+from harvester.rules.rule_files import RuleFile, parse_rules
+from oai.xml import escape
+
+ROOTS: Final = {RuleKind.FILTER: "filters", RuleKind.NORMALISE: "normalize"}
+_LONGEST_REMARK: Final = 80
+
+
+@dataclass(frozen=True, kw_only=True)
+class Namespace:
+    """A prefix for XPath expressions and element names, and what it stands for."""
+
+    prefix: str
+    uri: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterRow:
+    """One filter."""
+
+    xpath: str
+    regexp: str
+    ignore_case: bool = False
+    invert: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElementRow:
+    """One new element of a mapping, with its values."""
+
+    name: str
+    regexp: str
+    values: tuple[str, ...]
+    ignore_case: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappingRow:
+    """One mapping: where to look, and what is added there."""
+
+    xpath: str
+    elements: tuple[ElementRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleRows:
+    """A whole rule file; of a filter file `mappings` is empty, of a normalise file `filters`."""
+
+    kind: RuleKind
+    namespaces: tuple[Namespace, ...] = ()
+    match: Match = Match.ANY
+    filters: tuple[FilterRow, ...] = ()
+    mappings: tuple[MappingRow, ...] = ()
+
+
+def rows_of(data: bytes, kind: RuleKind, *, source: str) -> RuleRows:
+    """The rows of a rule file. Raises RuleFileError where it is at fault."""
+    read_rules(data, kind, source=source)
+    file = parse_rules(data, source=source, root=ROOTS[kind])
+    namespaces = tuple(Namespace(prefix=prefix, uri=uri) for prefix, uri in file.namespaces.items())
+    if kind is RuleKind.NORMALISE:
+        mappings = tuple(_mapping_row(file, rule) for rule in file.rules("mapping"))
+        return RuleRows(kind=kind, namespaces=namespaces, mappings=mappings)
+    return RuleRows(
+        kind=kind,
+        namespaces=namespaces,
+        match=Match(file.root.get("match", Match.ANY).strip().lower()),
+        filters=tuple(_filter_row(file, rule) for rule in file.rules("filter")),
+    )
+
+
+def xml_of(rows: RuleRows) -> bytes:
+    """The rule file that says what the rows say, in UTF-8; it is not checked here."""
+    root = ROOTS[rows.kind]
+    match = f' match="{rows.match.value}"' if rows.kind is RuleKind.FILTER else ""
+    lines = [f"<{root}{match}>"]
+    if rows.namespaces:
+        declared = "\n    ".join(escape(_declaration(one)) for one in rows.namespaces)
+        lines.append(f"  <selectionNamespaces>{declared}</selectionNamespaces>")
+    lines += [_filter_line(row) for row in rows.filters]
+    for mapping in rows.mappings:
+        lines += _mapping_lines(mapping)
+    return "\n".join([*lines, f"</{root}>", ""]).encode()
+
+
+def lost_as_rows(data: bytes, kind: RuleKind, *, source: str) -> Sequence[str]:
+    """What of a file its rows cannot hold: comments and processing instructions, each as it begins."""
+    root = parse_rules(data, source=source, root=ROOTS[kind]).root
+    remarks = (etree.Comment, etree.ProcessingInstruction)
+    around = [*root.itersiblings(*remarks, preceding=True), *root.itersiblings(*remarks)]
+    return [_begun(one) for one in [*around, *root.iter(*remarks)]]
+
+
+def _begun(remark: etree._Element) -> str:
+    text = " ".join(etree.tostring(remark, encoding="unicode", with_tail=False).split())
+    return text if len(text) <= _LONGEST_REMARK else f"{text[: _LONGEST_REMARK - 1]}…"
+
+
+def _filter_row(file: RuleFile, rule: etree._Element) -> FilterRow:
+    return FilterRow(
+        xpath=rule.get("xpath", ""),
+        regexp=rule.get("regexp", ""),
+        ignore_case=file.truth(rule, "ignoreCase"),
+        invert=file.truth(rule, "invert"),
+    )
+
+
+def _mapping_row(file: RuleFile, rule: etree._Element) -> MappingRow:
+    return MappingRow(
+        xpath=rule.get("xpath", ""),
+        elements=tuple(
+            ElementRow(
+                name=element.get("name", ""),
+                regexp=element.get("regexp", ""),
+                values=tuple(text_of(value).strip() for value in file.children(element, ("newValue",))),
+                ignore_case=file.truth(element, "ignoreCase"),
+            )
+            for element in file.children(rule, ("newElement",))
+        ),
+    )
+
+
+def _declaration(one: Namespace) -> str:
+    sign = '"' if "'" in one.uri else "'"
+    return f"xmlns:{one.prefix}={sign}{one.uri}{sign}"
+
+
+def _filter_line(row: FilterRow) -> str:
+    return (
+        f'  <filter xpath="{escape(row.xpath)}" regexp="{escape(row.regexp)}"'
+        f"{_truth('ignoreCase', said=row.ignore_case)}{_truth('invert', said=row.invert)}/>"
+    )
+
+
+def _mapping_lines(mapping: MappingRow) -> Iterator[str]:
+    yield f'  <mapping xpath="{escape(mapping.xpath)}">'
+    for row in mapping.elements:
+        ignore_case = _truth("ignoreCase", said=row.ignore_case)
+        yield f'    <newElement name="{escape(row.name)}" regexp="{escape(row.regexp)}"{ignore_case}>'
+        yield from (f"      <newValue>{escape(value)}</newValue>" for value in row.values)
+        yield "    </newElement>"
+    yield "  </mapping>"
+
+
+def _truth(name: str, *, said: bool) -> str:
+    return f' {name}="true"' if said else ""

@@ -1,0 +1,121 @@
+"""Records to try rules on: some that are stored, or those of a repository's first page."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from harvester.client.errors import NoRecordsMatchError
+from harvester.client.repository_client import open_client
+from harvester.client.selection import Selection
+from harvester.models import Record, RecordStatus
+from harvester.repositories import base_folder, get_repository
+from oai.errors import UsageError
+from oai.settings import Settings
+from oai.vocabulary import Verb
+
+SAMPLES: Final = 100
+"""So many records, if nobody says otherwise."""
+MOST_SAMPLES: Final = 5000
+_MOST_BYTES: Final = 50_000_000
+"""Of all samples together: they are read into memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """Records as XML, and what is the matter with those that could not be read."""
+
+    records: Sequence[bytes]
+    unreadable: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredFile:
+    """A stored record's file."""
+
+    path: Path
+    digest: bytes | None
+
+
+def stored_files(
+    session: Session,
+    settings: Settings,
+    repository_id: int,
+    *,
+    metadata_prefix: str = "",
+    most: int = SAMPLES,
+) -> list[StoredFile]:
+    """The files of some stored records, as good as by chance; without a prefix, of the commonest format.
+
+    Raises UsageError where there is no such repository, or no record to try on.
+    """
+    folder = base_folder(get_repository(session, repository_id), settings)
+    stored = (
+        Record.repository_id == repository_id,
+        Record.status == RecordStatus.ACTIVE,
+        Record.filename.is_not(None),
+    )
+    prefix = metadata_prefix or session.scalar(
+        select(Record.metadata_prefix).where(*stored).group_by(Record.metadata_prefix)
+        .order_by(func.count().desc(), Record.metadata_prefix).limit(1)
+    )  # fmt: skip
+    # The key is a digest of the identifier: its order is as good as none.
+    rows = session.execute(
+        select(Record.filename, Record.digest)
+        .where(*stored, Record.metadata_prefix == prefix)
+        .order_by(Record.identifier_key)
+        .limit(max(1, min(most, MOST_SAMPLES)))
+    )
+    found = [StoredFile(path=folder / str(name), digest=digest) for name, digest in rows]
+    if not found:
+        raise UsageError(
+            "repository %(number)s has no stored records to try on; harvest it first, or try on its "
+            "first page",
+            number=repository_id,
+        )
+    return found
+
+
+def read_files(files: Sequence[StoredFile]) -> Samples:
+    """The files' contents, as far as they are as they were stored."""
+    records: list[bytes] = []
+    unreadable: list[str] = []
+    size = 0
+    for file in files:
+        try:
+            data = file.path.read_bytes()
+        except OSError as error:
+            unreadable.append(f"{file.path.name}: {error.strerror or type(error).__name__}")
+            continue
+        if file.digest is not None and hashlib.sha256(data).digest() != file.digest:
+            unreadable.append(f"{file.path.name}: its bytes are not those that were stored")
+            continue
+        size += len(data)
+        if size > _MOST_BYTES:
+            unreadable.append(f"{file.path.name}: the samples before it have {_MOST_BYTES:,} bytes already")
+            break
+        records.append(data)
+    return Samples(records=records, unreadable=unreadable)
+
+
+async def first_page(
+    base_url: str, settings: Settings, *, metadata_prefix: str = "", set_spec: str = "", most: int = SAMPLES
+) -> Samples:
+    """The records of a repository's first page; asked once, with one further try.
+
+    Raises ClientError and TryLaterError where there is no page.
+    """
+    selection = Selection(metadata_prefix=metadata_prefix or "oai_dc", set_spec=set_spec or None)
+    async with open_client(base_url, settings.harvester, retries=1) as client:
+        try:
+            page = await anext(client.pages(Verb.LIST_RECORDS, selection, loose=True))
+        except NoRecordsMatchError:
+            return Samples(records=())
+    return Samples(
+        records=[record.xml() for record in page.records[:most]],
+        unreadable=[fault.reason for fault in page.faults],
+    )

@@ -1,0 +1,68 @@
+"""The process in which rules are tried, so that it can be ended: work comes in, a line a record goes out.
+
+Started by `trying`. Standard input has one JSON object: the rule file, and the records as XML.
+"""
+
+import base64
+import json
+import os
+import sys
+from dataclasses import asdict
+from typing import Any, Final
+
+from lxml import etree
+
+from harvester.rule_lab.checking import read_rules
+from harvester.rule_lab.explaining import explain
+from harvester.rule_lab.kinds import RuleKind
+from harvester.rules.rule_files import RuleFileError
+from harvester.rules.rule_limits import Limits
+from oai.errors import MalformedXmlError
+from oai.xml import parse
+
+_SHOWN_SIDES: Final = 30
+"""Records whose XML is given, so that a trial of thousands stays a page."""
+
+
+def main() -> None:
+    """Read the work, answer for each record, end."""
+    work = json.load(sys.stdin.buffer)
+    # Where the parent is gone there is nobody to answer.
+    parent = os.getppid()
+    limits = Limits(seconds=work["seconds"])
+    rules = read_rules(
+        base64.b64decode(work["content"]), RuleKind(work["kind"]), source=work["source"], limits=limits
+    )
+    shown: dict[str, int] = {}
+    for text in work["records"]:
+        if os.getppid() != parent:
+            return
+        try:
+            answer = asdict(explain(_record(text), rules))
+        except MalformedXmlError as error:
+            answer = {"unreadable": str(error)}
+        except RuleFileError as error:
+            _tell({"faulty": str(error)})
+            return
+        _tell(_slim(answer, shown))
+
+
+def _record(text: str) -> etree._Element:
+    return parse(text.encode(), source="record")
+
+
+def _slim(answer: dict[str, Any], shown: dict[str, int]) -> dict[str, Any]:
+    fate = answer.get("fate", "")
+    shown[fate] = shown.get(fate, 0) + 1
+    if shown[fate] > _SHOWN_SIDES and "before" in answer:
+        answer.update(before="", after="", diff="")
+    return answer
+
+
+def _tell(answer: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

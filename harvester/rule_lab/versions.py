@@ -1,0 +1,158 @@
+"""Rule files with their versions: added, saved, restored. The caller commits.
+
+The file below the data folder is what harvests read, and stays the truth: saving writes it, whole or not at
+all, before the transaction ends. What somebody else wrote into it is kept as a version before it is replaced.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from harvester.models import Repository
+from harvester.rule_lab.checking import read_rules
+from harvester.rule_lab.files import adopted_path, free_path, read_file, write_file
+from harvester.rule_lab.kinds import RuleKind
+from harvester.rule_lab.models import Rule, RuleVersion
+from harvester.rule_lab.queries import get_rule, get_version, last_version
+from harvester.rules.rule_files import RuleFileError
+from oai.errors import UsageError
+from oai.settings import Settings
+
+_LONGEST_NAME: Final = 200
+_FOUND: Final = "found in the file"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """What a new rule is to be."""
+
+    kind: RuleKind
+    name: str
+    content: bytes
+    description: str = ""
+    repository_id: int | None = None
+
+
+def add_rule(
+    session: Session, settings: Settings, draft: Draft, *, by: str | None, note: str = "", path: str = ""
+) -> Rule:
+    """Look after a new rule file, and write it; `path`, below the data folder, is of one that there is.
+
+    Raises RuleFileError for faulty rules, and UsageError for a name that is empty, a repository that is not
+    there, or a file that is looked after already.
+    """
+    name = " ".join(draft.name.split())
+    if not name or len(name) > _LONGEST_NAME:
+        raise UsageError("a rule needs a name of at most %(most)s characters", most=_LONGEST_NAME)
+    read_rules(draft.content, draft.kind, source=name)
+    if draft.repository_id is not None and session.get(Repository, draft.repository_id) is None:
+        raise UsageError("there is no repository %(number)s", number=draft.repository_id)
+    place = adopted_path(session, settings, path) if path else free_path(session, settings, name)
+    rule = Rule(
+        kind=draft.kind.value,
+        name=name,
+        description=draft.description.strip(),
+        repository_id=draft.repository_id,
+        path=place,
+    )
+    session.add(rule)
+    session.flush()
+    _keep(session, rule, draft.content, by=by, note=note)
+    write_file(settings, rule, draft.content)
+    return rule
+
+
+def save_version(
+    session: Session,
+    settings: Settings,
+    rule_id: int,
+    content: bytes,
+    *,
+    by: str | None,
+    note: str = "",
+    based_on: int | None = None,
+) -> RuleVersion:
+    """Let the rule file be otherwise, as a new version; the same content makes none.
+
+    `based_on` is the version that was changed: where there is a newer one by now, UsageError is raised.
+    Raises RuleFileError for faulty rules.
+    """
+    rule = get_rule(session, rule_id, lock=True)
+    read_rules(content, RuleKind(rule.kind), source=rule.name)
+    last = last_version(session, rule_id)
+    if based_on is not None and based_on != last.number:
+        raise UsageError(
+            "version %(newer)s was saved while you changed version %(older)s; look at it, and change that",
+            newer=last.number,
+            older=based_on,
+        )
+    last = keep_found(session, settings, rule)
+    if last.content == content:
+        # The file may be gone, or have become faulty.
+        write_file(settings, rule, content)
+        return last
+    version = _keep(session, rule, content, by=by, note=note)
+    write_file(settings, rule, content)
+    return version
+
+
+def keep_found(session: Session, settings: Settings, rule: Rule) -> RuleVersion:
+    """Keep what somebody else wrote into the file as a version of its own; gives the last version.
+
+    A file that cannot be used, or is gone, is left out: it is no version.
+    """
+    last = last_version(session, rule.rule_id)
+    found = read_file(settings, rule)
+    if found is None or found == last.content or usable(found, rule) is not None:
+        return last
+    return _keep(session, rule, found, by=None, note=_FOUND)
+
+
+def restore(
+    session: Session, settings: Settings, rule_id: int, number: int, *, by: str | None
+) -> RuleVersion:
+    """Let an old version be in force again, as a new one. Raises UsageError where there is none."""
+    old = get_version(session, rule_id, number)
+    note = f"version {number} again"
+    return save_version(session, settings, rule_id, old.content, by=by, note=note)
+
+
+def remove_rule(session: Session, rule_id: int) -> Rule:
+    """Look after the rule file no longer: its versions go, the file stays."""
+    rule = get_rule(session, rule_id)
+    session.delete(rule)
+    session.flush()
+    return rule
+
+
+def usable(content: bytes, rule: Rule) -> RuleFileError | None:
+    """What is wrong with a content; None where it can be used."""
+    try:
+        read_rules(content, RuleKind(rule.kind), source=rule.path)
+    except RuleFileError as error:
+        return error
+    return None
+
+
+def digest_of(content: bytes) -> str:
+    """SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _keep(session: Session, rule: Rule, content: bytes, *, by: str | None, note: str) -> RuleVersion:
+    last = session.scalar(select(func.max(RuleVersion.number)).where(RuleVersion.rule_id == rule.rule_id))
+    version = RuleVersion(
+        rule_id=rule.rule_id,
+        number=(last or 0) + 1,
+        content=content,
+        digest=digest_of(content),
+        saved_by=by,
+        note=" ".join(note.split()),
+    )
+    session.add(version)
+    session.flush()
+    session.refresh(version)
+    return version

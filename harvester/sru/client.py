@@ -1,0 +1,234 @@
+"""An asynchronous SRU client that gives a result as a list of records is given by OAI-PMH.
+
+A list's set is its query, in CQL; its resumption token is the position to go on from.
+Sources: SRU 1.1 and 1.2 (Library of Congress); searchRetrieve 2.0 (OASIS).
+"""
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Self, TypeVar, Unpack
+from urllib.parse import urlsplit
+
+from harvester.client.answers import FormatInfo, Identity, Page, Record, SetInfo, SetPage
+from harvester.client.circles import Circles
+from harvester.client.errors import HttpStatusError, IdDoesNotExistError, MalformedAnswerError
+from harvester.client.listing import Listing
+from harvester.client.places import read_place
+from harvester.client.repository_client import Traffic
+from harvester.client.retrying import Patience, Retrying
+from harvester.client.selection import Selection
+from harvester.client.transport import Arguments, HttpReply, Transport
+from harvester.sru.answers import NotSruError, Result, read_result
+from harvester.sru.diagnostics import UNSUPPORTED_VERSION, SruFormatError
+from harvester.sru.explaining import Explanation, read_explanation
+from harvester.sru.reading import Reader
+from harvester.sru.schemas import choose_schema
+from oai.datestamps import format_datestamp, utc_now
+from oai.errors import UsageError
+from oai.vocabulary import DeletedRecord, Granularity, Verb
+
+EVERYTHING: Final = "cql.allRecords=1"
+"""The query for all records (CQL context set 1.2)."""
+_AT_ONCE: Final = 100
+_VERSIONS: Final = ("1.2", "1.1", "2.0")
+_RETRIES_WHILE_SEARCHING: Final = 1
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a list asks for."""
+
+    query: str
+    schema: str
+    """The server's name of it."""
+    as_oai_dc: bool
+
+
+class SruClient:
+    """A client of one SRU service; its transport and patience are those of the OAI-PMH client."""
+
+    def __init__(self, base_url: str, transport: Transport, **patience: Unpack[Patience]) -> None:
+        self.base_url = base_url
+        self.traffic = Traffic()
+        self._transport = transport
+        self._retrying = Retrying(**patience)
+        self._explanation: Explanation | None = None
+        self._version = ""
+
+    def with_retries(self, retries: int) -> Self:
+        """A client of the same service with other patience; the traffic of both is counted together."""
+        other = copy.copy(self)
+        other._retrying = replace(self._retrying, retries=retries)  # noqa: SLF001 our own
+        return other
+
+    async def identify(self, *, loose: bool = False) -> Identity:  # noqa: ARG002 explain is no list of records
+        """Who the service is, as explain says; SRU tells nothing of deletions or dates."""
+        explained = await self._explain()
+        return Identity(
+            repository_name=explained.title or (urlsplit(self.base_url).hostname or ""),
+            base_url=self.base_url,
+            protocol_version=f"SRU {explained.version}".rstrip(),
+            admin_emails=(explained.contact,) if explained.contact else (),
+            earliest_datestamp="",
+            deleted_record=DeletedRecord.NO.value,
+            granularity=Granularity.SECOND.value,
+            response_date=format_datestamp(utc_now()),
+        )
+
+    async def list_metadata_formats(self) -> tuple[FormatInfo, ...]:
+        """The record schemas that explain names."""
+        return (await self._explain()).schemas
+
+    def list_sets(self) -> Listing[SetPage, SetInfo]:
+        """No sets: a query selects."""
+        return Listing(_no_pages(), lambda page: page.sets)
+
+    async def get_record(
+        self, identifier: str, metadata_prefix: str = "oai_dc", *, loose: bool = False
+    ) -> Record:
+        """One record, by the index rec.identifier (context set "rec"), which not all servers have."""
+        own = identifier.removeprefix(self._prefix + ":")
+        quoted = own.replace("\\", "\\\\").replace('"', '\\"')
+        selection = Selection(metadata_prefix=metadata_prefix, set_spec=f'rec.identifier="{quoted}"')
+        page = await anext(self.pages(Verb.GET_RECORD, selection, loose=loose))
+        found = [record for record in page.records if record.header.identifier == identifier]
+        if len(found) != 1:
+            words = f"{len(found)} of the {len(page.records)} records found are {identifier!r}"
+            raise IdDoesNotExistError(page.url, "idDoesNotExist", words)
+        return found[0]
+
+    async def pages(
+        self, verb: Verb, selection: Selection, *, resumption_token: str = "", loose: bool = False
+    ) -> AsyncIterator[Page]:
+        """The pages of a query's result; the query is the selection's set, and without one all records'.
+
+        With `loose`, a page that cannot be had is asked for in ever smaller pieces, and a record that cannot
+        be had alone is a fault. Raises SruError, NoRecordsMatchError, UnreadableResultError and
+        EndlessListError.
+        """
+        question = await self._question(selection)
+        reader = Reader(
+            url=self.base_url,
+            prefix=self._prefix,
+            as_dc=question.as_oai_dc,
+            search=partial(self._search, question),
+            brisk=partial(self.with_retries(_RETRIES_WHILE_SEARCHING)._search, question),  # noqa: SLF001 our own
+            place=read_place(resumption_token),
+            loose=loose,
+        )
+        circles = Circles()
+        while True:
+            page = await reader.page(await self._most_at_once())
+            circles.check(page.url, page.next_token, [header.identifier for header in page.headers])
+            yield replace(page, records=()) if verb is Verb.LIST_IDENTIFIERS else page
+            if not page.next_token:
+                return
+
+    async def _search(self, question: Question, start: int, most: int) -> tuple[Result, str]:
+        """One answer to searchRetrieve, and its address. Raises SruError where there is nothing but that."""
+        for tries_left in (1, 0):
+            arguments = _search_arguments(self._version or _VERSIONS[0], question, start, most)
+            read = partial(read_result, start=start)
+            result, url = await self._read(arguments, read)
+            told = result.diagnostics
+            if result.records or not told:
+                return result, url
+            if not (
+                tries_left and told[0].code == UNSUPPORTED_VERSION and self._other_version(told[0].details)
+            ):
+                raise told[0].error(url)
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    @property
+    def _prefix(self) -> str:
+        """What the records' identifiers begin with."""
+        parts = urlsplit(self.base_url)
+        path = [part for part in parts.path.split("/") if part]
+        return ":".join(["sru", parts.hostname or "", *path])
+
+    async def _question(self, selection: Selection) -> Question:
+        if selection.from_ or selection.until:
+            raise UsageError("SRU selects by a query and not by datestamps; put the dates into the query")
+        wanted = selection.metadata_prefix
+        offered = (await self._explained()).schemas
+        schema = choose_schema(wanted, offered)
+        if schema is None:
+            names = ", ".join(found.metadata_prefix for found in offered)
+            raise SruFormatError(
+                self.base_url, "diagnostic 66", f"{wanted!r} is none of the schemas that it offers: {names}"
+            )
+        return Question(
+            query=selection.set_spec or EVERYTHING,
+            schema=schema,
+            as_oai_dc=wanted.lower() in {"oai_dc", "dc"},
+        )
+
+    async def _most_at_once(self) -> int:
+        return min(_AT_ONCE, (await self._explained()).most_at_once or _AT_ONCE)
+
+    async def _explained(self) -> Explanation:
+        """What explain says; nothing where the server does not explain itself, as many do not."""
+        if self._explanation is None:
+            try:
+                return await self._explain()
+            except (HttpStatusError, MalformedAnswerError, NotSruError):
+                self._explanation = Explanation()
+        return self._explanation
+
+    async def _explain(self) -> Explanation:
+        if self._explanation is not None and self._explanation != Explanation():
+            return self._explanation
+        arguments = [("operation", "explain"), ("version", _VERSIONS[0])]
+        found, _ = await self._read(arguments, read_explanation)
+        self._explanation = found
+        self._version = found.version if found.version in _VERSIONS else self._version
+        return found
+
+    def _other_version(self, supported: str) -> bool:
+        """Take up the version that the server says it supports, or the next one; whether there is one."""
+        tried = self._version or _VERSIONS[0]
+        others = [version for version in _VERSIONS if version != tried]
+        self._version = supported if supported in others else others[0]
+        return True
+
+    async def _read(self, arguments: Arguments, read: Callable[..., _T]) -> tuple[_T, str]:
+        """An answer, asked for once more where it is broken."""
+        for last in (False, True):
+            reply = await self._retrying.fetch(partial(self._send, arguments))
+            try:
+                found = await asyncio.to_thread(
+                    read, reply.body, url=reply.url, content_type=reply.content_type
+                )
+            except (MalformedAnswerError, NotSruError) as error:
+                error.raw = reply.body
+                if last:
+                    raise
+            else:
+                return found, reply.url
+        raise AssertionError("unreachable: the last pass returns or raises")
+
+    async def _send(self, arguments: Arguments) -> HttpReply:
+        self.traffic.requests += 1
+        reply = await self._transport(self.base_url, arguments)
+        self.traffic.bytes += len(reply.body)
+        return reply
+
+
+def _search_arguments(version: str, question: Question, start: int, most: int) -> Arguments:
+    what = [
+        ("query", question.query),
+        ("startRecord", str(start)),
+        ("maximumRecords", str(most)),
+        ("recordSchema", question.schema),
+    ]
+    if version == "2.0":
+        return [*what, ("recordXMLEscaping", "xml")]
+    return [("operation", "searchRetrieve"), ("version", version), *what, ("recordPacking", "xml")]
+
+
+async def _no_pages() -> AsyncIterator[SetPage]:
+    yield SetPage(url="", response_date=format_datestamp(utc_now()))

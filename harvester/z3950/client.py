@@ -1,0 +1,215 @@
+"""An asynchronous Z39.50 client over `yaz-client`, which gives a result as OAI-PMH gives a list of records.
+
+A list's set is its query, in PQF (prefix query format); its resumption token is the position to go on from.
+Each page is a session of its own, which makes the search again: so any page can be asked for at any time.
+"""
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, Self
+
+from lxml import etree
+
+from harvester.client.answers import (
+    Fault,
+    FormatInfo,
+    Identity,
+    Page,
+    Record,
+    ResumptionToken,
+    SetInfo,
+    SetPage,
+)
+from harvester.client.errors import (
+    CannotDisseminateFormatError,
+    ClientError,
+    IdDoesNotExistError,
+    MalformedAnswerError,
+    NoRecordsMatchError,
+)
+from harvester.client.listing import Listing
+from harvester.client.places import Place, read_place
+from harvester.client.repository_client import Traffic
+from harvester.client.selection import Selection
+from harvester.client.wrapping import MARC21_NAMESPACE, UNKNOWN_DATE, wrapped
+from harvester.z3950 import session
+from harvester.z3950.address import read_address
+from harvester.z3950.marc import readable_records
+from harvester.z3950.session import Answer
+from oai.datestamps import format_datestamp, utc_now
+from oai.errors import UsageError
+from oai.sections import HarvesterSettings
+from oai.vocabulary import DeletedRecord, Granularity, Verb
+
+FORMAT: Final = FormatInfo(
+    metadata_prefix="marcxml",
+    schema="http://www.loc.gov/standards/marcxml/schema/MARC21slim.xsd",
+    namespace=MARC21_NAMESPACE,
+)
+"""What records come as: MARC 21, made into MARCXML."""
+_NAMES: Final = frozenset({"marcxml", "marc21", "marc"})
+_AT_ONCE: Final = 100
+
+
+class Z3950Client:
+    """A client of one database."""
+
+    def __init__(
+        self,
+        base_url: str,
+        settings: HarvesterSettings,
+        *,
+        retries: int | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None,
+    ) -> None:
+        self.base_url = base_url
+        self.traffic = Traffic()
+        self._address = read_address(base_url)
+        self._settings = settings
+        self._retries = settings.retries if retries is None else retries
+        self._sleep = sleep
+        self._on_wait = on_wait
+
+    def with_retries(self, retries: int) -> Self:
+        """A client of the same database with other patience; the traffic of both is counted together."""
+        other = copy.copy(self)
+        other._retries = retries  # noqa: SLF001 our own
+        return other
+
+    async def identify(self, *, loose: bool = False) -> Identity:  # noqa: ARG002 nothing is read that may be odd
+        """Who the server says it is when it is connected to; Z39.50 tells nothing of deletions or dates.
+
+        Raises SettingsError where `yaz-client` is not installed, and TransportError.
+        """
+        server = await session.greet(self._address, self.base_url, self._settings)
+        self.traffic.requests += 1
+        place = f"{self._address.database} at {self._address.host}"
+        return Identity(
+            repository_name=f"{place} ({server})" if server else place,
+            base_url=self.base_url,
+            protocol_version="Z39.50 version 3",
+            admin_emails=(),
+            earliest_datestamp="",
+            deleted_record=DeletedRecord.NO.value,
+            granularity=Granularity.SECOND.value,
+            response_date=format_datestamp(utc_now()),
+        )
+
+    async def list_metadata_formats(self) -> tuple[FormatInfo, ...]:
+        """MARCXML alone."""
+        return (FORMAT,)
+
+    def list_sets(self) -> Listing[SetPage, SetInfo]:
+        """No sets: a query selects."""
+        return Listing(_no_pages(), lambda page: page.sets)
+
+    async def get_record(
+        self, identifier: str, metadata_prefix: str = "oai_dc", *, loose: bool = False
+    ) -> Record:
+        """One record, by its control number (Bib-1 use attribute 12, local number)."""
+        own = identifier.removeprefix(self._prefix + ":").replace("\\", "\\\\").replace('"', '\\"')
+        selection = Selection(metadata_prefix=metadata_prefix, set_spec=f'@attr 1=12 "{own}"')
+        page = await anext(self.pages(Verb.GET_RECORD, selection, loose=loose))
+        found = [record for record in page.records if record.header.identifier == identifier]
+        if len(found) != 1:
+            words = f"{len(found)} of the {len(page.records)} records found are {identifier!r}"
+            raise IdDoesNotExistError(page.url, "idDoesNotExist", words)
+        return found[0]
+
+    async def pages(
+        self, verb: Verb, selection: Selection, *, resumption_token: str = "", loose: bool = False
+    ) -> AsyncIterator[Page]:
+        """The pages of a query's result; the query is the selection's set.
+
+        Raises Z3950Error, NoRecordsMatchError, TransportError, and UsageError where the query is none.
+        """
+        self._check(selection)
+        place = read_place(resumption_token)
+        while True:
+            answer = await self._ask(selection.set_spec or "", place)
+            page = await asyncio.to_thread(self._page, answer, place)
+            if page.faults and not loose:
+                raise MalformedAnswerError(page.url, page.faults[0].reason)
+            yield replace(page, records=()) if verb is Verb.LIST_IDENTIFIERS else page
+            if not page.next_token:
+                return
+            place = read_place(page.next_token)
+            await self._sleep(self._settings.delay)
+
+    @property
+    def _prefix(self) -> str:
+        """What the records' identifiers begin with."""
+        return f"z3950:{self._address.host}:{self._address.database}"
+
+    def _check(self, selection: Selection) -> None:
+        if selection.from_ or selection.until:
+            raise UsageError("Z39.50 selects by a query and not by datestamps; put the dates into the query")
+        if selection.metadata_prefix.lower() not in _NAMES:
+            words = f"{selection.metadata_prefix!r} cannot be had; records come in marcxml, so give --format"
+            raise CannotDisseminateFormatError(self.base_url, "format", f"{words} marcxml")
+
+    async def _ask(self, query: str, place: Place) -> Answer:
+        """An answer, with as many tries as the settings say."""
+        for number in range(self._retries + 1):
+            self.traffic.requests += 1
+            try:
+                answer = await session.ask(
+                    self._address, self.base_url, query, self._settings, place=place, most=_AT_ONCE
+                )
+            except ClientError as error:
+                if number == self._retries or not session.is_passing(error):
+                    raise
+                seconds = self._settings.first_delay * 2.0 ** min(number, 6)
+                self._on_wait(seconds, str(error))
+                await self._sleep(seconds)
+                continue
+            self.traffic.bytes += answer.traffic
+            return answer
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    def _page(self, answer: Answer, place: Place) -> Page:
+        position = place.position
+        if not answer.size:
+            raise NoRecordsMatchError(self.base_url, "noRecordsMatch", "the query finds nothing")
+        read = list(readable_records(answer.records))
+        records = tuple(
+            wrapped(metadata, prefix=self._prefix) for _, metadata, _ in read if metadata is not None
+        )
+        came = max(answer.came, len(read))
+        faults = [*_faults(read, position, came), *place.faults(answer.size)]
+        following = Place(position=position + came, size=answer.size)
+        undated = any(record.header.datestamp == UNKNOWN_DATE for record in records)
+        note = f"records that do not say when they were changed are dated {UNKNOWN_DATE}"
+        return Page(
+            url=f"{self.base_url}#{position}",
+            response_date=format_datestamp(utc_now()),
+            headers=tuple(record.header for record in records),
+            records=records,
+            token=ResumptionToken(
+                value="" if not came or following.position > answer.size else following.token(),
+                cursor=position - 1,
+                complete_list_size=answer.size,
+            ),
+            faults=tuple(faults),
+            notes=(note,) if undated else (),
+        )
+
+
+def _faults(
+    read: Sequence[tuple[bytes, etree._Element | None, str]], position: int, came: int
+) -> Iterator[Fault]:
+    """What is wrong with the records that came from the position on, and with those that did not."""
+    for index, (raw, metadata, reason) in enumerate(read):
+        if metadata is None:
+            yield Fault(offset=-1, reason=f"record at position {position + index:,}: {reason}", raw=raw)
+    missing = came - len(read)
+    if missing:
+        reason = f"{missing:,} records from position {position:,} on came in no MARC 21, but as diagnostics"
+        yield Fault(offset=-1, reason=reason, raw=b"")
+
+
+async def _no_pages() -> AsyncIterator[SetPage]:
+    yield SetPage(url="", response_date=format_datestamp(utc_now()))

@@ -1,0 +1,188 @@
+"""One session of `yaz-client`: a process that is given commands, and leaves records in a file."""
+
+import asyncio
+import contextlib
+import shutil
+import socket
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harvester.client.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
+from harvester.client.places import Place
+from harvester.z3950.address import Address
+from harvester.z3950.commands import Told, Z3950Error, error_of, is_out_of_range, read_told, searching
+from oai.errors import SettingsError
+from oai.public_addresses import is_public
+from oai.sections import HarvesterSettings
+
+PROGRAM: Final = "yaz-client"
+_PIECE: Final = 64 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a session brought."""
+
+    size: int
+    """How many records the search found."""
+    came: int
+    """How many of those asked for the server says it gave."""
+    records: bytes
+    """As ISO 2709, one after the other."""
+    traffic: int
+    """Bytes of it all."""
+
+
+def program() -> str:
+    """The path of `yaz-client`. Raises SettingsError where it is not installed."""
+    found = shutil.which(PROGRAM)
+    if found is None:
+        raise SettingsError(
+            f"Z39.50 needs the program {PROGRAM}, which was not found; install it (Debian and Ubuntu:"
+            " `apt install yaz`) and run the same command again"
+        )
+    return found
+
+
+async def ask(
+    address: Address, url: str, query: str, settings: HarvesterSettings, *, place: Place, most: int
+) -> Answer:
+    """Search, and bring records from the place on, `most` at most.
+
+    A server refuses to give more than there are, so that they are counted first where the place says nothing.
+    Raises SettingsError, UsageError, TransportError, AnswerTooLargeError, and Z3950Error with the server's
+    diagnostic.
+    """
+    size = place.size
+    if size is None:
+        counted = await _searched(address, url, searching(query, start=1, most=0), settings)
+        size = counted.size
+    for last in (False, True):
+        wanted = min(most, max(size - place.position + 1, 0))
+        lines = searching(query, start=place.position, most=wanted)
+        try:
+            return await _searched(address, url, lines, settings)
+        except ResultChangedError as error:
+            if last:
+                raise
+            size = error.size
+    raise AssertionError("unreachable: the last try returns or raises")
+
+
+class ResultChangedError(Z3950Error):
+    """The result has become shorter than what was asked for of it."""
+
+    def __init__(self, error: Z3950Error, size: int) -> None:
+        super().__init__(error.url, error.code, error.message)
+        self.size = size
+
+
+async def _searched(address: Address, url: str, lines: Sequence[str], settings: HarvesterSettings) -> Answer:
+    """A session that searches."""
+    said, records = await _session(address, url, lines, settings)
+    told = read_told(said)
+    _check_connected(told, url)
+    error = error_of(told, url)
+    if error is not None and not told.came:
+        if is_out_of_range(error) and told.size is not None:
+            raise ResultChangedError(error, told.size)
+        raise error
+    if told.size is None:
+        raise TransportError(url, TransportKind.DISCONNECTED, f"no answer to the search: {told.where}")
+    return Answer(size=told.size, came=told.came, records=records, traffic=len(records) + len(said))
+
+
+async def greet(address: Address, url: str, settings: HarvesterSettings) -> str:
+    """Connect, and give the server's name and version as it tells them; raises as `ask` does."""
+    said, _ = await _session(address, url, [], settings)
+    told = read_told(said)
+    _check_connected(told, url)
+    return told.server
+
+
+async def _session(
+    address: Address, url: str, lines: Sequence[str], settings: HarvesterSettings
+) -> tuple[str, bytes]:
+    """A whole session: what the program said, and the records that it wrote."""
+    path = program()
+    host = None if settings.private_addresses else await _public_address(address, url)
+    commands = [f"open {address.target(host)}", *lines, "quit"]
+    with tempfile.TemporaryDirectory(prefix="zatva-z3950-") as folder:
+        file = Path(folder) / "records.mrc"
+        said = await _talk(path, file, "".join(f"{line}\n" for line in commands).encode(), url, settings)
+        return said, file.read_bytes() if file.exists() else b""
+
+
+def _check_connected(told: Told, url: str) -> None:
+    if told.rejected:
+        raise TransportError(url, TransportKind.REFUSED, f"the server rejected the connection: {told.where}")
+    if not told.connected:
+        if "resolve" in told.where:
+            raise TransportError(url, TransportKind.DNS, "the host name is not known; is it spelt right?")
+        raise TransportError(url, TransportKind.REFUSED, f"no connection to the server: {told.where}")
+
+
+async def _talk(path: str, file: Path, lines: bytes, url: str, settings: HarvesterSettings) -> str:
+    """Give the commands; the program's own words. They and the file are within the limits, or it is ended."""
+    process = await asyncio.create_subprocess_exec(
+        path,
+        "-m",
+        str(file),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=file.parent,  # a file of defaults in the folder at hand would be read otherwise
+        env={"HOME": str(file.parent), "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+    )
+    try:
+        async with asyncio.timeout(settings.timeout):
+            return await _said(process, lines, url, settings.max_answer_bytes)
+    except TimeoutError:
+        reason = f"no whole answer in {settings.timeout:g} seconds; see setting timeout"
+        raise TransportError(url, TransportKind.TIMEOUT, reason) from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):  # it may have ended this moment
+                process.kill()
+        await process.wait()
+
+
+async def _said(process: asyncio.subprocess.Process, lines: bytes, url: str, limit: int) -> str:
+    assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 both are pipes
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # what it said before tells why
+        process.stdin.write(lines)
+        await process.stdin.drain()
+        process.stdin.close()
+    pieces: list[bytes] = []
+    size = 0
+    # It shows each record in words too, so that this is no less than what is in the file.
+    while piece := await process.stdout.read(_PIECE):
+        size += len(piece)
+        if size > limit:
+            raise AnswerTooLargeError(url, limit)
+        pieces.append(piece)
+    await process.wait()
+    return b"".join(pieces).decode("utf-8", errors="replace")
+
+
+async def _public_address(address: Address, url: str) -> str:
+    """An address of the host, to be connected to as it is. Raises TransportError for a private one."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise TransportError(url, TransportKind.DNS, f"the host name is not known ({error})") from error
+    names = [str(entry[4][0]) for entry in found]
+    if not names or not all(map(is_public, names)):
+        reason = "the address is not on the public internet; see setting private_addresses"
+        raise TransportError(url, TransportKind.PRIVATE, reason)
+    return names[0]
+
+
+def is_passing(error: ClientError) -> bool:
+    """Whether another try may bring an answer."""
+    passing = {TransportKind.TIMEOUT, TransportKind.DISCONNECTED, TransportKind.REFUSED}
+    return isinstance(error, TransportError) and error.kind in passing

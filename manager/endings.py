@@ -1,0 +1,154 @@
+"""How harvests come to their end, and the history rows of those that could not write their own.
+
+Such a row has all that the harvest had committed: its counts, its warnings, the errors and changes that
+belong to it.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+from typing import Any, Final
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from harvester.models import Harvest, History, RunStatus
+from harvester.running.quarantine import Ward
+from manager.launching import Run
+from oai.datestamps import format_datestamp
+
+_COUNTS: Final = ("new", "updated", "unchanged", "deleted", "filtered", "invalid")
+_LONGEST_NOTE: Final = 500
+
+
+class Cause(Enum):
+    """Why a harvest is over."""
+
+    ENDED = auto()
+    """Its process ended, for a reason of its own."""
+    STOPPED = auto()
+    """Somebody stopped the job; it may finish its page."""
+    DELETED = auto()
+    """Somebody deleted the job's row."""
+    KILLED = auto()
+    """Somebody wants it ended at once."""
+    PAUSED = auto()
+    """Somebody paused it; it may finish its page."""
+    RESTARTED = auto()
+    """It made no progress, and goes on in another process."""
+    SHUTDOWN = auto()
+    """Its worker ended, and the harvest with it."""
+    LOST = auto()
+    """Its worker is gone without a word."""
+
+
+_ENDED_BY_US: Final = {
+    Cause.STOPPED: (RunStatus.KILLED, "the job was stopped, and {process} did not finish its page in time"),
+    Cause.PAUSED: (RunStatus.KILLED, "the job was paused, and {process} did not finish its page in time"),
+    Cause.DELETED: (RunStatus.KILLED, "the job was deleted, so {process} was ended"),
+    Cause.KILLED: (RunStatus.KILLED, "the job was killed, and {process} with it"),
+    Cause.RESTARTED: (RunStatus.FAILED, "{process} made no progress and was ended; another one goes on"),
+    Cause.SHUTDOWN: (
+        RunStatus.KILLED,
+        "the manager ended, and {process} with it; the harvest goes on with the next one",
+    ),
+    Cause.LOST: (RunStatus.LOST, "{process} is gone, and the worker that ran it, too"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a harvest came to its end."""
+
+    cause: Cause
+    exit_code: int | None = None
+    """None where nobody knows it, or the process did not even start."""
+    said: str = ""
+    """The last that the process said."""
+
+
+def write_cut_off(session: Session, run: Run, ending: Ending) -> History:
+    """Add the row that the harvester did not write, with what it had committed. The caller commits."""
+    query = select(Harvest).where(Harvest.job_id == run.job_id).limit(1).with_for_update()
+    reached = session.scalars(query).one_or_none()
+    status, reason = _in_words(run, ending)
+    ended = History(
+        repository_id=run.repository_id,
+        recurring_id=run.recurring_id,
+        job_id=run.job_id,
+        status=status,
+        failure_reason=reason,
+        set_spec=run.set_spec,
+        metadata_prefix=run.metadata_prefix,
+        harvest_method=run.harvest_method,
+        harvest_start_time=run.started,
+        host=run.host,
+        process_id=run.process_id,
+        **({} if reached is None else _reached(reached, ending)),
+    )
+    session.add(ended)
+    session.flush()
+    if reached is not None and reached.run_started is not None:
+        _claim_errors(session, reached, ended, reached.run_started)
+    return ended
+
+
+def _reached(harvest: Harvest, ending: Ending) -> dict[str, Any]:
+    """The columns that tell how far the harvest was when it was cut off."""
+    counts = harvest.counts
+    records = counts.get("records", 0)
+    return {
+        "harvest_id": harvest.harvest_id,
+        "run_started": harvest.run_started,
+        "verdict": "partial" if records else "failed",
+        "record_count": records,
+        "requests": counts.get("requests", 0),
+        "bytes": counts.get("bytes", 0),
+        **{f"{name}_count": counts.get(name, 0) for name in _COUNTS},
+        "warnings": [*harvest.warnings, *_last_note(harvest)],
+        "evidence": {
+            "end": "cut off",
+            "cause": ending.cause.name.lower(),
+            "exit_code": ending.exit_code,
+            "pages": counts.get("pages", 0),
+            "complete_list_size": harvest.complete_list_size,
+            "last_progress": format_datestamp(harvest.updated),
+            "resumable": harvest.run_parameters is not None,
+        },
+    }
+
+
+def _last_note(harvest: Harvest) -> list[str]:
+    """What it had noted last, unless that is among its warnings."""
+    note = harvest.last_error
+    if not note or note in harvest.warnings:
+        return []
+    return [f"when it was cut off: {note[:_LONGEST_NOTE]}"]
+
+
+def _claim_errors(session: Session, harvest: Harvest, ended: History, run_started: datetime) -> None:
+    """Let the records that the run refused belong to its row, as the harvester itself does."""
+    ward = Ward(
+        repository_id=harvest.repository_id,
+        metadata_prefix=harvest.metadata_prefix,
+        set_spec=harvest.set_spec,
+        run_started=run_started,
+        job_id=ended.job_id,
+    )
+    now = session.execute(select(func.now())).scalar_one()
+    ward.close(session, history_id=ended.history_id, complete=False, now=now)
+
+
+def _in_words(run: Run, ending: Ending) -> tuple[RunStatus, str]:
+    process = f"process {run.process_id} on host {run.host!r}"
+    # PostgreSQL keeps no NUL.
+    last_line = ending.said.replace("\0", "").strip().rpartition("\n")[2].strip()
+    said = f"; the last it said: {last_line}" if last_line else ""
+    if ending.cause in _ENDED_BY_US:
+        status, sentence = _ENDED_BY_US[ending.cause]
+        return status, sentence.format(process=process)
+    if ending.exit_code is None:
+        return RunStatus.FAILED, f"the harvest could not be started on host {run.host!r}{said}"
+    if ending.exit_code < 0:
+        return RunStatus.FAILED, f"{process} was ended by signal {-ending.exit_code}{said}"
+    return RunStatus.FAILED, f"{process} ended with exit code {ending.exit_code} and wrote no history{said}"

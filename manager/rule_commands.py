@@ -1,0 +1,234 @@
+"""What `zatva rule list`, `show`, `versions`, `examples`, `add`, `edit` and `remove` do."""
+
+import getpass
+import sys
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from harvester.rule_lab import versions
+from harvester.rule_lab.checking import kind_of
+from harvester.rule_lab.examples import EXAMPLES, example_of
+from harvester.rule_lab.files import file_of, read_file
+from harvester.rule_lab.kinds import RuleKind
+from harvester.rule_lab.models import Rule, RuleVersion
+from harvester.rule_lab.queries import (
+    as_text,
+    difference,
+    find_rule,
+    get_version,
+    last_version,
+    list_rules,
+)
+from harvester.rule_lab.queries import list_versions as read_versions
+from harvester.rules.rule_files import read_bytes
+from manager.rule_usage import last_runs, uses_of
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.errors import ExitCode, UsageError
+from oai.settings import Settings
+
+_COLUMNS = {
+    "rule_id": "ID", "kind": "Kind", "name": "Name", "version": "Version", "saved": "Saved",
+    "repository_name": "Of repository", "path": "File",
+}  # fmt: skip
+_VERSION_COLUMNS = {
+    "number": "Version", "saved": "Saved", "saved_by": "By", "last_run": "Last run", "note": "Note",
+}  # fmt: skip
+_EXAMPLE_COLUMNS = {"key": "Example", "kind": "Kind", "title": "What it is for"}
+
+
+def list_all(invocation: Invocation) -> ExitCode:
+    """List the rules."""
+    kind = RuleKind(invocation.arguments.kind) if invocation.arguments.kind else None
+    with open_database(invocation.settings) as database, database.session() as session:
+        rows = [
+            {
+                "rule_id": view.rule.rule_id,
+                "kind": view.rule.kind,
+                "name": view.rule.name,
+                "version": view.version.number,
+                "saved": view.version.saved,
+                "repository_id": view.rule.repository_id,
+                "repository_name": view.repository_name,
+                "path": view.rule.path,
+            }
+            for view in list_rules(session, kind=kind)
+        ]
+    empty = "no rules yet; make one with `zatva rule add NAME FILE`, or `zatva rule examples`"
+    invocation.console.table(rows, _COLUMNS, empty=empty)
+    return ExitCode.DONE
+
+
+def show(invocation: Invocation) -> ExitCode:
+    """Show a rule."""
+    settings, wanted = invocation.settings, invocation.arguments.version
+    with open_database(settings) as database, database.session() as session:
+        rule = find_rule(session, invocation.arguments.rule)
+        last = last_version(session, rule.rule_id)
+        version = last if wanted is None else get_version(session, rule.rule_id, wanted)
+        facts = _facts(settings, rule, version)
+        facts["schedules"] = [one.schedule_id for one in uses_of(session, settings, rule)]
+        facts["file"] = _state(settings, rule, last)
+    text = [f"{name}: {_word(value)}" for name, value in facts.items() if name != "content"]
+    invocation.console.result(facts, "\n".join([*text, "", str(facts["content"]).rstrip()]))
+    return ExitCode.DONE
+
+
+def list_versions(invocation: Invocation) -> ExitCode:
+    """List a rule's versions."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        rule = find_rule(session, arguments.rule)
+        found = read_versions(session, rule.rule_id)
+        runs = last_runs(session, rule, found)
+    rows = []
+    for version, older in zip(found, [*found[1:], None], strict=True):
+        diff = {"diff": difference(older, version)} if arguments.diff else {}
+        rows.append({**_version(version), "last_run": runs.get(version.number), **diff})
+    if arguments.diff and not invocation.console.as_json:
+        for row in rows:
+            head = f"version {row['number']}, {row['saved']:%Y-%m-%d %H:%M:%S}, {row['saved_by'] or '-'}"
+            invocation.console.result(row, f"{head}: {row['note'] or '-'}\n{row['diff'].rstrip()}\n")
+        return ExitCode.DONE
+    invocation.console.table(rows, _VERSION_COLUMNS, empty="no versions")
+    return ExitCode.DONE
+
+
+def show_examples(invocation: Invocation) -> ExitCode:
+    """List the examples, or print one."""
+    if invocation.arguments.key is not None:
+        example = example_of(invocation.arguments.key)
+        content = as_text(example.content)
+        facts = {"key": example.key, "title": example.title, "about": example.about, "content": content}
+        invocation.console.result(facts, content.rstrip())
+        invocation.console.note(example.about)
+        return ExitCode.DONE
+    rows = [
+        {"key": one.key, "kind": one.kind.value, "title": one.title, "about": one.about} for one in EXAMPLES
+    ]
+    invocation.console.table(rows, _EXAMPLE_COLUMNS, empty="")
+    return ExitCode.DONE
+
+
+def add(invocation: Invocation) -> ExitCode:
+    """Look after a rule file."""
+    arguments, settings = invocation.arguments, invocation.settings
+    if (arguments.file is None) == (arguments.example is None):
+        raise UsageError("give a file, or an example with --example")
+    content = example_of(arguments.example).content if arguments.example else _content(arguments.file)
+    draft = versions.Draft(
+        kind=kind_of(content, source=arguments.file or arguments.example),
+        name=arguments.name,
+        content=content,
+        description=arguments.description,
+        repository_id=arguments.repository,
+    )
+    path = _inside(settings, arguments.file)
+    with open_database(settings) as database, database.session() as session:
+        rule = versions.add_rule(session, settings, draft, by=_user(), note=arguments.note, path=path)
+        session.commit()
+        _told(invocation, session, rule)
+    return ExitCode.DONE
+
+
+def edit(invocation: Invocation) -> ExitCode:
+    """Save a new version."""
+    arguments, settings = invocation.arguments, invocation.settings
+    if arguments.file is not None and arguments.restore is not None:
+        raise UsageError("give a file, or a version with --restore, not both")
+    with open_database(settings) as database, database.session() as session:
+        rule = find_rule(session, arguments.rule)
+        if arguments.restore is not None:
+            versions.restore(session, settings, rule.rule_id, arguments.restore, by=_user())
+        else:
+            content = (
+                read_bytes(file_of(settings, rule)) if arguments.file is None else _content(arguments.file)
+            )
+            versions.save_version(session, settings, rule.rule_id, content, by=_user(), note=arguments.note)
+        session.commit()
+        _told(invocation, session, rule)
+    return ExitCode.DONE
+
+
+def remove(invocation: Invocation) -> ExitCode:
+    """Look after a rule no longer."""
+    settings = invocation.settings
+    with open_database(settings) as database, database.session() as session:
+        rule = find_rule(session, invocation.arguments.rule)
+        users = [str(one.schedule_id) for one in uses_of(session, settings, rule)]
+        versions.remove_rule(session, rule.rule_id)
+        session.commit()
+    read_by = f"; the schedules {', '.join(users)} read it as before" if users else ""
+    facts = {"removed": rule.rule_id, "file": str(file_of(settings, rule))}
+    invocation.console.result(facts, f"rule {rule.name!r} removed; its file {facts['file']} stays{read_by}")
+    return ExitCode.DONE
+
+
+def _told(invocation: Invocation, session: Session, rule: Rule) -> None:
+    version = last_version(session, rule.rule_id)
+    facts = _facts(invocation.settings, rule, version)
+    words = f"rule {rule.rule_id} ({rule.name}), version {version.number}: {facts['path']}"
+    invocation.console.result(facts, words)
+
+
+def _facts(settings: Settings, rule: Rule, version: RuleVersion) -> dict[str, Any]:
+    return {
+        "rule_id": rule.rule_id,
+        "kind": rule.kind,
+        "name": rule.name,
+        "description": rule.description,
+        "repository_id": rule.repository_id,
+        "path": str(file_of(settings, rule)),
+        **_version(version),
+        "content": as_text(version.content),
+    }
+
+
+def _version(version: RuleVersion) -> dict[str, Any]:
+    return {
+        "number": version.number,
+        "saved": version.saved,
+        "saved_by": version.saved_by,
+        "note": version.note,
+        "digest": version.digest,
+    }
+
+
+def _state(settings: Settings, rule: Rule, last: RuleVersion) -> str:
+    """How the file stands to the last version."""
+    found = read_file(settings, rule)
+    if found is None:
+        return "cannot be read; `zatva rule edit RULE --restore N` writes it anew"
+    if found == last.content:
+        return "as in the last version"
+    fault = versions.usable(found, rule)
+    if fault is not None:
+        return f"changed by hand, and at fault: {fault}"
+    return "changed by hand; `zatva rule edit RULE` keeps that as a version"
+
+
+def _content(file: str) -> bytes:
+    return sys.stdin.buffer.read() if file == "-" else read_bytes(Path(file))
+
+
+def _inside(settings: Settings, file: str | None) -> str:
+    """The file's path below the data folder, where it lies there; else empty."""
+    if file is None or file == "-":
+        return ""
+    path, root = Path(file).resolve(), settings.data.resolve()
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else ""
+
+
+def _user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None  # a user without a name, as in some containers
+
+
+def _word(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "-" if value in (None, "") else str(value)

@@ -1,0 +1,93 @@
+"""Who uses a rule file: the schedules that name it, and the runs that read a version of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import func, or_, select
+from sqlalchemy.orm import Session
+
+from harvester.listing import Among
+from harvester.models import History, Repository
+from harvester.rule_lab.files import file_of
+from harvester.rule_lab.kinds import RuleKind
+from harvester.rule_lab.models import Rule, RuleVersion
+from harvester.rule_lab.queries import version_of_digest
+from manager.models import RecurringJob
+from oai.settings import Settings
+
+_MOST = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleRead:
+    """A rule file that a run read."""
+
+    kind: str
+    digest: str
+    """SHA-256 in hexadecimal digits."""
+    rule: Rule | None
+    """The rule that it is a version of, and the version; None where there is none."""
+    version: RuleVersion | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """A schedule that names the file."""
+
+    schedule_id: int
+    repository_id: int
+    repository_name: str
+    metadata_prefix: str
+    set_spec: str | None
+    frequency: str | None
+
+
+def uses_of(session: Session, settings: Settings, rule: Rule, *, among: Among = None) -> list[Use]:
+    """The schedules whose harvests read the file; with `among`, of these repositories alone."""
+    # A row inserted by SQL may spell the path otherwise than the pages do.
+    spellings = {str(file_of(settings, rule)), str(settings.data / rule.path)}
+    named = or_(RecurringJob.filter_file_path.in_(spellings), RecurringJob.normalize_file_path.in_(spellings))
+    query = (
+        select(RecurringJob, Repository.repository_name, Repository.base_url)
+        .join(Repository, Repository.repository_id == RecurringJob.repository_id)
+        .where(named)
+    )
+    if among is not None:
+        query = query.where(RecurringJob.repository_id.in_(among))
+    return [
+        Use(
+            schedule_id=job.id,
+            repository_id=job.repository_id,
+            repository_name=name or address,
+            metadata_prefix=job.metadata_prefix,
+            set_spec=job.set_spec,
+            frequency=job.frequency,
+        )
+        for job, name, address in session.execute(query.order_by(RecurringJob.id).limit(_MOST))
+    ]
+
+
+def last_runs(
+    session: Session, rule: Rule, versions: Sequence[RuleVersion], *, among: Among = None
+) -> Mapping[int, int]:
+    """The last run that read each of the versions, by the versions' numbers; none where no run did."""
+    column = History.filter_digest if rule.kind == "filter" else History.normalize_digest
+    query = select(column, func.max(History.history_id)).where(
+        column.in_({version.digest for version in versions})
+    )
+    if among is not None:
+        query = query.where(History.repository_id.in_(among))
+    found = {digest: run for digest, run in session.execute(query.group_by(column))}  # noqa: C416 rows, not pairs
+    return {version.number: found[version.digest] for version in versions if version.digest in found}
+
+
+def rules_read(session: Session, run: History, *, among: Among = None) -> list[RuleRead]:
+    """The rule files that the run read; with `among`, rules of these repositories alone are known."""
+    read = ((RuleKind.FILTER, run.filter_digest), (RuleKind.NORMALISE, run.normalize_digest))
+    found = []
+    for kind, digest in read:
+        if digest is not None:
+            version = version_of_digest(session, digest, among=among)
+            rule = None if version is None else session.get(Rule, version.rule_id)
+            found.append(RuleRead(kind=kind.value, digest=digest, rule=rule, version=version))
+    return found

@@ -1,0 +1,217 @@
+"""The aggregate as a catalogue: harvested records under the protocol's six verbs."""
+
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from oai.database import Database
+from oai.datestamps import format_datestamp
+from oai.sections import ProviderSettings
+from oai.settings import Settings
+from oai.vocabulary import OAI_DC_NAMESPACE, OAI_DC_SCHEMA
+from oai.xml import escape
+from provider.aggregate.formats import OAI_DC
+from provider.aggregate.models import AggregateFormat, AggregateRecord, AggregateSource
+from provider.aggregate.naming import Identifiers, identifier_key
+from provider.aggregate.pages import Entry, Scope, entries_of, entry_page, find_scope, list_size, set_page
+from provider.aggregate.provenance import provenance
+from provider.aggregate.stored import UnreadableRecordError, read_stored
+from provider.protocol.catalogue import Identity, OfferedFormat, SetRow
+from provider.protocol.formats.format import Site
+from provider.protocol.repository import Repository
+from provider.protocol.tokens import Position
+
+PURPOSE: Final = "resumption token of the aggregate"
+"""What the tokens' signing key is for, as `oai.signing` keeps it."""
+
+_OAI_DC: Final = OfferedFormat(prefix=OAI_DC, schema=OAI_DC_SCHEMA, namespace=OAI_DC_NAMESPACE)
+_NOTHING_OF_THE_ARCHIVE: Final[dict[str, Any]] = {
+    "earliest_datestamp": None,
+    "content_policy": None,
+    "metadata_policy": None,
+    "data_policy": None,
+    "metadata_licence": None,
+    "descriptions": (),
+}
+"""What the settings say of the archive's own records; nobody has said it of others'."""
+
+
+class UnreadablePageError(UnreadableRecordError):
+    """Records of a page that cannot be read, with the reason for each by its id."""
+
+    def __init__(self, reasons: dict[int, str]) -> None:
+        super().__init__(f"{len(reasons)} unreadable; {next(iter(reasons.values()))}")
+        self.reasons = reasons
+
+
+def make_aggregate(settings: Settings, database: Database, base_url: str) -> Repository:
+    """The aggregate's repository; the database is not touched yet."""
+    site = Site(base_url=base_url, settings=aggregate_settings(settings.provider))
+    catalogue = AggregateCatalogue(database=database, store=settings.store, settings=site.settings)
+    return Repository(site=site, database=database, catalogue=catalogue, token_purpose=PURPOSE)
+
+
+def aggregate_settings(settings: ProviderSettings) -> ProviderSettings:
+    """The provider's settings as they hold for the aggregate."""
+    name = settings.aggregate_name or f"{settings.repository_name}: harvested records"
+    return settings.model_copy(update={**_NOTHING_OF_THE_ARCHIVE, "repository_name": name})
+
+
+def is_set_up(session: Session) -> bool:
+    """Whether a source was ever added."""
+    return session.scalar(select(AggregateSource.repository_id).limit(1)) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregateCatalogue:
+    """The aggregate as `provider.protocol.catalogue.Catalogue` has it."""
+
+    database: Database
+    store: Path
+    """Under which relative base directories lie."""
+    settings: ProviderSettings
+
+    @property
+    def prefixes(self) -> Container[str]:
+        """The prefixes of all harvested formats, looked up when one is asked for."""
+        return _Prefixes(self)
+
+    def formats(self, session: Session) -> Sequence[OfferedFormat]:
+        """All harvested formats; oai_dc where there is none yet, for every repository has it."""
+        rows = session.scalars(select(AggregateFormat).order_by(AggregateFormat.id))
+        return [_offered(row.prefix, row.schema, row.namespace) for row in rows] or [_OAI_DC]
+
+    def has_format(self, session: Session, prefix: str) -> bool:
+        """Whether something was harvested in this format."""
+        return any(prefix == offered.prefix for offered in self.formats(session))
+
+    def item(self, session: Session, identifier: str, now: datetime) -> "_Item | None":
+        """The records with this identifier, in all formats."""
+        found = entries_of(session, identifier_key(identifier), now)
+        return _Item(entries=found, catalogue=self, session=session) if found else None
+
+    def extent(self, session: Session, prefix: str, set_spec: str | None) -> "_Extent | None":
+        """The records of a format, of a source, or of a source's set."""
+        format_id = session.scalar(select(AggregateFormat.id).where(AggregateFormat.prefix == prefix))
+        # Before anything was harvested there is oai_dc, and nothing in it.
+        scope = find_scope(session, format_id or 0, set_spec)
+        return None if scope is None else _Extent(session=session, scope=scope, catalogue=self)
+
+    def sets(self, session: Session, *, after: str | None, limit: int) -> Sequence[SetRow]:
+        """The sources' sets, and those of each below it."""
+        return set_page(session, after=after, limit=limit)
+
+    def identity(self, session: Session) -> Identity:
+        """The oldest record's datestamp, and the sources as friends."""
+        # One descent of the index for each format.
+        oldest = select(func.min(AggregateRecord.datestamp)).where(
+            AggregateRecord.format_id == AggregateFormat.id
+        )
+        earliest = session.scalar(select(func.min(oldest.scalar_subquery())).select_from(AggregateFormat))
+        sources = session.scalars(
+            select(AggregateSource).where(AggregateSource.withdrawn.is_(None)).order_by(AggregateSource.name)
+        ).all()
+        own = [source for source in sources if source.identifiers == Identifiers.OWN]
+        return Identity(
+            earliest=earliest,
+            sample=f"oai:{self.settings.namespace}:{own[0].name}:1" if own else None,
+            friends=[source.base_url for source in sources],
+        )
+
+    def record(self, entry: Entry) -> str:
+        """A record; of a deleted one, the header alone. Raises UnreadableRecordError."""
+        if entry.deleted:
+            return f"<record>{header(entry)}</record>"
+        if entry.filename is None or entry.base_dir is None:
+            raise UnreadableRecordError(f"{entry.harvested_identifier!r} has no file any more")
+        stored = read_stored(self.store / entry.base_dir, entry.filename, entry.harvested_identifier)
+        where_from = provenance(
+            base_url=entry.base_url,
+            identifier=entry.harvested_identifier,
+            datestamp=entry.harvested_datestamp,
+            namespace=entry.namespace,
+            harvested=entry.harvest_time,
+            altered=entry.altered,
+            origin=stored.origin,
+        )
+        return f"<record>{header(entry)}{stored.metadata}{''.join(stored.abouts)}{where_from}</record>"
+
+
+def header(entry: Entry) -> str:
+    """The header, with the sets that it names at the source, or its source's own."""
+    status = ' status="deleted"' if entry.deleted else ""
+    specs = "".join(f"<setSpec>{escape(spec)}</setSpec>" for spec in entry.set_specs or (entry.source,))
+    return (
+        f"<header{status}><identifier>{escape(entry.identifier)}</identifier>"
+        f"<datestamp>{format_datestamp(entry.datestamp)}</datestamp>{specs}</header>"
+    )
+
+
+def _offered(prefix: str, schema: str, namespace: str) -> OfferedFormat:
+    return OfferedFormat(prefix=prefix, schema=schema or namespace, namespace=namespace)
+
+
+class _Prefixes:
+    def __init__(self, catalogue: AggregateCatalogue) -> None:
+        self._catalogue = catalogue
+
+    def __contains__(self, prefix: object) -> bool:
+        with self._catalogue.database.session() as session:
+            return self._catalogue.has_format(session, str(prefix))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Item:
+    entries: Sequence[Entry]
+    catalogue: AggregateCatalogue
+    session: Session
+
+    def formats(self) -> Sequence[OfferedFormat]:
+        mine = {entry.prefix for entry in self.entries}
+        return [offered for offered in self.catalogue.formats(self.session) if offered.prefix in mine]
+
+    def record(self, prefix: str) -> str | None:
+        for entry in self.entries:
+            if entry.prefix == prefix:
+                return _all([entry], self.catalogue.record)[0]
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Extent:
+    session: Session
+    scope: Scope
+    catalogue: AggregateCatalogue
+
+    def page(
+        self, *, from_: datetime | None, until: datetime, after: Position | None, limit: int
+    ) -> Sequence[Entry]:
+        return entry_page(self.session, self.scope, from_=from_, until=until, after=after, limit=limit)
+
+    def size(self, now: datetime) -> int | None:
+        return list_size(self.session, self.scope, now)
+
+    def records(self, found: Sequence[Entry]) -> list[str]:
+        return _all(found, self.catalogue.record)
+
+    def headers(self, found: Sequence[Entry]) -> list[str]:
+        return [header(entry) for entry in found]
+
+
+def _all(entries: Sequence[Entry], write: Callable[[Entry], str]) -> list[str]:
+    """Every record, or none: a page that lacked one would be missed by those who come by now."""
+    written = []
+    reasons = {}
+    for entry in entries:
+        try:
+            written.append(write(entry))
+        except UnreadableRecordError as error:
+            reasons[entry.id] = str(error)
+    if reasons:
+        raise UnreadablePageError(reasons)
+    return written

@@ -1,0 +1,108 @@
+"""Which metadata format a source's records are in, and how it is called in the aggregate."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from oai.vocabulary import OAI_DC_NAMESPACE, OAI_DC_SCHEMA
+from provider.aggregate import harvested
+from provider.aggregate.models import AggregateFormat, AggregateRecord
+from provider.aggregate.stored import UnreadableRecordError, metadata_vocabulary
+
+OAI_DC: Final = "oai_dc"
+_NOT_IN_PREFIX: Final = re.compile(r"[^A-Za-z0-9\-_.!~*'()]")
+
+
+@dataclass(kw_only=True)
+class Formats:
+    """Finds the format of a source's prefix, and makes it where it is new. For one transaction."""
+
+    session: Session
+    store: Path
+    """Under which relative base directories lie."""
+    known: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def number(self, repository_id: int, prefix: str) -> int:
+        """`AggregateFormat.id` for records that were harvested from the repository by this prefix."""
+        wanted = (repository_id, prefix)
+        if wanted not in self.known:
+            # What records are in already stays so, even where the source tells of another namespace now.
+            self.known[wanted] = self._used(repository_id, prefix) or self._told(repository_id, prefix)
+        return self.known[wanted]
+
+    def _used(self, repository_id: int, prefix: str) -> int | None:
+        of_this_name = select(AggregateFormat.id).where(AggregateFormat.harvested_prefix == prefix)
+        found = self.session.scalars(of_this_name.order_by(AggregateFormat.id)).all()
+        for format_id in found:
+            has_records = select(AggregateRecord.id).where(
+                AggregateRecord.repository_id == repository_id, AggregateRecord.format_id == format_id
+            )
+            if self.session.scalar(has_records.limit(1)) is not None:
+                return format_id
+        return None
+
+    def _told(self, repository_id: int, prefix: str) -> int:
+        namespace, schema = self._vocabulary(repository_id, prefix)
+        found = self.session.scalar(
+            select(AggregateFormat.id).where(
+                AggregateFormat.harvested_prefix == prefix, AggregateFormat.namespace == namespace
+            )
+        )
+        if found is not None:
+            return found
+        made = AggregateFormat(
+            prefix=self._free_prefix(prefix), harvested_prefix=prefix, namespace=namespace, schema=schema
+        )
+        self.session.add(made)
+        self.session.flush()
+        return made.id
+
+    def _vocabulary(self, repository_id: int, prefix: str) -> tuple[str, str]:
+        """Namespace and schema as ListMetadataFormats told them, else as a record's metadata does."""
+        formats, mappings = harvested.METADATA_FORMAT.c, harvested.PREFIX_MAPPING.c
+        told = self.session.execute(
+            select(formats.metadata_namespace, formats.metadata_schema)
+            .join(harvested.PREFIX_MAPPING, mappings.prefix_id == formats.prefix_id)
+            .where(mappings.repository_id == repository_id, formats.metadata_prefix == prefix)
+            .order_by(formats.prefix_id)
+        ).first()
+        if told is not None and told[0]:
+            return told[0], told[1]
+        if prefix == OAI_DC:
+            return OAI_DC_NAMESPACE, OAI_DC_SCHEMA
+        return self._shown(repository_id, prefix)
+
+    def _shown(self, repository_id: int, prefix: str) -> tuple[str, str]:
+        record, repository = harvested.RECORD.c, harvested.REPOSITORY.c
+        example = self.session.execute(
+            select(repository.base_dir, record.filename, record.identifier)
+            .join(harvested.REPOSITORY, repository.repository_id == record.repository_id)
+            .where(
+                record.repository_id == repository_id,
+                record.metadata_prefix == prefix,
+                record.status != harvested.DELETED,
+                record.filename.is_not(None),
+            )
+            .limit(1)
+        ).first()
+        if example is None:
+            return "", ""
+        try:
+            return metadata_vocabulary(self.store / example[0], example[1], example[2])
+        except UnreadableRecordError:
+            return "", ""
+
+    def _free_prefix(self, prefix: str) -> str:
+        """The prefix, with a number where another format is called so."""
+        begin = _NOT_IN_PREFIX.sub("_", prefix)
+        taken = set(self.session.scalars(select(AggregateFormat.prefix)))
+        number = 1
+        name = begin
+        while name in taken:
+            number += 1
+            name = f"{begin}.{number}"
+        return name

@@ -1,0 +1,193 @@
+"""The aggregate's tables: which repositories are in it, their records as they are shown, and their sets.
+
+A list request names a format and perhaps a set. So each level has an index that ends in (format_id,
+datestamp, id): all records, those of a source, those of a source's set.
+"""
+
+import uuid
+from datetime import datetime
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from oai.models import Base
+
+
+class AggregateSource(Base):
+    """A harvested repository that is given out again.
+
+    It outlives the repository: its records are told as deleted, for ever.
+    """
+
+    __tablename__ = "aggregate_source"
+    __table_args__ = (CheckConstraint("identifiers IN ('original', 'own')", name="identifiers"),)
+
+    repository_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    """As in `oai_repository`, and no foreign key, for it may go."""
+    name: Mapped[str] = mapped_column(Text(collation="C"), unique=True)
+    """Its set, a setSpec of one part."""
+    title: Mapped[str] = mapped_column(Text)
+    """The repository's name."""
+    base_url: Mapped[str] = mapped_column(Text)
+    """The repository's, as provenance tells it."""
+    identifiers: Mapped[str] = mapped_column(Text)
+    """original: as they were harvested; own: below this provider's namespace."""
+    altered: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Its records are told to be altered since they were harvested, whatever its schedules say."""
+    added: Mapped[datetime] = mapped_column(server_default=func.now())
+    withdrawn: Mapped[datetime | None]
+    """Since when its records are told as deleted."""
+    walk: Mapped[str | None] = mapped_column(Text)
+    """What the walk under way does: records (all are looked at), gone (those that are not harvested any more
+    are deleted), withdrawal (all are deleted); none where the change feed is enough."""
+    walked_prefix: Mapped[str] = mapped_column(Text, server_default="")
+    walked_key: Mapped[uuid.UUID | None]
+    """With the prefix: how far through `oai_record` the walk is."""
+    seen_history: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """The newest `oai_history` row when the last walk began."""
+
+
+class AggregateFormat(Base):
+    """A metadata format in which records were harvested."""
+
+    __tablename__ = "aggregate_format"
+    __table_args__ = (UniqueConstraint("harvested_prefix", "namespace"),)
+
+    id: Mapped[int] = mapped_column(SmallInteger, Identity(), primary_key=True)
+    prefix: Mapped[str] = mapped_column(Text, unique=True)
+    """metadataPrefix here: the harvested one, with a number where two mean different formats by it."""
+    harvested_prefix: Mapped[str] = mapped_column(Text)
+    namespace: Mapped[str] = mapped_column(Text)
+    schema: Mapped[str] = mapped_column(Text)
+
+
+class AggregateSet(Base):
+    """A set: a source's own, or one that its records' headers name, below the source's."""
+
+    __tablename__ = "aggregate_set"
+
+    id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    repository_id: Mapped[int] = mapped_column(ForeignKey("aggregate_source.repository_id"))
+    set_spec: Mapped[str] = mapped_column(Text(collation="C"), unique=True)
+    harvested_spec: Mapped[str] = mapped_column(Text)
+    """As the source spells it; empty for the source's own set."""
+    name: Mapped[str] = mapped_column(Text)
+    lineage: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    """Ids of this set and of those above it, the source's own left out."""
+
+
+class AggregateCount(Base):
+    """How many records of a format are listed in a set and below; kept while publishing."""
+
+    __tablename__ = "aggregate_count"
+
+    set_id: Mapped[int] = mapped_column(ForeignKey("aggregate_set.id"), primary_key=True)
+    format_id: Mapped[int] = mapped_column(
+        SmallInteger, ForeignKey("aggregate_format.id"), primary_key=True, autoincrement=False
+    )
+    records: Mapped[int] = mapped_column(BigInteger)
+
+
+class AggregateRecord(Base):
+    """A record as it is given out.
+
+    Several sources may have the same identifier. One of them is listed; the others have a datestamp that is
+    never due, and step in where that one is deleted. Its source, format and sets are no declared foreign
+    keys: checking them slows publishing.
+    """
+
+    __tablename__ = "aggregate_record"
+    __table_args__ = (UniqueConstraint("identifier_key", "format_id", "repository_id"),)
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    repository_id: Mapped[int]
+    format_id: Mapped[int] = mapped_column(SmallInteger)
+    identifier: Mapped[str] = mapped_column(Text)
+    """As it is given out."""
+    identifier_key: Mapped[uuid.UUID]
+    """First 128 bits of its SHA-256."""
+    harvested_identifier: Mapped[str] = mapped_column(Text)
+    harvested_key: Mapped[uuid.UUID]
+    """`oai_record.identifier_key`."""
+    filename: Mapped[str | None] = mapped_column(Text)
+    """Path of the record's file below the repository's base directory."""
+    digest: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """SHA-256 of the file's bytes."""
+    datestamp: Mapped[datetime]
+    """Time of the last change as the aggregate tells it, whole seconds; in the year 9999 for what is not
+    listed."""
+    harvested_datestamp: Mapped[str] = mapped_column(Text)
+    """As the source wrote it."""
+    harvest_time: Mapped[datetime]
+    deleted: Mapped[bool]
+    altered: Mapped[bool]
+    """Changed by normalise rules since it was harvested."""
+    set_ids: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    """The sets that its header names; none for one that is in its source's alone."""
+
+
+Index("ix_aggregate_record_page", AggregateRecord.format_id, AggregateRecord.datestamp, AggregateRecord.id)
+Index(
+    "ix_aggregate_record_source",
+    AggregateRecord.repository_id,
+    AggregateRecord.format_id,
+    AggregateRecord.datestamp,
+    AggregateRecord.id,
+)
+
+
+class AggregateMembership(Base):
+    """A listed record's membership in a source's set, those above it included."""
+
+    __tablename__ = "aggregate_membership"
+    __table_args__ = (Index("ix_aggregate_membership_page", "set_id", "format_id", "datestamp", "record_id"),)
+
+    record_id: Mapped[int] = mapped_column(
+        BigInteger, ForeignKey("aggregate_record.id", ondelete="CASCADE"), primary_key=True
+    )
+    set_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    format_id: Mapped[int] = mapped_column(SmallInteger)
+    datestamp: Mapped[datetime]
+    """The record's datestamp, repeated for the index."""
+
+
+class AggregateUnreadable(Base):
+    """A record whose file could not be read: it is not listed until it can."""
+
+    __tablename__ = "aggregate_unreadable"
+
+    record_id: Mapped[int] = mapped_column(
+        BigInteger, ForeignKey("aggregate_record.id", ondelete="CASCADE"), primary_key=True
+    )
+    reason: Mapped[str] = mapped_column(Text)
+    noticed: Mapped[datetime] = mapped_column(server_default=func.now())
+    looked_at: Mapped[datetime | None]
+    """When publishing last tried to read it."""
+
+
+class AggregateFeed(Base):
+    """How far the change feed of the harvester is followed: one row at most."""
+
+    __tablename__ = "aggregate_feed"
+    __table_args__ = (CheckConstraint("id = 1", name="one_row"),)
+
+    id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    transaction_id: Mapped[int] = mapped_column(BigInteger)
+    change_id: Mapped[int] = mapped_column(BigInteger)
+    """With the transaction: the last line taken, in the order in which the feed is to be read."""
+    followed: Mapped[datetime]
+    """When its end was last reached."""

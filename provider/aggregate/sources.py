@@ -1,0 +1,246 @@
+"""Which harvested repositories are in the aggregate: added, withdrawn, told. The caller commits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import func, select, text
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from provider.aggregate import harvested
+from provider.aggregate.models import AggregateFeed, AggregateSet, AggregateSource
+from provider.aggregate.naming import Identifiers, source_name, suggested_name
+
+RECORDS: Final = "records"
+"""`AggregateSource.walk`: every harvested record is looked at."""
+GONE: Final = "gone"
+"""What is not harvested any more is deleted."""
+WITHDRAWAL: Final = "withdrawal"
+"""Everything is deleted."""
+
+_FOLLOW_FROM_HERE: Final = """
+INSERT INTO aggregate_feed (id, transaction_id, change_id, followed)
+SELECT 1, CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint) - 1, 0, clock_timestamp()
+ON CONFLICT DO NOTHING
+"""
+_NAMES_CHANGED: Final = """
+UPDATE aggregate_source AS source
+SET title = coalesce(repository.repository_name, repository.base_url), base_url = repository.base_url
+FROM oai_repository AS repository
+WHERE repository.repository_id = source.repository_id
+    AND (source.title, source.base_url)
+        IS DISTINCT FROM (coalesce(repository.repository_name, repository.base_url), repository.base_url)
+"""
+_SET_NAMES_CHANGED: Final = """
+UPDATE aggregate_set AS known SET name = current.name
+FROM (
+    SELECT repository_id, '' AS set_spec, title AS name FROM aggregate_source
+    UNION ALL SELECT repository_id, set_spec, set_name FROM oai_set WHERE set_name <> ''
+) AS current
+WHERE current.repository_id = known.repository_id AND current.set_spec = known.harvested_spec
+    AND current.name <> known.name
+"""
+_VANISHED: Final = """
+UPDATE aggregate_source AS source SET withdrawn = now(), walk = :withdrawal
+WHERE withdrawn IS NULL
+    AND NOT EXISTS (SELECT FROM oai_repository AS repository
+                    WHERE repository.repository_id = source.repository_id)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repository:
+    """A repository as the harvester has it."""
+
+    repository_id: int
+    title: str
+    base_url: str
+
+
+def find_repository(session: Session, named: str) -> Repository:
+    """The repository with this number, base URL or name. Raises UsageError where there is not just one."""
+    known = harvested.REPOSITORY.c
+    wanted = (
+        known.repository_id == int(named)
+        if named.isdecimal()
+        else (known.base_url == named) | (known.repository_name == named)
+    )
+    title = func.coalesce(known.repository_name, known.base_url)
+    found = session.execute(
+        select(known.repository_id, title, known.base_url).where(wanted).order_by(known.repository_id)
+    ).all()
+    if not found:
+        raise UsageError(f"there is no repository {named!r}; see `zatva repository list`")
+    if len(found) > 1:
+        ids = ", ".join(str(row[0]) for row in found)
+        raise UsageError(f"{named!r} is repositories {ids}; give the number of one")
+    repository_id, title_found, base_url = found[0]
+    return Repository(repository_id=repository_id, title=title_found, base_url=base_url)
+
+
+def add_source(
+    session: Session,
+    repository: Repository,
+    *,
+    name: str | None = None,
+    identifiers: str | None = None,
+    altered: bool = False,
+) -> AggregateSource:
+    """Put a repository into the aggregate, or put one that was withdrawn there again.
+
+    Its records are published by the next update. Raises UsageError where the set is another source's, or a
+    source that is there already would change its set or identifiers: records would change their names.
+    """
+    session.execute(text(_FOLLOW_FROM_HERE))
+    known = session.get(AggregateSource, repository.repository_id)
+    if known is None:
+        known = _new_source(session, repository, name, identifiers or Identifiers.ORIGINAL)
+    else:
+        _refuse_other_names(known, name, identifiers)
+        known.identifiers = identifiers or known.identifiers
+    known.altered = altered
+    known.withdrawn = None
+    begin_walk(known)
+    session.flush()
+    return known
+
+
+def _new_source(
+    session: Session, repository: Repository, name: str | None, identifiers: str
+) -> AggregateSource:
+    chosen = source_name(name) if name else _free_name(session, repository.base_url)
+    if session.scalar(select(AggregateSource.name).where(AggregateSource.name == chosen)):
+        raise UsageError(f"set {chosen!r} is another source's; choose another with --set")
+    made = AggregateSource(
+        repository_id=repository.repository_id,
+        name=chosen,
+        title=repository.title,
+        base_url=repository.base_url,
+        identifiers=identifiers,
+    )
+    session.add(made)
+    session.flush()
+    session.add(
+        AggregateSet(
+            repository_id=made.repository_id,
+            set_spec=chosen,
+            harvested_spec="",
+            name=repository.title,
+            lineage=[],
+        )
+    )
+    return made
+
+
+def _refuse_other_names(known: AggregateSource, name: str | None, identifiers: str | None) -> None:
+    if name not in {None, known.name}:
+        raise UsageError(
+            f"{known.title} is in the aggregate as set {known.name!r}, and stays so: records keep their sets"
+        )
+    if known.withdrawn is None and identifiers not in {None, known.identifiers}:
+        raise UsageError(
+            f"records of {known.title} have {known.identifiers} identifiers; remove it first, so that"
+            " harvesters are told that these are deleted"
+        )
+    if known.walk == WITHDRAWAL and identifiers not in {None, known.identifiers}:
+        raise UsageError(
+            f"not all records of {known.title} are told as deleted yet; run `zatva provider aggregate update`"
+        )
+
+
+def _free_name(session: Session, base_url: str) -> str:
+    """A name after the host, with a number where that is taken."""
+    begin = suggested_name(base_url)
+    taken = set(session.scalars(select(AggregateSource.name)))
+    number = 1
+    name = begin
+    while name in taken:
+        number += 1
+        name = f"{begin}-{number}"
+    return name
+
+
+def withdraw_source(session: Session, repository_id: int) -> AggregateSource:
+    """Take a repository out: the next update tells all its records as deleted. Raises UsageError."""
+    source = session.get(AggregateSource, repository_id)
+    if source is None or source.withdrawn is not None:
+        raise UsageError(
+            f"repository {repository_id} is not in the aggregate; see `zatva provider aggregate list`"
+        )
+    source.withdrawn = session.scalar(select(func.now()))
+    source.walk = WITHDRAWAL
+    session.flush()
+    return source
+
+
+def begin_walk(source: AggregateSource) -> None:
+    """Let the next update look at all records of the source."""
+    source.walk = RECORDS
+    source.walked_prefix = ""
+    source.walked_key = None
+
+
+def list_sources(session: Session) -> Sequence[AggregateSource]:
+    """All sources, withdrawn ones too, by set."""
+    return session.scalars(select(AggregateSource).order_by(AggregateSource.name)).all()
+
+
+def refresh_sources(session: Session) -> None:
+    """Take over names and base URLs, and withdraw sources whose repository has been removed."""
+    session.execute(text(_NAMES_CHANGED))
+    session.execute(text(_SET_NAMES_CHANGED))
+    session.execute(text(_VANISHED), {"withdrawal": WITHDRAWAL})
+
+
+def begin_walks_without_feed(session: Session) -> None:
+    """Where there is no change feed, walk over the sources that were harvested since their last walk."""
+    history = harvested.HISTORY.c
+    newest = (
+        select(history.repository_id, func.max(history.history_id).label("history_id"))
+        .group_by(history.repository_id)
+        .subquery()
+    )
+    due = select(newest.c.repository_id, newest.c.history_id).join(
+        AggregateSource,
+        (AggregateSource.repository_id == newest.c.repository_id)
+        & (AggregateSource.seen_history < newest.c.history_id),
+    )
+    for repository_id, history_id in session.execute(
+        due.where(AggregateSource.withdrawn.is_(None), AggregateSource.walk.is_(None))
+    ).all():
+        source = session.get_one(AggregateSource, repository_id)
+        begin_walk(source)
+        source.seen_history = history_id
+    session.flush()
+
+
+def walk_everything(session: Session) -> None:
+    """Let the next update look at every record of every source."""
+    for source in list_sources(session):
+        if source.withdrawn is None:
+            begin_walk(source)
+    session.flush()
+
+
+def follow_from_here(session: Session) -> None:
+    """Follow the change feed from its end as it is now: what came before is found by walks."""
+    session.execute(text("DELETE FROM aggregate_feed"))
+    session.execute(text(_FOLLOW_FROM_HERE))
+
+
+def feed(session: Session) -> AggregateFeed | None:
+    """How far the feed is followed; None before the first source was added."""
+    return session.get(AggregateFeed, 1, populate_existing=True)
+
+
+def values_of(source: AggregateSource) -> dict[str, Any]:
+    """A source as commands tell it."""
+    return {
+        "repository_id": source.repository_id,
+        "set_spec": source.name,
+        "title": source.title,
+        "base_url": source.base_url,
+        "identifiers": source.identifiers,
+        "state": "withdrawn" if source.withdrawn else "in the aggregate",
+    }

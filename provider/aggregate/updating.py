@@ -1,0 +1,158 @@
+"""Brings the aggregate up to what is harvested: walks over new sources, and follows the change feed.
+
+Every piece of work is one publishing transaction that also notes how far it got. So whatever ends the
+process, nothing is half done, and the next one goes on from there. Doing a piece again changes nothing.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from sqlalchemy import Connection, Engine, select, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from oai.settings import Settings
+from provider.aggregate import sources
+from provider.aggregate.following import Follower, horizon, is_lost
+from provider.aggregate.gathering import Gatherer
+from provider.aggregate.merging import MOVES, merge
+from provider.aggregate.models import AggregateSource
+from provider.aggregate.rereading import Rereader
+from provider.aggregate.walking import walk
+from provider.holdings.publishing import Check, no_check, publish
+
+LOCK: Final = 0x7A_61_67_67  # "zagg": one process publishes at a time
+_TOGETHER: Final = 2000
+"""Records that one transaction looks at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Updated:
+    """What an update did."""
+
+    records: int
+    """Records that are told differently since."""
+
+
+@contextlib.contextmanager
+def updater(engine: Engine, settings: Settings, check: Check = no_check) -> Iterator["Updater | None"]:
+    """The one updater of all processes for the block; None where another is at work.
+
+    `check` is called between two pieces of work and may raise to end it.
+    """
+    with engine.connect() as connection:
+        # The lock belongs to the connection over which the work is done: it goes where that goes.
+        free = connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": LOCK})
+        connection.commit()
+        if not free:
+            yield None
+            return
+        try:
+            with Session(connection) as session:
+                yield Updater(session=session, settings=settings, check=check)
+        finally:
+            _free(connection)
+
+
+def _free(connection: Connection) -> None:
+    """Give the lock back at once: the server notices a closed connection a little later."""
+    with contextlib.suppress(SQLAlchemyError):
+        connection.rollback()
+        connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": LOCK})
+        connection.commit()
+    # If that went wrong, the lock goes with the connection.
+    connection.invalidate()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Updater:
+    """Updates the aggregate over one session, whose connection holds the lock. Commits by itself."""
+
+    session: Session
+    settings: Settings
+    check: Check = no_check
+    together: int = _TOGETHER
+
+    def run(self) -> Updated:
+        """Do all that there is to do now."""
+        if sources.feed(self.session) is None:
+            self.session.rollback()
+            return Updated(records=0)
+        self._prepare()
+        records = 0
+        follow = partial(self._follow, horizon(self.session))
+        steps: list[Callable[[], int | None]] = [follow, *self._walks()]
+        while steps:
+            done = [(step, self._step(step)) for step in steps]
+            records += sum(number or 0 for _, number in done)
+            steps = [step for step, number in done if number is not None]
+        return Updated(records=records + self._reread())
+
+    def _step(self, step: Callable[[], int | None]) -> int | None:
+        self.check()
+        return step()
+
+    def _prepare(self) -> None:
+        """Take over what has changed about sources, and see that following on misses nothing."""
+        sources.refresh_sources(self.session)
+        keep_days = self.settings.harvester.keep_changes
+        if not keep_days:
+            sources.begin_walks_without_feed(self.session)
+        elif is_lost(self.session, timedelta(days=keep_days)):
+            sources.walk_everything(self.session)
+            sources.follow_from_here(self.session)
+        self.session.commit()
+
+    def _walks(self) -> Iterator[Callable[[], int | None]]:
+        walking = select(AggregateSource.repository_id).where(AggregateSource.walk.is_not(None))
+        for repository_id in self.session.scalars(walking.order_by(AggregateSource.repository_id)).all():
+            yield partial(self._walk, repository_id)
+        self.session.rollback()
+
+    def _follow(self, end: int) -> int | None:
+        """Take the next lines of the feed; None where there are none before this transaction."""
+        follower = Follower(session=self.session, together=self.together, horizon=end)
+        if not follower.any_lines():
+            follower.note_end()
+            return None
+
+        def change(datestamp: datetime) -> int:
+            return merge(self.session, follower.take(self._gatherer()), datestamp)
+
+        return self._publish(change)
+
+    def _walk(self, repository_id: int) -> int | None:
+        """Go on with a source's walk; None where it is at its end."""
+        before = self.session.get_one(AggregateSource, repository_id, populate_existing=True).walk
+        self.session.rollback()
+        if before is None:
+            return None
+
+        def change(datestamp: datetime) -> int:
+            source = self.session.get_one(AggregateSource, repository_id, populate_existing=True)
+            return merge(self.session, walk(self._gatherer(), source, self.together), datestamp)
+
+        return self._publish(change)
+
+    def _reread(self) -> int:
+        """Try again what could not be read."""
+        rereader = Rereader(session=self.session, store=self.settings.store)
+        if not rereader.any_due():
+            return 0
+        self.check()
+        return self._publish(
+            lambda datestamp: merge(self.session, rereader.take(self._gatherer()), datestamp)
+        )
+
+    def _gatherer(self) -> Gatherer:
+        return Gatherer(
+            session=self.session, store=self.settings.store, namespace=self.settings.provider.namespace
+        )
+
+    def _publish(self, change: Callable[[datetime], int]) -> int:
+        margin = self.settings.provider.publish_margin
+        return publish(self.session, change, margin=margin, rows=self.together, moves=MOVES)

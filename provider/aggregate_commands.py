@@ -1,0 +1,122 @@
+"""What `zatva provider aggregate` does."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.errors import ExitCode, TryLaterError
+from provider.aggregate import sources
+from provider.aggregate.models import AggregateSource
+from provider.aggregate.status import Status, read_status
+from provider.aggregate.updating import updater
+
+_COLUMNS: Final = {
+    "repository_id": "ID",
+    "set_spec": "Set",
+    "title": "Name",
+    "base_url": "Base URL",
+    "identifiers": "Identifiers",
+    "state": "State",
+}
+_STATUS_COLUMNS: Final = {
+    "set_spec": "Set",
+    "format": "Format",
+    "listed": "Listed",
+    "deleted": "Of them deleted",
+    "overshadowed": "Overshadowed",
+    "unreadable": "Unreadable",
+    "state": "State",
+}
+_NONE: Final = "no repository is given out again; `zatva provider aggregate add` adds one"
+
+
+def add(invocation: Invocation) -> ExitCode:
+    """`provider aggregate add`: put a repository in."""
+    arguments = invocation.arguments
+    with _session(invocation) as session:
+        repository = sources.find_repository(session, arguments.repository)
+        source = sources.add_source(
+            session,
+            repository,
+            name=arguments.name,
+            identifiers=arguments.identifiers,
+            altered=arguments.altered,
+        )
+        told = sources.values_of(source)
+        session.commit()
+    invocation.console.result(
+        told,
+        f"{told['title']} is in the aggregate as set {told['set_spec']}, with {told['identifiers']}"
+        " identifiers; its records follow while the provider serves, or with"
+        " `zatva provider aggregate update`",
+    )
+    return ExitCode.DONE
+
+
+def remove(invocation: Invocation) -> ExitCode:
+    """`provider aggregate remove`: withdraw a repository."""
+    with _session(invocation) as session:
+        source = sources.withdraw_source(session, _number(session, invocation.arguments.repository))
+        told = sources.values_of(source)
+        session.commit()
+    invocation.console.result(
+        told,
+        f"{told['title']} is withdrawn; its records are told as deleted while the provider serves,"
+        " or with `zatva provider aggregate update`",
+    )
+    return ExitCode.DONE
+
+
+def _number(session: Session, named: str) -> int:
+    """The number of a source by its set, or else of a repository."""
+    found = session.scalar(select(AggregateSource.repository_id).where(AggregateSource.name == named))
+    if found is None and named.isdecimal():
+        return int(named)
+    return sources.find_repository(session, named).repository_id if found is None else found
+
+
+def show_sources(invocation: Invocation) -> ExitCode:
+    """`provider aggregate list`: what is in it."""
+    with _session(invocation) as session:
+        rows = [sources.values_of(source) for source in sources.list_sources(session)]
+    invocation.console.table(rows, _COLUMNS, empty=_NONE)
+    return ExitCode.DONE
+
+
+def show_status(invocation: Invocation) -> ExitCode:
+    """`provider aggregate status`: how much of it is given out."""
+    with _session(invocation) as session:
+        status = read_status(session)
+    invocation.console.table([_row(one) for one in status], _STATUS_COLUMNS, empty=_NONE)
+    return ExitCode.DONE
+
+
+def _row(status: Status) -> dict[str, Any]:
+    return {name: getattr(status, name) for name in (*_STATUS_COLUMNS, "reason")}
+
+
+def update(invocation: Invocation) -> ExitCode:
+    """`provider aggregate update`: publish what was harvested."""
+    settings = invocation.settings
+    with open_database(settings) as database, updater(database.engine, settings) as mine:
+        if mine is None:
+            raise TryLaterError(
+                "another process publishes harvested records just now; it does this work, too"
+            )
+        if invocation.arguments.whole:
+            sources.walk_everything(mine.session)
+            mine.session.commit()
+        done = mine.run()
+    invocation.console.result({"records": done.records}, f"{done.records:,} records are told anew")
+    return ExitCode.DONE
+
+
+@contextmanager
+def _session(invocation: Invocation) -> Iterator[Session]:
+    with open_database(invocation.settings) as database, database.session() as session:
+        yield session

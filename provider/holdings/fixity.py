@@ -1,0 +1,226 @@
+"""Fixity of the archive: its files against the index, capture by capture.
+
+Archive files are gone through one after the other, and each from its beginning to its end, so that memory
+does not grow and a check that was broken off goes on behind the last whole file. Nothing is changed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from provider.holdings.arcs import look_at
+from provider.models import Arc, Document
+from provider.protocol.scopes import find_scope
+from provider.reading.capture_facts import RefusedError, address_of
+from provider.reading.content import DamageError
+from provider.reading.digests import DigestCheck
+from provider.reading.records_on_disk import DigestError, DiskRecord
+
+_TOGETHER: Final = 500
+_REVISIT: Final = "revisit"
+
+
+class Fault(StrEnum):
+    """What is wrong with an archive file or a capture in it."""
+
+    MISSING = "missing"
+    """The file is not where it was indexed; nor is any of its captures."""
+    MOVED = "moved"
+    """The file is not there, and one of its name is elsewhere."""
+    UNREADABLE = "unreadable"
+    """The file is there and cannot be read."""
+    CHANGED = "changed"
+    """The file has not the size that it had; its captures tell whether that matters."""
+    ALTERED = "altered"
+    """At the capture's place there is not what was indexed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something that is wrong."""
+
+    fault: Fault
+    file: str
+    """The path that the index has."""
+    reason: str
+    documents: int
+    """So many captures are concerned."""
+    offset: int | None = None
+    url: str | None = None
+    key: Any = None
+    """Of the capture's identifier, where it is one that is at fault."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What is to be checked; everything if nothing is said."""
+
+    files: Sequence[str] = ()
+    """Names of archive files (with or without `.gz`), or their absolute paths."""
+    set_spec: str | None = None
+    """Only captures of this set, and the files that they are in."""
+    sample: int | None = None
+    """Of each file so many captures, taken at random; None: all."""
+    after: int = 0
+    """Only files with a greater number: where a check that was broken off goes on."""
+
+
+@dataclass(kw_only=True)
+class FileCheck:
+    """One archive file and what was found of it."""
+
+    number: int
+    path: str
+    checked: int = 0
+    """Captures that were read."""
+    without_digest: int = 0
+    """Of those, the ones whose bytes could only be counted: no digest that can be computed was kept."""
+    findings: list[Finding] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checker:
+    """Checks archive files. `elsewhere` has the places of files by name, to find the moved ones."""
+
+    session: Session
+    choice: Choice
+    elsewhere: Mapping[str, Path] = field(default_factory=dict)
+
+    def files(self) -> int:
+        """How many archive files will be checked. Raises UsageError where nothing is called so."""
+        return self.session.scalar(select(func.count()).select_from(self._arcs().subquery())) or 0
+
+    def check(self) -> Iterator[FileCheck]:
+        """Check the files, each told of when it is done; findings of a file come in the order of offsets."""
+        for row in self.session.execute(self._arcs().order_by(Arc.id)).all():
+            yield self._checked(FileCheck(number=row.id, path=row.path or row.name), row.path, row.size)
+            self.session.rollback()
+
+    def _arcs(self) -> Select[Any]:
+        columns: tuple[Any, ...] = (Arc.id, Arc.path, Arc.name, Arc.size)
+        found = select(*columns).where(Arc.id > self.choice.after)
+        if self.choice.files:
+            found = found.where(Arc.id.in_(self._named()))
+        if self.choice.set_spec is not None:
+            return found.where(Arc.id.in_(select(Document.arc_id).where(*self._in_set())))
+        return found.where(Arc.documents > 0)
+
+    def _named(self) -> list[int]:
+        numbers: list[int] = []
+        for name in self.choice.files:
+            known = Arc.path == name if name.startswith("/") else Arc.name == name.removesuffix(".gz")
+            ids = self.session.scalars(select(Arc.id).where(known)).all()
+            if not ids:
+                raise UsageError("no archive file %(name)s is indexed", name=repr(name))
+            numbers += ids
+        return numbers
+
+    def _in_set(self) -> tuple[ColumnElement[bool], ...]:
+        if self.choice.set_spec is None:
+            return ()
+        scope = find_scope(self.session, self.choice.set_spec)
+        if scope is None:
+            raise UsageError("there is no set %(set)s", set=repr(self.choice.set_spec))
+        return (Document.id.in_(select(scope.id).where(*scope.conditions)),)
+
+    def _checked(self, file: FileCheck, path: str | None, size: int) -> FileCheck:
+        fault = self._fault_of_file(file, path, size)
+        if fault is not None:
+            file.findings.append(fault)
+        if path is not None and (fault is None or fault.fault is Fault.CHANGED):
+            for row in self._documents(file.number):
+                reason = _fault_of_capture(file, Path(path), row)
+                if reason is not None:
+                    file.findings.append(_altered(file, row, reason))
+        return file
+
+    def _fault_of_file(self, file: FileCheck, path: str | None, size: int) -> Finding | None:
+        if path is None:
+            fault, reason = Fault.MISSING, "only a CDX file has told of it; index the archive file itself"
+        else:
+            try:
+                found = look_at(Path(path))
+            except FileNotFoundError:
+                fault, reason = self._gone(Path(path))
+            except OSError as error:
+                fault, reason = Fault.UNREADABLE, str(error)
+            else:
+                if found.size == size:
+                    return None
+                fault, reason = Fault.CHANGED, f"{found.size:,} bytes; {size:,} when it was indexed"
+        return Finding(fault=fault, file=file.path, reason=reason, documents=self._count(file.number))
+
+    def _gone(self, path: Path) -> tuple[Fault, str]:
+        other = self.elsewhere.get(path.name.removesuffix(".gz"))
+        if other is None:
+            return Fault.MISSING, "no such file"
+        return Fault.MOVED, f"it lies at {other} now; index it there, and its captures get their new place"
+
+    def _count(self, number: int) -> int:
+        wanted = select(func.count()).where(Document.arc_id == number, *self._in_set())
+        return self.session.scalar(wanted) or 0
+
+    def _documents(self, number: int) -> Iterable[Any]:
+        wanted = select(Document.id).where(Document.arc_id == number, *self._in_set())
+        if self.choice.sample is not None:
+            wanted = wanted.order_by(func.random()).limit(self.choice.sample)
+        place = (Document.url, Document.offset, Document.length)
+        columns = (Document.key, *place, Document.digest, Document.record_type)
+        rows = select(*columns).where(Document.id.in_(wanted)).order_by(Document.offset, Document.id)
+        return self.session.execute(rows, execution_options={"yield_per": _TOGETHER})
+
+
+def _fault_of_capture(file: FileCheck, path: Path, row: Any) -> str | None:  # noqa: ANN401 a row of the index
+    """Why the capture is not what was indexed; None where it is."""
+    file.checked += 1
+    try:
+        record = DiskRecord(path, row.offset, length=row.length)
+    except (OSError, DamageError) as error:
+        return str(error)
+    try:
+        differs = _differs(record, row)
+        if differs is None:
+            _read(file, record, row)
+    except (OSError, DamageError, DigestError) as error:
+        return str(error)
+    else:
+        return differs
+    finally:
+        record.close()
+
+
+def _read(file: FileCheck, record: DiskRecord, row: Any) -> None:  # noqa: ANN401 a row of the index
+    """Read the payload to its end; the digest of a revisit is that of another capture's."""
+    digest = "" if row.record_type == _REVISIT else row.digest or ""
+    for _ in record.blocks(digest):
+        pass
+    file.without_digest += row.record_type != _REVISIT and not DigestCheck(digest).known
+
+
+def _differs(record: DiskRecord, row: Any) -> str | None:  # noqa: ANN401 a row of the index
+    """What the record's headers say otherwise than the index."""
+    said = record.description
+    if said.record_type != row.record_type:
+        return f"a record of type {said.record_type!r} is there, not {row.record_type!r}"
+    try:
+        url = address_of(said.target)[0]
+    except RefusedError as refused:
+        return f"another record is there: {refused}"
+    if url != row.url:
+        return f"a record of {url} is there"
+    if row.length is not None and said.length != row.length:
+        return f"{said.length:,} bytes of content are announced; {row.length:,} when it was indexed"
+    return None
+
+
+def _altered(file: FileCheck, row: Any, reason: str) -> Finding:  # noqa: ANN401 as above
+    return Finding(
+        fault=Fault.ALTERED, file=file.path, reason=reason, documents=1,
+        offset=row.offset, url=row.url, key=row.key,
+    )  # fmt: skip

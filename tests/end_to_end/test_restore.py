@@ -1,0 +1,194 @@
+"""Restoring a site with real processes: archive file, index, provider, restore, and a browser that looks."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from playwright.async_api import BrowserContext, Page, Request, Route
+from sqlalchemy import func, update
+from warcio.archiveiterator import ArchiveIterator
+
+from oai.database import Database
+from provider.models import Document
+from tests.end_to_end.processes import eventually, running, zatva
+from tests.harvester.restoring.castle import HOST, PIXEL, ROOMS, TITLES, pages
+from tests.provider.archives import write_pages
+
+_SITE = "domain:example:hrad"
+_PAGES = pages()
+_LEADS_OUT = "/moved/out.html"
+
+
+@pytest.fixture
+def provider(environment: dict[str, str], database: Database, tmp_path: Path) -> Iterator[str]:
+    """The address of a provider that serves the site, every document of which is due."""
+    write_pages(tmp_path / "archive" / "castle.warc.gz", _PAGES)
+    zatva(environment, "provider", "index", tmp_path / "archive", "--jobs", "1")
+    with database.session() as session:
+        session.execute(update(Document).values(datestamp=func.date_trunc("second", func.now())))
+        session.commit()
+    with running(
+        environment, tmp_path / "provider.log", "provider", "serve", "--port", "0", ready="provider at"
+    ) as (_, address):
+        yield address
+
+
+def _lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.browser
+async def test_a_restored_site_shows_from_disk_with_no_missing_resource(
+    provider: str, environment: dict[str, str], tmp_path: Path, context: BrowserContext
+) -> None:
+    folder = tmp_path / "copy"
+    result = zatva(environment, "restore", _SITE, folder, "--from", provider)[-1]
+    assert (result["verdict"], result["restored"]) == ("complete", len(_PAGES))
+    _check_bytes(folder)
+    await _look_at_all(context, folder)
+    again = zatva(environment, "restore", _SITE, folder, "--from", provider)[-1]
+    assert (again["verdict"], again["fetched"], again["requests"]) == ("complete", 0, 0)
+
+
+def _check_bytes(folder: Path) -> None:
+    """Each document is here byte by byte: as it is browsed, or beside that."""
+    entries = {str(line["url"]): line for line in _lines(folder / "manifest.jsonl")[1:]}
+    assert entries.keys() == {page.url for page in _PAGES}
+    for page in _PAGES:
+        entry = entries[page.url]
+        assert (folder / str(entry["original"] or entry["file"])).read_bytes() == page.body, page.url
+    assert (folder / "site/www.hrad.example/img/a.gif").read_bytes() == PIXEL
+    assert 'url=http://elsewhere.example/x"' in (folder / f"site/www.hrad.example{_LEADS_OUT}").read_text()
+    names = [str(entry["file"]).casefold() for entry in entries.values()]
+    assert len(set(names)) == len(names)
+
+
+async def _look_at_all(context: BrowserContext, folder: Path) -> None:
+    failed: list[str] = []
+    outside: list[str] = []
+    page = await context.new_page()
+
+    async def stop(route: Route) -> None:
+        outside.append(route.request.url)
+        await route.abort()
+
+    def note(request: Request) -> None:
+        # What was still on its way when the next page was opened is looked for on the disk.
+        if request.failure != "net::ERR_ABORTED" or not _file(request.url).is_file():
+            failed.append(f"{request.url}: {request.failure}")
+
+    await context.route(lambda url: urlsplit(url).scheme in {"http", "https"}, stop)
+    page.on("requestfailed", note)
+    seen = await _crawled(page, (folder / "index.html").as_uri())
+    assert (failed, outside) == ([], [])
+    assert len([one for one in seen if "/rooms/room.php@id=" in one]) == ROOMS
+    await _check_looks(page, folder)
+    await _check_titles(page, folder)
+    assert failed == []
+
+
+def _file(url: str) -> Path:
+    return Path(unquote(urlsplit(url).path))
+
+
+async def _crawled(page: Page, start: str) -> set[str]:
+    """Open every page that links and frames lead to; all pictures must be ones."""
+    waiting, seen = [start], {start}
+    while waiting:
+        address = waiting.pop()
+        await page.goto(address, wait_until="load")
+        found = await page.evaluate(
+            """() => ({
+                links: [...document.querySelectorAll('a, frame, object')].map(
+                    one => one.href?.baseVal !== undefined ? new URL(one.href.baseVal, document.URL).href
+                        : one.href || one.src || one.data),
+                broken: [...document.images].filter(one => !one.naturalWidth).map(one => one.src)
+            })"""
+        )
+        assert found["broken"] == [], address
+        for link in found["links"]:
+            bare = link.partition("#")[0]
+            if bare.startswith("file:") and bare not in seen and not bare.endswith(_LEADS_OUT):
+                seen.add(bare)
+                waiting.append(bare)
+    return seen
+
+
+async def _check_looks(page: Page, folder: Path) -> None:
+    await page.goto((folder / "site/www.hrad.example/index.html").as_uri())
+    assert await page.evaluate("document.documentElement.dataset.script") == "ran"
+    background = await page.evaluate("getComputedStyle(document.body).backgroundImage")
+    assert background.endswith('/img/in%2520css.gif")')
+    assert await page.evaluate("getComputedStyle(document.body, '::after').content") == '"kůň"'
+
+
+async def _check_titles(page: Page, folder: Path) -> None:
+    files = {line["url"]: str(line["file"]) for line in _lines(folder / "manifest.jsonl")[1:]}
+    for titled in TITLES:
+        await page.goto((folder / files[titled.url]).as_uri())
+        assert await page.title() == titled.title, titled.url
+
+
+def test_a_restore_that_was_killed_goes_on_and_its_warc_files_have_the_very_bytes(
+    provider: str, environment: dict[str, str], tmp_path: Path, database: Database
+) -> None:
+    folder = tmp_path / "warc"
+    hidden = f"{HOST}/rooms/room.php?id=9&lang=cs"
+    with database.session() as session:
+        session.execute(update(Document).where(Document.url == hidden).values(deleted=True))
+        session.commit()
+    arguments = ["restore", _SITE, str(folder), "--from", provider, "--as", "warc"]
+    planned = zatva(environment, *arguments, "--dry-run")[-1]
+    assert (planned["wanted"], planned["here"]) == (len(_PAGES) - 1, 0)
+    assert not folder.exists()
+    slow = {**environment, "ZATVA_HARVESTER__PER_HOST": "1", "ZATVA_HARVESTER__DELAY": "0.02"}
+    process = subprocess.Popen([sys.executable, "-m", "zatva", *arguments], env=slow)
+    eventually(lambda: _noted(folder), "a batch in the manifest")
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    noted = _noted(folder)
+    assert 0 < noted < len(_PAGES) - 1
+    with (folder / "manifest.jsonl").open("ab") as manifest:
+        manifest.write(b'{"url": "http://brok')  # as a power cut leaves it
+    with next((folder / "warc").iterdir()).open("ab") as warc:
+        warc.write(b"\x1f\x8bhalf a record")
+    result = zatva(environment, *arguments, expect=3)[-1]
+    assert result["fetched"] == result["wanted"] - noted
+    assert result["missing"] == {"withheld": 1}
+    _check_warc(folder, hidden)
+
+
+def _noted(folder: Path) -> int:
+    """How many documents the manifest has."""
+    path = folder / "manifest.jsonl"
+    return path.read_bytes().count(b"\n") - 1 if path.exists() else 0
+
+
+def _check_warc(folder: Path, hidden: str) -> None:
+    expected = {page.url: page for page in _PAGES if page.url != hidden}
+    [path] = (folder / "warc").iterdir()
+    assert path.suffixes == [".warc", ".gz"]
+    found = {}
+    with path.open("rb") as file:
+        for record in ArchiveIterator(file, check_digests="raise"):
+            if record.rec_type == "warcinfo":
+                continue
+            url = record.rec_headers.get_header("WARC-Target-URI")
+            assert url not in found
+            page = expected[url]
+            found[url] = record.content_stream().read()
+            assert record.rec_headers.get_header("WARC-Date") == page.date
+            assert record.rec_headers.get_header("WARC-Payload-Digest") == page.payload_digest
+            assert record.http_headers.get_statuscode() == str(page.status)
+            assert record.http_headers.get_header("Content-Type") == page.mime_type
+            if page.http_headers:
+                assert f"Location: {record.http_headers.get_header('Location')}\r\n" == page.http_headers
+    assert found == {url: page.body for url, page in expected.items()}
+    [absent] = _lines(folder / "missing.jsonl")
+    assert (absent["reason"], absent["url"]) == ("withheld", None)

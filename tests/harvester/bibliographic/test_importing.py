@@ -1,0 +1,217 @@
+"""Imports bring the rows to what was harvested, whatever happened in between."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import select, text
+
+from harvester.bibliographic import candidates, importing, imports
+from harvester.bibliographic.candidates import FIRST, Scope
+from harvester.bibliographic.conditions import Match, parse_condition
+from harvester.bibliographic.converting import CONVERTERS
+from harvester.bibliographic.filtering_sets import add_set, edit_set
+from harvester.bibliographic.imports import ImportBusyError, only_import
+from harvester.bibliographic.models import Import
+from harvester.bibliographic.omissions import list_omissions
+from harvester.bibliographic.sources import save_source, source_settings
+from oai.errors import UsageError
+from tests.harvester.bibliographic.conftest import Catalogue, counts
+
+_ROWS = """
+    SELECT row.identifier, row.title, row.words::text, row.notes::text, row.file_digest, row.content_digest,
+           ARRAY(SELECT name FROM bibliographic_contributor c
+                 WHERE c.bibliographic_id = row.bibliographic_id ORDER BY position),
+           ARRAY(SELECT value FROM bibliographic_identifier i
+                 WHERE i.bibliographic_id = row.bibliographic_id ORDER BY position)
+    FROM bibliographic_record AS row ORDER BY identifier
+    """
+
+
+def _choose(catalogue: Catalogue, lines: Sequence[str]) -> None:
+    with catalogue.database.session() as session:
+        found = add_set(
+            session, name="mine", match=Match.ALL, conditions=[parse_condition(line) for line in lines]
+        )
+        save_source(session, replace(source_settings(session, catalogue.repository_id), set_id=found.set_id))
+        session.commit()
+
+
+def test_the_first_import_brings_all_and_tells_who_began_it(catalogue: Catalogue) -> None:
+    facts = catalogue.imported()
+    assert counts(facts) == {"seen": 3, "new": 3}
+    assert (facts.state, facts.started_by, facts.total, facts.expected) == ("completed", "me", 3, 3)
+    assert catalogue.titles() == ["The Czech Language", "Knihy kacířů", "Slovník staré češtiny"]
+    assert catalogue.rows("SELECT name, roles, authority_ids FROM bibliographic_contributor") == [
+        ("Hus, Jan", ["aut"], ["jn19981001473"])
+    ]
+    assert ("isbn", "9788020001290") in catalogue.rows("SELECT scheme, value FROM bibliographic_identifier")
+
+
+def test_a_second_import_finds_nothing_to_do(catalogue: Catalogue) -> None:
+    catalogue.imported()
+    facts = catalogue.imported()
+    assert counts(facts) == {}
+    assert facts.state == "no changes"
+
+
+async def test_changes_and_deletions_are_passed_on_and_numbers_stay(catalogue: Catalogue) -> None:
+    catalogue.imported()
+    before = dict(catalogue.rows("SELECT identifier, bibliographic_id FROM bibliographic_record"))
+    catalogue.put(1, "245 10 $aKnihy opravené", datestamp="2024-06-02T00:00:00Z")
+    catalogue.delete(1)
+    await catalogue.harvest()
+    assert counts(catalogue.imported()) == {"seen": 1, "updated": 1, "deleted": 1}
+    assert catalogue.titles() == ["The Czech Language", "Knihy opravené"]
+    after = dict(catalogue.rows("SELECT identifier, bibliographic_id FROM bibliographic_record"))
+    assert after == {name: before[name] for name in after}
+    assert catalogue.rows("SELECT * FROM bibliographic_contributor") == []
+
+
+async def test_another_datestamp_alone_is_no_update(catalogue: Catalogue) -> None:
+    catalogue.imported()
+    catalogue.put(
+        3, "245 14 $aThe Czech Language", "500 ## $aPoznámka o nářečí", datestamp="2024-06-03T00:00:00Z"
+    )
+    await catalogue.harvest()
+    assert counts(catalogue.imported()) == {"seen": 1, "unchanged": 1}
+    assert counts(catalogue.imported()) == {}
+
+
+def test_anew_looks_at_every_record(catalogue: Catalogue) -> None:
+    catalogue.imported()
+    assert counts(catalogue.imported(anew=True)) == {"seen": 3, "unchanged": 3}
+
+
+def test_a_new_version_of_a_converter_looks_at_its_records_anew(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue.imported()
+    monkeypatch.setattr(type(CONVERTERS[0]), "version", 999)
+    assert counts(catalogue.imported()) == {"seen": 3, "unchanged": 3}
+    assert counts(catalogue.imported()) == {}
+
+
+def test_a_filtering_set_chooses_and_its_changes_are_followed(catalogue: Catalogue) -> None:
+    catalogue.imported()
+    _choose(catalogue, ["655 exists"])
+    assert counts(catalogue.imported()) == {"seen": 3, "unchanged": 2, "deleted": 1, "filtered": 1}
+    assert counts(catalogue.imported()) == {}
+    with catalogue.database.session() as session:
+        edit_set(session, "mine", conditions=[parse_condition("655$a equals SLOVNIKY")])
+        session.commit()
+    catalogue.imported()
+    assert catalogue.titles() == ["Slovník staré češtiny"]
+
+
+def test_a_file_that_is_gone_is_told_and_looked_at_again(catalogue: Catalogue) -> None:
+    path = next(path for path in catalogue.folder.rglob("*.xml") if path.stem.endswith("2"))
+    data = path.read_bytes()
+    path.unlink()
+    facts = catalogue.imported()
+    assert (counts(facts), facts.state) == ({"seen": 3, "new": 2, "refused": 1}, "completed with errors")
+    with catalogue.database.session() as session:
+        (omission,) = list_omissions(session)
+    assert omission.kind == "unreadable"
+    assert "No such file" in omission.reason
+    path.write_bytes(data)
+    assert counts(catalogue.imported()) == {"seen": 1, "new": 1}
+    with catalogue.database.session() as session:
+        assert list_omissions(session) == []
+
+
+def test_a_file_with_other_bytes_is_not_believed_and_the_old_row_stays(catalogue: Catalogue) -> None:
+    catalogue.imported()
+    path = next(catalogue.folder.rglob("*.xml"))
+    path.write_bytes(path.read_bytes().replace(b"<", b" <", 1))
+    assert counts(catalogue.imported(anew=True)) == {"seen": 3, "unchanged": 2, "refused": 1}
+    assert len(catalogue.titles()) == 3
+
+
+async def test_a_record_that_no_converter_reads_is_refused_once(catalogue: Catalogue) -> None:
+    item = catalogue.fake.items[2]
+    catalogue.fake.items[2] = replace(item, metadata="<mods xmlns='http://www.loc.gov/mods/v3'/>")
+    await catalogue.harvest()
+    assert counts(catalogue.imported()) == {"seen": 3, "new": 2, "refused": 1}
+    assert counts(catalogue.imported()) == {}
+    with catalogue.database.session() as session:
+        assert "mods" in list_omissions(session)[0].reason
+
+
+async def test_of_two_formats_the_one_that_tells_more_is_imported(catalogue: Catalogue) -> None:
+    dublin_core = [replace(item, metadata="", title="Chudší") for item in catalogue.fake.items]
+    richer, catalogue.fake.items = catalogue.fake.items, dublin_core
+    await catalogue.run(metadata_prefix="oai_dc", full=True)
+    catalogue.fake.items = richer
+    assert catalogue.imported().metadata_prefix == "marc21"
+    with catalogue.database.session() as session:
+        save_source(
+            session, replace(source_settings(session, catalogue.repository_id), metadata_prefix="oai_dc")
+        )
+        session.commit()
+    assert counts(catalogue.imported()) == {"seen": 3, "new": 3, "deleted": 3}
+    assert set(catalogue.titles()) == {"Chudší"}
+
+
+def test_only_one_import_of_a_repository_runs_at_a_time(catalogue: Catalogue) -> None:
+    with only_import(catalogue.database, catalogue.repository_id), pytest.raises(ImportBusyError):
+        catalogue.imported()
+
+
+def test_an_unknown_repository_is_refused(catalogue: Catalogue) -> None:
+    with pytest.raises(UsageError, match="no repository 99"):
+        importing.run_import(catalogue.database, catalogue.settings, 99, started_by="me")
+
+
+def test_an_import_whose_process_has_gone_is_lost(catalogue: Catalogue) -> None:
+    with catalogue.database.session() as session:
+        imports.begin_import(session, catalogue.repository_id, started_by="you", metadata_prefix="marc21")
+        session.commit()
+        assert [one.state for one in imports.list_imports(session)] == ["lost"]
+        assert imports.running_imports(session) == []
+    catalogue.imported()
+    with catalogue.database.session() as session:
+        states = session.scalars(select(Import.state).order_by(Import.import_id)).all()
+    assert list(states) == ["lost", "completed"]
+
+
+async def test_killed_in_the_middle_and_begun_again_it_ends_with_the_same_rows(catalogue: Catalogue) -> None:
+    for number in range(10, 1310):
+        catalogue.put(number, f"100 1# $aAutor, {number}", f"245 10 $aKniha {number}", "500 ## $aPoznámka")
+    await catalogue.harvest()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "zatva", "import", "run", "--repository", str(catalogue.repository_id), "-q",
+        env=catalogue.environment, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    async with asyncio.timeout(60):
+        while not catalogue.rows("SELECT 1 FROM bibliographic_record LIMIT 1"):  # noqa: ASYNC110 another process fills it
+            await asyncio.sleep(0.005)
+    process.kill()
+    assert await process.wait() == -signal.SIGKILL
+    there = len(catalogue.titles())
+    assert 0 < there < 1303
+    facts = catalogue.imported()
+    assert counts(facts) == {"seen": 1303 - there, "new": 1303 - there}
+    taken_up = catalogue.rows(_ROWS)
+    with catalogue.database.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM bibliographic_record")
+    catalogue.imported()
+    assert taken_up == catalogue.rows(_ROWS)
+
+
+async def test_tables_without_statistics_are_compared_by_the_whole_key(catalogue: Catalogue) -> None:
+    """As plain joins, the rows of a first import were compared each with each."""
+    for number in range(10, 400):
+        catalogue.put(number, "245 10 $aKniha")
+    await catalogue.harvest()
+    catalogue.imported()
+    scope = Scope(repository_id=catalogue.repository_id, metadata_prefix="marc21", bases=["x"])
+    with catalogue.database.session() as session:
+        session.execute(text("SET LOCAL enable_seqscan = off"))
+        values = {**scope.parameters(), "after": FIRST, "most": 500}
+        plan = session.execute(text(f"EXPLAIN (ANALYZE) {candidates._PAGE.text}"), values).scalars().all()  # noqa: SLF001
+    removed = [int(line.split(":")[1]) for line in plan if "Rows Removed by" in line]
+    assert sum(removed) < 1000

@@ -1,0 +1,414 @@
+"""MARC 21 records of many kinds, written after its documentation, and the rows that they become."""
+
+# ruff: noqa: RUF001 Cyrillic letters on purpose
+
+import pytest
+
+from harvester.bibliographic.record import (
+    Contributor,
+    Identifier,
+    Kind,
+    Link,
+    Note,
+    Publication,
+    Related,
+    Series,
+    Subject,
+    TitleVariant,
+    Years,
+)
+from tests.harvester.bibliographic.marc import FIXED, LEADER, converted, faults, kept
+
+
+def test_a_book_of_an_old_author() -> None:
+    record = converted(
+        "001 kpm01361543",
+        "003 CZ-PrHAC",
+        "100 1# $aHus, Jan,$dasi 1371-1415$eAutor$7jn19981001473",
+        "245 10 $aKnihy kacířů se mají číst /$cMistr Jan Hus ; z latiny přeložil Martin Wernisch.",
+        "250 ## $aVydání první",
+        "264 #1 $aPraha :$bKalich,$c2015",
+        "300 ## $a305 stran :$bilustrace ;$c21 cm",
+        "700 1# $aWernisch, Martin,$d1962-$4trl",
+    )
+    assert record.title == "Knihy kacířů se mají číst"
+    assert record.sort_title == "knihy kaciru se maji cist"
+    assert record.statement == "Mistr Jan Hus ; z latiny přeložil Martin Wernisch"
+    assert (record.kind, record.control_number, record.control_source) == (
+        Kind.BOOK,
+        "kpm01361543",
+        "CZ-PrHAC",
+    )
+    assert (record.years, record.country, record.languages) == (Years(first=2015, last=2015), "xr", ("cze",))
+    assert record.contributors == (
+        Contributor(
+            name="Hus, Jan",
+            dates="asi 1371-1415",
+            roles=("aut",),
+            authority_ids=("jn19981001473",),
+            main=True,
+        ),
+        Contributor(name="Wernisch, Martin", dates="1962-", roles=("trl",)),
+    )
+    assert record.publications == (Publication(place="Praha", publisher="Kalich", date="2015"),)
+    assert (record.edition, record.extent) == ("Vydání první", "305 stran : ilustrace ; 21 cm")
+    assert faults(record) == {}
+
+
+def test_an_article_tells_where_it_appeared() -> None:
+    record = converted(
+        "100 1# $aNovák, Petr$4aut",
+        "245 10 $aK původu slova čeština",
+        "773 0# $tNaše řeč$x0027-8203$gRoč. 81, č. 3 (1998), s. 113-120$w(CZ)nr1",
+        leader="00000naa a2200000 i 4500",
+    )
+    assert record.kind is Kind.ARTICLE
+    assert record.related == (
+        Related(
+            relation="host",
+            title="Naše řeč",
+            part="Roč. 81, č. 3 (1998), s. 113-120",
+            identifiers=("0027-8203", "(CZ)nr1"),
+        ),
+    )
+
+
+def test_a_serial_that_still_appears_has_an_open_end() -> None:
+    record = converted(
+        "022 0# $a0027-8203$l0027-8203",
+        "222 #0 $aNaše řeč",
+        "245 00 $aNaše řeč :$blisty pro vzdělávání a tříbení jazyka českého",
+        "264 #1 $aPraha :$bČeská akademie,$c1917-",
+        "310 ## $a4x ročně",
+        "780 00 $tKrok$x1234-5679",
+        leader="00000nas a2200000 i 4500",
+        fixed="240115c19179999xr qr|p|||||||0   a0cze d",
+    )
+    assert (record.kind, record.years) == (Kind.SERIAL, Years(first=1917))
+    assert record.subtitle == "listy pro vzdělávání a tříbení jazyka českého"
+    assert [(one.scheme, one.value) for one in record.identifiers] == [
+        ("issn-l", "0027-8203"),
+        ("issn", "0027-8203"),
+    ]
+    assert record.variants == (TitleVariant(kind="key", text="Naše řeč"),)
+    assert record.related[0].relation == "preceding"
+    assert kept(record) == {"310": "$a 4x ročně"}
+
+
+@pytest.mark.parametrize(
+    ("leader", "kind"),
+    [
+        ("00000nem a2200000 i 4500", Kind.MAP),
+        ("00000ncm a2200000 i 4500", Kind.SCORE),
+        ("00000njm a2200000 i 4500", Kind.MUSIC),
+        ("00000nim a2200000 i 4500", Kind.SOUND),
+        ("00000ntm a2200000 i 4500", Kind.MANUSCRIPT),
+        ("00000nkm a2200000 i 4500", Kind.PICTURE),
+        ("00000ngm a2200000 i 4500", Kind.FILM),
+        ("00000npc a2200000 i 4500", Kind.COLLECTION),
+        ("00000nam a2200000 i 4500", Kind.BOOK),
+        ("   nam a22     i 4500", Kind.BOOK),
+        ("-----nam-a22------i-4500", Kind.BOOK),
+        ("?", Kind.OTHER),
+    ],
+)
+def test_the_leader_tells_what_it_is(leader: str, kind: Kind) -> None:
+    assert converted("245 00 $aX", leader=leader).kind is kind
+
+
+def test_a_leader_of_another_length_is_told() -> None:
+    assert "characters, not 24" in faults(converted("245 00 $aX", leader="   nam a22     i 4500"))["LDR"]
+
+
+def test_leading_articles_are_dropped_for_sorting() -> None:
+    assert converted("245 14 $aThe Czech language").sort_title == "czech language"
+    assert converted("245 12 $aL'histoire").sort_title == "histoire"
+    assert converted("245 10 $a\x98Die \x9cböhmischen Länder").sort_title == "bohmischen lander"
+    assert converted("245 10 $a\x98Die \x9cböhmischen Länder").title == "Die böhmischen Länder"
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("245 1x $aThe Czech language", "'x', not a digit"),
+        ("245 13 $aThe Czech language", "first 3 characters are no leading article"),
+        ("245 19 $aThe", "first 9 characters are no leading article"),
+    ],
+)
+def test_a_wrong_indicator_is_told_and_the_whole_title_sorted_by(line: str, fault: str) -> None:
+    record = converted(line)
+    assert fault in faults(record)["245"]
+    assert record.sort_title.startswith("the")
+
+
+def test_parts_of_a_title_come_after_it() -> None:
+    record = converted("245 10 $aDějiny.$n2,$pStředověk :$bod počátků /$cJ. N.")
+    assert (record.title, record.subtitle) == ("Dějiny. 2. Středověk", "od počátků")
+    assert record.statement == "J. N."
+
+
+def test_a_record_without_245_gets_another_title_and_says_so() -> None:
+    record = converted("240 10 $aBible. $lČesky")
+    assert record.title == "Bible. Česky"
+    assert "there is no title" in faults(record)["245"]
+
+
+def test_a_second_245_is_kept() -> None:
+    record = converted("245 10 $aPrvní", "245 10 $aDruhý")
+    assert record.title == "První"
+    assert any("Druhý" in note.text for note in record.notes)
+    assert faults(record)["245"] == "a second title"
+
+
+def test_other_scripts_join_what_they_are_linked_to() -> None:
+    record = converted(
+        "100 1# $6880-01$aDostojevskij, Fedor Michajlovič,$d1821-1881$4aut",
+        "245 10 $6880-02$aBratʹja Karamazovy /$cF. M. Dostojevskij",
+        "264 #1 $6880-03$aMoskva :$bEksmo,$c2005",
+        "880 1# $6100-01/(N$aДостоевский, Фёдор Михайлович,$d1821-1881",
+        "880 10 $6245-02/(N$aБратья Карамазовы /$cФ. М. Достоевский",
+        "880 #1 $6264-03/(N$aМосква :$bЭксмо,$c2005",
+        "880 ## $6500-00/(N$aПримечание",
+        fixed="240115s2005    ru |||||||||||||||||rus d",
+    )
+    assert [one.name for one in record.contributors] == ["Dostojevskij, Fedor Michajlovič"]
+    assert record.contributors[0].linked == "Достоевский, Фёдор Михайлович, 1821-1881"
+    assert record.variants == (TitleVariant(kind="linked", text="Братья Карамазовы / Ф. М. Достоевский"),)
+    assert [one.publisher for one in record.publications] == ["Eksmo", "Эксмо"]
+    assert Note(field="500", text="Примечание") in record.notes
+
+
+def test_an_other_script_without_its_field_is_a_name_of_its_own() -> None:
+    record = converted("245 10 $aX", "880 1# $6700-09/(N$aИванов, Иван")
+    assert [one.name for one in record.contributors] == ["Иванов, Иван"]
+
+
+def test_corporate_bodies_meetings_and_families() -> None:
+    record = converted(
+        "110 2# $aUniverzita Karlova.$bFilozofická fakulta$4isb",
+        "245 10 $aSborník",
+        "711 2# $aSlavistický sjezd$n(12. :$d1998 :$cKrakov)$4oth",
+        "700 3# $aKinští (rod)",
+        "720 ## $aPan Neznámý$eilustrátor",
+    )
+    assert [(one.name, one.kind, one.dates, one.titles) for one in record.contributors] == [
+        ("Univerzita Karlova. Filozofická fakulta", "corporate", "", ""),
+        ("Slavistický sjezd", "meeting", "1998", "12. : Krakov"),
+        ("Kinští (rod)", "family", "", ""),
+        ("Pan Neznámý", "unknown", "", ""),
+    ]
+    assert record.contributors[3].roles == ("ill",)
+
+
+@pytest.mark.parametrize(
+    ("subfields", "roles"),
+    [
+        ("$4aut", ("aut",)),
+        ("$4aut$4ill", ("aut", "ill")),
+        ("$epřekladatel", ("trl",)),
+        ("$eautor.$4aut", ("aut",)),
+        ("$4http://id.loc.gov/vocabulary/relators/edt", ("edt",)),
+        ("$eopisovatel not", ("opisovatel not",)),
+        ("", ()),
+    ],
+)
+def test_roles_by_code_address_and_word(subfields: str, roles: tuple[str, ...]) -> None:
+    assert converted("245 10 $aX", f"700 1# $aNovák, Jan{subfields}").contributors[0].roles == roles
+
+
+def test_numeration_titles_and_authority_ids_of_a_name() -> None:
+    record = converted(
+        "100 0# $aKarel$bIV.,$cčeský král,$d1316-1378$0(DE-588) 118560085$1http://viaf.org/viaf/1$7jk01052951",
+        "245 10 $aVita Caroli",
+    )
+    assert record.contributors[0] == Contributor(
+        name="Karel",
+        titles="IV., český král",
+        dates="1316-1378",
+        authority_ids=("(DE-588)118560085", "http://viaf.org/viaf/1", "jk01052951"),
+        main=True,
+    )
+
+
+def test_a_name_with_a_title_is_of_a_work() -> None:
+    record = converted("245 10 $aX", "700 12 $aHus, Jan,$d1371-1415.$tPostilla.$lČesky")
+    assert (record.contributors[0].name, record.contributors[0].work) == ("Hus, Jan", "Postilla. Česky")
+
+
+@pytest.mark.parametrize(
+    ("fixed", "years"),
+    [
+        ("s1998    ", Years(first=1998, last=1998)),
+        ("s19uu    ", Years(first=1900, last=1999)),
+        ("m19982003", Years(first=1998, last=2003)),
+        ("m19989999", Years(first=1998)),
+        ("q14101420", Years(first=1410, last=1420)),
+        ("c1917uuuu", Years(first=1917)),
+        ("d19171948", Years(first=1917, last=1948)),
+        ("t20102009", Years(first=2010, last=2010)),
+        ("r19951848", Years(first=1995, last=1995)),
+        ("e19980423", Years(first=1998, last=1998)),
+        ("suuuu    ", Years(first=1371, last=1415)),
+        ("nuuuuuuuu", Years(first=1371, last=1415)),
+        ("|||||||||", Years(first=1371, last=1415)),
+    ],
+)
+def test_years_come_from_008_and_else_from_the_imprint(fixed: str, years: Years) -> None:
+    record = converted("245 10 $aX", "264 #1 $c[asi 1371-1415]", fixed=f"240115{fixed}{FIXED[15:]}")
+    assert record.years == years
+    assert record.date_text == "[asi 1371-1415]"
+
+
+@pytest.mark.parametrize("fixed", ["240115s1x98    ", "240115m20031998", "240115z1998    "])
+def test_impossible_dates_in_008_are_told(fixed: str) -> None:
+    record = converted("245 10 $aX", "260 ## $aPraha$c1999", fixed=fixed + FIXED[15:])
+    assert "tell no year" in faults(record)["008"]
+    assert record.years == Years(first=1999, last=1999)
+
+
+def test_country_and_language_that_changed_places_are_put_right() -> None:
+    swapped = converted("245 10 $aX", fixed="120730s1990----cze|||||||||||||||||xr |d")
+    assert (swapped.country, swapped.languages) == ("xr", ("cze",))
+    assert "each other's place" in faults(swapped)["008"]
+
+
+def test_languages_run_together_and_originals() -> None:
+    record = converted("041 1# $aczeger$heng$hund", "245 10 $aX")
+    assert (record.languages, record.original_languages) == (("cze", "ger"), ("eng",))
+    assert kept(record) == {"041": "und"}
+
+
+@pytest.mark.parametrize(
+    ("line", "identifier"),
+    [
+        (
+            "020 ## $a80-200-0129-8 (váz.)",
+            Identifier(scheme="isbn", value="9788020001290", found="80-200-0129-8 (váz.)", qualifier="váz."),
+        ),
+        (
+            "020 ## $a978-80-200-0129-0$qbrožováno",
+            Identifier(
+                scheme="isbn", value="9788020001290", found="978-80-200-0129-0", qualifier="brožováno"
+            ),
+        ),
+        (
+            "020 ## $z80-200-0129-8",
+            Identifier(scheme="isbn", value="9788020001290", found="80-200-0129-8", state="cancelled"),
+        ),
+        (
+            "020 ## $a80-200-0129-X",
+            Identifier(scheme="isbn", value="802000129X", found="80-200-0129-X", state="invalid"),
+        ),
+        (
+            "020 ## $aneuvedeno",
+            Identifier(scheme="isbn", value="neuvedeno", found="neuvedeno", state="invalid"),
+        ),
+        (
+            "024 7# $a10.1000/ABC.1$2doi",
+            Identifier(scheme="doi", value="10.1000/abc.1", found="10.1000/ABC.1"),
+        ),
+        (
+            "024 2# $aM-706500-25-9",
+            Identifier(scheme="ismn", value="9790706500259", found="M-706500-25-9", state="invalid"),
+        ),
+        ("015 ## $acnb000123456$2cnb", Identifier(scheme="cnb", value="cnb000123456", found="cnb000123456")),
+        ("035 ## $a(OCoLC)39001", Identifier(scheme="system", value="(OCoLC)39001", found="(OCoLC)39001")),
+    ],
+)
+def test_identifiers_are_normalised_and_checked(line: str, identifier: Identifier) -> None:
+    record = converted(line, "245 10 $aX")
+    assert record.identifiers == (identifier,)
+    assert ("check digit" in str(faults(record)) or "this is no" in str(faults(record))) == (
+        identifier.state == "invalid"
+    )
+
+
+def test_places_and_publishers_keep_together() -> None:
+    record = converted(
+        "245 10 $aX",
+        "260 ## $aPraha ;$aBrno :$bAcademia ;$aBratislava :$bVeda,$cc1998.$e(Zlín :$fTiskárna,$g1999)",
+    )
+    assert record.publications == (
+        Publication(place="Praha ; Brno", publisher="Academia"),
+        Publication(place="Bratislava", publisher="Veda", date="c1998"),
+        Publication(place="Zlín", publisher="Tiskárna", date="1999", function="manufacture"),
+    )
+
+
+def test_series_traced_and_untraced() -> None:
+    record = converted(
+        "245 10 $aX",
+        "490 1# $a(Knižnice slovníků ;$vsv. 3)$x1234-5679",
+        "830 #0 $aEdice Pramen ;$v12",
+        "830 #0 $aEdice Pramen ;$v12",
+        "800 1# $aNeruda, Jan.$tSpisy ;$v1",
+    )
+    assert record.series == (
+        Series(title="Knižnice slovníků", number="sv. 3", issn="1234-5679"),
+        Series(title="Edice Pramen", number="12"),
+        Series(title="Neruda, Jan. Spisy", number="1"),
+    )
+
+
+def test_subjects_with_their_sources_and_subdivisions() -> None:
+    record = converted(
+        "072 #7 $a811.16$xSlovanské jazyky$2Konspekt",
+        "080 ## $a811.162.3",
+        "245 10 $aX",
+        "600 07 $aHus, Jan,$dasi 1371-1415$7jn19981001473$2czenas",
+        "650 #0 $aCzech language$xHistory.",
+        "651 #7 $aČechy$2czenas",
+        "653 0# $ahistoriografie česká$afilozofie dějin",
+        "655 #7 $aslovníky$7fd133448$2czenas",
+    )
+    assert record.subjects == (
+        Subject(text="811.16 -- Slovanské jazyky", kind="category", source="Konspekt"),
+        Subject(text="811.162.3", kind="class", source="udc"),
+        Subject(
+            text="Hus, Jan, asi 1371-1415", kind="person", source="czenas", authority_ids=("jn19981001473",)
+        ),
+        Subject(text="Czech language -- History", kind="topic", source="lcsh"),
+        Subject(text="Čechy", kind="place", source="czenas"),
+        Subject(text="historiografie česká", kind="keyword"),
+        Subject(text="filozofie dějin", kind="keyword"),
+    )
+    assert record.genres == (
+        Subject(text="slovníky", kind="genre", source="czenas", authority_ids=("fd133448",)),
+    )
+
+
+def test_links_and_notes() -> None:
+    record = converted(
+        "245 10 $aX",
+        "500 ## $aObsahuje bibliografii",
+        "856 42 $uhttps://kramerius.example/1$yDigitalizovaný dokument",
+        "856 40 $uC:\\soubor.pdf",
+    )
+    assert record.links == (
+        Link(url="https://kramerius.example/1", label="Digitalizovaný dokument", relation="related"),
+        Link(url="C:\\soubor.pdf", relation="resource"),
+    )
+    assert Note(field="500", text="Obsahuje bibliografii") in record.notes
+    assert faults(record)["856"] == "this is no http or ftp address"
+
+
+def test_what_has_no_column_is_kept_with_its_subfields() -> None:
+    record = converted("245 10 $aX$h[elektronický zdroj]", "910 ## $aABA001$b54 H 1", "Z30 ## $axyz")
+    assert kept(record)["910"] == "$a ABA001 $b 54 H 1"
+    assert kept(record)["245"] == "10 $h [elektronický zdroj]"
+    assert kept(record)["Z30"] == "$a xyz"
+
+
+def test_control_characters_are_left_out_and_told() -> None:
+    record = converted("245 10 $aKni\x85ha")
+    assert record.title == "Kni ha"
+    assert "control characters" in faults(record)["245"]
+
+
+def test_an_empty_record_says_what_it_lacks() -> None:
+    record = converted(leader="", fixed=None)
+    assert faults(record) == {"LDR": "there is no leader", "245": "there is no title (field 245, subfield a)"}
+
+
+def test_the_leader_is_kept_for_whoever_needs_it() -> None:
+    assert any(note.field == "LDR" and note.text == LEADER for note in converted("245 10 $aX").notes)

@@ -1,0 +1,130 @@
+"""Search finds records whatever their accents, pages by key, and counts by facet."""
+
+import pytest
+
+from harvester.bibliographic.facets import FacetCount, count_facets
+from harvester.bibliographic.restricting import Search
+from harvester.bibliographic.searching import Order, search
+from harvester.bibliographic.showing import get_record
+from harvester.bibliographic.sources import SourceSettings, check_template, save_source
+from oai.errors import UsageError
+from tests.harvester.bibliographic.conftest import Catalogue
+
+
+@pytest.fixture
+async def filled(catalogue: Catalogue) -> Catalogue:
+    catalogue.imported()
+    return catalogue
+
+
+def _found(catalogue: Catalogue, **wanted: object) -> list[str]:
+    with catalogue.database.session() as session:
+        return sorted(hit.title for hit in search(session, Search(**wanted)).hits)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("kaciru", ["Knihy kacířů"]),
+        ("KACÍŘŮ", ["Knihy kacířů"]),
+        ("kniha", ["Knihy kacířů"]),
+        ('"stare cestiny"', ["Slovník staré češtiny"]),
+        ('"cestiny stare"', []),
+        ("hus", ["Knihy kacířů"]),
+        ("nareci", ["The Czech Language"]),
+        ("slovnik or knihy", ["Knihy kacířů", "Slovník staré češtiny"]),
+        ("slovnik -cestin", []),
+        ("978-80-200-0129-0", ["Slovník staré češtiny"]),
+        ("8020001298", ["Slovník staré češtiny"]),
+        ("nr2", ["Slovník staré češtiny"]),
+        ("&", []),
+        ("", ["Knihy kacířů", "Slovník staré češtiny", "The Czech Language"]),
+    ],
+)
+def test_words_find_records(filled: Catalogue, text: str, titles: list[str]) -> None:
+    assert _found(filled, text=text) == titles
+
+
+def test_numbers_and_names_are_looked_up_whole(filled: Catalogue) -> None:
+    assert _found(filled, identifier="80-200-0129-8") == ["Slovník staré češtiny"]
+    assert _found(filled, identifier="nr3") == ["The Czech Language"]
+    assert _found(filled, authority_id="jn19981001473") == ["Knihy kacířů"]
+    assert _found(filled, identifier="nr") == []
+
+
+def test_restrictions_are_joined(filled: Catalogue) -> None:
+    assert len(_found(filled, languages=["cze"], kinds=["book"], year_from=2010, year_to=2020)) == 3
+    assert _found(filled, languages=["ger"]) == []
+    assert _found(filled, year_to=2014) == []
+    assert _found(filled, year_from=2016) == []
+    assert _found(filled, repositories=[filled.repository_id + 1]) == []
+
+
+@pytest.mark.parametrize("order", list(Order))
+def test_pages_by_key_show_each_record_once(filled: Catalogue, order: Order) -> None:
+    wanted = Search(text="kniha or slovnik or czech")
+    seen = []
+    after = None
+    with filled.database.session() as session:
+        while True:
+            page = search(session, wanted, order=order, after=after, limit=1)
+            seen += [hit.title for hit in page.hits]
+            after = page.next
+            if after is None:
+                break
+        whole = search(session, wanted, order=order)
+    assert seen == [hit.title for hit in whole.hits]
+    assert len(set(seen)) == 3
+
+
+def test_titles_are_sorted_without_their_articles(filled: Catalogue) -> None:
+    with filled.database.session() as session:
+        hits = search(session, Search()).hits
+    assert [hit.title for hit in hits] == ["The Czech Language", "Knihy kacířů", "Slovník staré češtiny"]
+
+
+@pytest.mark.parametrize("key", ["x", "W10", "WyJ5ZWFyIiwgIjEiLCAiMSJd", "é"])
+def test_a_key_that_is_none_is_refused(filled: Catalogue, key: str) -> None:
+    with filled.database.session() as session, pytest.raises(UsageError):
+        search(session, Search(), after=key)
+
+
+def test_facets_count_all_hits(filled: Catalogue) -> None:
+    with filled.database.session() as session:
+        facets = count_facets(session, Search(text="kniha or slovnik"))
+    assert (facets.total, facets.whole) == (2, True)
+    assert facets.sources == [FacetCount(value=str(filled.repository_id), count=2)]
+    assert facets.languages == [FacetCount(value="cze", count=2)]
+    assert facets.decades == [FacetCount(value="2010", count=2)]
+    assert facets.kinds == [FacetCount(value="book", count=2)]
+
+
+def test_a_record_has_a_link_to_the_original(filled: Catalogue) -> None:
+    template = "https://biblio.example/documents/{control_number}?from={identifier}&n={local}"
+    with filled.database.session() as session:
+        save_source(session, SourceSettings(repository_id=filled.repository_id, record_url_template=template))
+        (hit,) = search(session, Search(identifier="nr1")).hits
+        record = get_record(session, hit.bibliographic_id)
+    assert record.original_url == ("https://biblio.example/documents/nr1?from=oai%3Afake.example%3A1&n=1")
+    assert record.contributors[0].name == "Hus, Jan"
+    assert record.genres == [{"text": "edice", "kind": "genre", "source": "czenas", "authority_ids": []}]
+
+
+def test_a_record_that_is_not_there_is_told(filled: Catalogue) -> None:
+    with filled.database.session() as session, pytest.raises(UsageError, match="no bibliographic record 999"):
+        get_record(session, 999)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "https://x.example/",
+        "javascript:{identifier}",
+        "https://{identifier}/",
+        "https://x.example/{title}",
+        "{local}",
+    ],
+)
+def test_templates_that_lead_nowhere_are_refused(template: str) -> None:
+    with pytest.raises(UsageError):
+        check_template(template)

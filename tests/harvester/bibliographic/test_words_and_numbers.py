@@ -1,0 +1,118 @@
+"""Dates, numbers, languages, folding and punctuation, as catalogues write them."""
+
+import doctest
+
+import pytest
+
+from harvester.bibliographic import dates, folding, punctuation, queries, standard_numbers
+from harvester.bibliographic.dates import find_years
+from harvester.bibliographic.languages import language_code, split_codes
+from harvester.bibliographic.marc21 import relators
+from harvester.bibliographic.punctuation import clean
+from harvester.bibliographic.queries import full_text
+from harvester.bibliographic.record import Years
+from harvester.bibliographic.standard_numbers import find_doi, find_isbn, find_issn
+
+
+@pytest.mark.parametrize("module", [dates, folding, punctuation, queries, relators, standard_numbers])
+def test_the_examples_in_docstrings_hold(module: object) -> None:
+    result = doctest.testmod(module)  # type: ignore[arg-type]
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("asi 1371-1415", 1371, 1415),
+        ("[19--]", 1900, 1999),
+        ("[199-?]", 1990, 1999),
+        ("c1998", 1998, 1998),
+        ("©2015", 2015, 2015),
+        ("[1998?]", 1998, 1998),
+        ("1998-2003", 1998, 2003),
+        ("1998/99", 1998, 1999),
+        ("1998-", 1998, None),
+        ("<1998->", 1998, None),
+        ("1998-03-04", 1998, 1998),
+        ("1998-03", 1998, 1998),
+        ("03.04.1998", 1998, 1998),
+        ("mezi 1410 a 1420", 1410, 1420),
+        ("15. století", 1401, 1500),
+        ("XV. storočie", None, None),
+        ("XV. stol.", 1401, 1500),
+        ("14.-15. století", 1301, 1500),
+        ("1. polovina 15. století", 1401, 1450),
+        ("konec 15. stol.", 1468, 1500),
+        ("15th century", 1401, 1500),
+        ("před 1500", None, 1500),
+        ("po 1420", 1420, None),
+        ("44 př. n. l.", -44, -44),
+        ("1895 [i.e. 1985]", 1985, 1985),
+        ("anno 5760 [2000]", 2000, 2000),
+        ("MDCCCXLVIII", 1848, 1848),
+        ("s.a.", None, None),
+        ("", None, None),
+        ("99999999999999", None, None),
+    ],
+)
+def test_years_are_read_out_of_dates(text: str, first: int | None, last: int | None) -> None:
+    assert find_years(text) == Years(first=first, last=last)
+
+
+def test_check_digits_tell_numbers_that_are_wrong() -> None:
+    assert find_isbn("ISBN 80-200-0129-8") == ("9788020001290", True)
+    assert find_isbn("0-8044-2957-X") == ("9780804429573", True)
+    assert find_isbn("978-80-200-0129-1") == ("9788020001291", False)
+    assert find_isbn("bez čísla 123") is None
+    assert find_issn("ISSN 0027-8203") == ("0027-8203", True)
+    assert find_issn("0027-8204") == ("0027-8204", False)
+    assert find_doi("https://doi.org/10.1000/Abc.") == "10.1000/abc"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("cs", "cze"), ("ces", "cze"), ("cze", "cze"), ("cs-CZ", "cze"), ("Čeština", "cze"), ("sk", "slo"),
+        ("slk", "slo"), ("Slovak", "slo"), ("grc", "grc"), ("und", None), ("česky psané", None), ("", None),
+    ],
+)  # fmt: skip
+def test_languages_get_one_code(text: str, code: str | None) -> None:
+    assert language_code(text) == code
+
+
+def test_codes_that_run_together_are_taken_apart() -> None:
+    assert split_codes("czeger") == ["cze", "ger"]
+    assert split_codes("cze, ger") == ["cze", "ger"]
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("Praha :", "Praha"), ("Academia,", "Academia"), ("= Title", "Title"), ("2. vyd. -", "2. vyd"),
+        ("  A  \n B ", "A B"), ("R.U.R.", "R.U.R."), ("C++ /", "C"), ("", ""),
+    ],
+)  # fmt: skip
+def test_isbd_punctuation_is_taken_off(text: str, cleaned: str) -> None:
+    assert clean(text) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("query", "written"),
+    [
+        ("slovník", "slovnik:*"),
+        ("kniha", "knih:*"),
+        ("o jazyce", "o & jazyc:*"),
+        ('"Kniha o čem"', "(kniha <-> o <-> cem)"),
+        ("kniha -latin", "knih:* & !latin:*"),
+        ("kniha nebo rukopis", "(knih:*) | (rukopis:*)"),
+        ("978-80-200-0129-0", "9788020001290:*"),
+        ("0027-8203", "00278203:*"),
+        ("česko-slovenský", "(cesko <-> slovensk:*)"),
+        ("&|!():*<->", ""),
+        ("'); DROP TABLE", "drop:* & tabl:*"),
+        ('"', ""),
+    ],
+)
+def test_what_readers_type_becomes_a_query(query: str, written: str) -> None:
+    assert full_text(query) == written

@@ -1,0 +1,156 @@
+"""Fetching documents of a provider that is busy, forbids, errs, lies, or is gone."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from harvester.client import ServerBusyError, TransportError, TransportKind
+from harvester.client.exchange import HttpRequest, RawReply
+from harvester.client.retrying import Retrying
+from harvester.client.transport import HttpTransport
+from harvester.restoring.captures import Capture
+from harvester.restoring.documents import Document, Fetcher
+from harvester.restoring.fetching import fetch_all
+from harvester.restoring.missing import Missing, Reason
+from tests.harvester.restoring.listed import capture, sha1
+
+_BODY = b"\x1f\x8b as archived"
+
+
+class Server:
+    """Answers with these, and then with the last again and again."""
+
+    def __init__(self, *answers: RawReply | TransportError) -> None:
+        self.answers = list(answers)
+        self.asked: list[HttpRequest] = []
+        self.waits: list[float] = []
+
+    async def __call__(self, request: HttpRequest) -> RawReply:
+        self.asked.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, TransportError):
+            raise answer
+        return answer
+
+    def fetcher(self, most: int = 1000) -> Fetcher:
+        async def sleep(seconds: float) -> None:
+            self.waits.append(seconds)
+
+        return Fetcher(
+            base_url="http://p.example/oai",
+            transport=HttpTransport(send=self, max_bytes=1000),
+            retrying=Retrying(retries=2, max_wait=100, sleep=sleep),
+            most=most,
+        )
+
+
+def _reply(status: int = 200, body: bytes = _BODY, **headers: str) -> RawReply:
+    fields = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    return RawReply(status=status, headers=fields, body=body)
+
+
+_SILENT = TransportError("http://p.example/", TransportKind.REFUSED, "nobody is there")
+
+
+async def test_a_document_comes_as_it_was_archived_with_what_is_known_of_it() -> None:
+    server = Server(
+        _reply(Content_Type="text/html", Content_Encoding="gzip", X_Archive_Orig_Status="302",
+               X_Archive_Orig_Location="/x")
+    )  # fmt: skip
+    found = await server.fetcher()(capture(digest=sha1(_BODY)))
+    assert isinstance(found, Document)
+    assert (found.body, found.content_type, found.encoding) == (_BODY, "text/html", "gzip")
+    assert (found.status, found.fields, found.verified) == (302, {"Location": "/x"}, True)
+    assert dict(server.asked[0].headers)["Accept-Encoding"] == "identity"
+    assert server.asked[0].url == f"http://p.example/archive/{found.capture.key}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "requests"),
+    [
+        (_reply(body=b"something else"), Reason.DIGEST, 2),
+        (_reply(403, b"403: in the reading room only"), Reason.RESTRICTED, 1),
+        (_reply(410, b"410: withheld"), Reason.WITHHELD, 1),
+        (_reply(404, b"404: no document has this identifier"), Reason.GONE, 1),
+        (_reply(500, b"500: the archived record is damaged"), Reason.DAMAGED, 1),
+        (_reply(500, b"<h1>Internal error</h1>"), Reason.REFUSED, 3),
+        (_reply(503, b"503: the archive file cannot be read"), Reason.UNAVAILABLE, 1),
+        (_reply(404, b"<h1>What?</h1>"), Reason.REFUSED, 1),
+        (_SILENT, Reason.UNAVAILABLE, 3),
+    ],
+)
+async def test_what_is_missing_is_said_with_the_reason(
+    answer: RawReply | TransportError, reason: Reason, requests: int
+) -> None:
+    server = Server(answer)
+    found = await server.fetcher()(capture(digest=sha1(_BODY)))
+    assert isinstance(found, Missing)
+    assert (found.reason, len(server.asked)) == (reason, requests)
+    assert found.detail
+
+
+async def test_a_busy_provider_is_asked_again_when_it_said() -> None:
+    server = Server(_reply(503, b"503: busy", Retry_After="7"), _reply())
+    assert isinstance(await server.fetcher()(capture(digest=sha1(_BODY))), Document)
+    assert server.waits == [7]
+
+
+async def test_a_provider_that_is_busy_for_long_ends_the_run() -> None:
+    with pytest.raises(ServerBusyError):
+        await Server(_reply(503, b"503: busy", Retry_After="9000")).fetcher()(capture())
+
+
+async def test_bytes_that_broke_on_the_way_are_fetched_again() -> None:
+    server = Server(_reply(body=b"broken"), _reply())
+    assert isinstance(await server.fetcher()(capture(digest=sha1(_BODY))), Document)
+
+
+@pytest.mark.parametrize("digest", ["", "sha1:", "crc32:ABCD"])
+async def test_a_document_without_a_digest_counts_as_not_verified(digest: str) -> None:
+    found = await Server(_reply()).fetcher()(capture(digest=digest))
+    assert isinstance(found, Document)
+    assert not found.verified
+
+
+async def test_a_digest_may_be_that_of_the_chunks_which_only_the_provider_can_compare() -> None:
+    server = Server(_reply(X_Archive_Orig_Transfer_Encoding="chunked"))
+    found = await server.fetcher()(capture(digest=sha1(b"5\r\nchunk")))
+    assert isinstance(found, Document)
+    assert not found.verified
+
+
+async def test_what_is_too_large_is_not_asked_for() -> None:
+    server = Server(_reply())
+    found = await server.fetcher(most=10)(capture(length=11))
+    assert isinstance(found, Missing)
+    assert (found.reason, server.asked) == (Reason.TOO_LARGE, [])
+
+
+async def test_a_provider_that_is_gone_ends_the_run_and_what_came_is_kept() -> None:
+    kept: list[str] = []
+
+    def keep(documents: Sequence[Document]) -> None:
+        kept.extend(document.capture.url for document in documents)
+
+    server = Server(_reply(), _reply(), _SILENT)
+    captures: list[Capture] = [capture(url=f"http://h.example/{number}") for number in range(50)]
+    with pytest.raises(TransportError):
+        await fetch_all(captures, server.fetcher(), keep, workers=1, on_done=lambda *_: None)
+    assert kept == [one.url for one in captures[:2]]
+    assert len(server.asked) == 2 + 5 * 3
+
+
+async def test_no_more_documents_are_asked_for_at_a_time_than_allowed() -> None:
+    under_way, most = 0, 0
+
+    async def fetch(one: Capture) -> Document | Missing:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        return Missing(reason=Reason.GONE, detail="", identifier=one.identifier)
+
+    absent = await fetch_all([capture()] * 20, fetch, lambda _: None, workers=3, on_done=lambda *_: None)
+    assert (len(absent), most) == (20, 3)

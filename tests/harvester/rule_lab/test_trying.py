@@ -1,0 +1,81 @@
+"""Rules are tried on samples: counts, reasons, and what never matches."""
+
+import pytest
+from lxml import etree
+
+from harvester.rule_lab.explaining import Fate, explain
+from harvester.rule_lab.kinds import RuleKind
+from harvester.rule_lab.trying import try_rules
+from harvester.rule_lab.wording import trial_in_words
+from harvester.rules.filtering import parse_filters
+from harvester.rules.rule_files import RuleFileError
+from tests.harvester.rule_lab.records import FILTERS, MAPPINGS, a_record
+
+
+def test_filters_are_tried_with_counts_and_reasons() -> None:
+    samples = [a_record(1), a_record(2, subject="Botany"), b"<record"]
+    trial = try_rules(FILTERS, RuleKind.FILTER, samples, seconds=60)
+
+    assert trial.counts == {"accepted": 1, "refused": 1}
+    assert [(one.found_in, one.matched_in) for one in trial.lines] == [(2, 1), (0, 0)]
+    assert [one.rule for one in trial.idle] == [2]
+    assert len(trial.unreadable) == 1
+    words = trial_in_words(trial, most=3)
+    assert "2 of 3 samples tried: 1 accepted, 1 refused, 1 could not be read" in words
+    assert "never matches any sample: filter 2 (//dc:coverage ~ .)" in words
+    assert "filter 1 (//dc:subject ~ cultur): 0 of 1 matched: 'Botany' (no)" in words
+
+
+def test_mappings_tell_which_of_them_added_what_and_show_it() -> None:
+    trial = try_rules(MAPPINGS, RuleKind.NORMALISE, [a_record(1), a_record(2, kind="Text")], seconds=60)
+
+    changed, unchanged = trial.records
+    assert (changed.fate, unchanged.fate) == (Fate.CHANGED, Fate.UNCHANGED)
+    assert [list(one.added) for one in changed.findings] == [["dc:type: image"], [], ["dc:subject: Pictures"]]
+    assert "+      <dc:type>image</dc:type>" in changed.diff
+    assert (changed.before != changed.after, unchanged.after) == (True, "")
+    assert [one.rule for one in trial.idle] == [2]
+
+
+def test_a_trial_that_takes_too_long_is_ended_and_tells_what_it_found() -> None:
+    slow = b"""<filters><filter xpath="count(//*[count(//*[count(//*) > 0]) > 0])" regexp="."/></filters>"""
+    large = b"<record>" + b"<a/>" * 20_000 + b"</record>"
+    trial = try_rules(slow, RuleKind.FILTER, [a_record(), large, a_record()], seconds=4)
+
+    assert trial.ended or trial.counts["limit met"] == 1
+    assert trial.records[0].fate is Fate.ACCEPTED
+
+
+def test_the_process_is_ended_at_the_limit() -> None:
+    trial = try_rules(FILTERS, RuleKind.FILTER, [a_record()] * 3000, seconds=0.05)
+
+    assert "took longer than 0.05 seconds" in trial.ended
+    assert trial.tried < 3000
+
+
+def test_faulty_rules_are_refused_before_anything_is_tried() -> None:
+    with pytest.raises(RuleFileError, match="line 1, column"):
+        try_rules(b"<filters><filter xpath='//x' regexp='('/></filters>", RuleKind.FILTER, [], seconds=1)
+
+
+@pytest.mark.parametrize("match", ["any", "all"])
+@pytest.mark.parametrize("invert", ["true", "false"])
+@pytest.mark.parametrize("subject", ["a", "b", "ab"])
+def test_what_is_explained_is_what_a_harvest_does(match: str, invert: str, subject: str) -> None:
+    filters = parse_filters(
+        f"""<filters match="{match}"><filter xpath="//*[name()='dc:subject']" regexp="a" invert="{invert}"/>
+        <filter xpath="//*[local-name()='type']" regexp="b"/>
+        <filter xpath="//*[local-name()='subject']" regexp="b"/></filters>""".encode(),
+        source="x",
+    )
+    record = etree.fromstring(a_record(subject=subject, kind="b"))
+    accepted = explain(record, filters).fate is Fate.ACCEPTED
+    assert accepted == filters.accepts(record)
+
+
+def test_a_deletion_is_accepted_by_any_filter() -> None:
+    deleted = etree.fromstring(
+        b'<record xmlns="http://www.openarchives.org/OAI/2.0/"><header status="deleted">'
+        b"<identifier>x</identifier><datestamp>2026-01-01</datestamp></header></record>"
+    )
+    assert explain(deleted, parse_filters(FILTERS, source="x")).fate is Fate.ACCEPTED

@@ -1,0 +1,127 @@
+"""Rule files are kept in versions, and the file on the disk stays the truth."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy.orm import Session
+
+from harvester.rule_lab.files import file_of
+from harvester.rule_lab.kinds import RuleKind
+from harvester.rule_lab.models import Rule
+from harvester.rule_lab.queries import (
+    difference,
+    find_rule,
+    last_version,
+    list_rules,
+    list_versions,
+    version_of_digest,
+)
+from harvester.rule_lab.versions import Draft, add_rule, digest_of, remove_rule, restore, save_version
+from harvester.rules.rule_files import RuleFileError
+from oai.database import Database
+from oai.errors import UsageError
+from oai.settings import Settings
+from tests.harvester.rule_lab.records import FILTERS
+
+_OTHER = FILTERS.replace(b"cultur", b"nature")
+_DRAFT = Draft(kind=RuleKind.FILTER, name="Culture, přírodou", content=FILTERS)
+
+
+def _added(session: Session, settings: Settings) -> Rule:
+    rule = add_rule(session, settings, _DRAFT, by="Alena", note="first")
+    session.commit()
+    return rule
+
+
+def test_each_saving_is_a_version_and_writes_the_file(settings: Settings, database: Database) -> None:
+    with database.session() as session:
+        rule = _added(session, settings)
+        file = file_of(settings, rule)
+        assert (rule.path, file.read_bytes()) == ("rules/culture-prirodou.xml", FILTERS)
+
+        second = save_version(session, settings, rule.rule_id, _OTHER, by="Alena", note="other", based_on=1)
+        same = save_version(session, settings, rule.rule_id, _OTHER, by="Alena")
+
+        assert (second.number, same.number, file.read_bytes()) == (2, 2, _OTHER)
+        assert "-  <filter" in difference(list_versions(session, rule.rule_id)[1], second)
+        assert restore(session, settings, rule.rule_id, 1, by="Petr").number == 3
+        assert file.read_bytes() == FILTERS
+        assert [one.note for one in list_versions(session, rule.rule_id)] == [
+            "version 1 again",
+            "other",
+            "first",
+        ]
+        assert list(file.parent.iterdir()) == [file]
+
+
+def test_who_changed_an_older_version_is_told(settings: Settings, database: Database) -> None:
+    with database.session() as session:
+        rule = _added(session, settings)
+        save_version(session, settings, rule.rule_id, _OTHER, by="Alena")
+        with pytest.raises(UsageError, match="version 2 was saved while you changed version 1"):
+            save_version(session, settings, rule.rule_id, FILTERS, by="Petr", based_on=1)
+
+
+def test_faulty_rules_change_nothing(settings: Settings, database: Database) -> None:
+    with database.session() as session:
+        rule = _added(session, settings)
+        with pytest.raises(RuleFileError, match="line 3, column 32"):
+            save_version(session, settings, rule.rule_id, FILTERS.replace(b'"cultur"', b'"("'), by="Alena")
+        assert file_of(settings, rule).read_bytes() == FILTERS
+        assert last_version(session, rule.rule_id).number == 1
+
+
+def test_what_was_written_by_hand_is_kept_before_it_is_replaced(
+    settings: Settings, database: Database
+) -> None:
+    with database.session() as session:
+        rule = _added(session, settings)
+        file_of(settings, rule).write_bytes(_OTHER)
+        assert restore(session, settings, rule.rule_id, 1, by="Alena").number == 3
+        assert [(one.number, one.content == _OTHER) for one in list_versions(session, rule.rule_id)] == [
+            (3, False),
+            (2, True),
+            (1, False),
+        ]
+
+
+def test_a_file_that_there_is_is_looked_after_where_it_is(settings: Settings, database: Database) -> None:
+    file = settings.data / "mine" / "x.xml"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(FILTERS)
+    with database.session() as session:
+        rule = add_rule(session, settings, _DRAFT, by=None, path="mine/x.xml")
+        assert (rule.path, Path(file).read_bytes()) == ("mine/x.xml", FILTERS)
+        with pytest.raises(UsageError, match="looked after already"):
+            add_rule(session, settings, _DRAFT, by=None, path="mine/../mine/x.xml")
+        with pytest.raises(UsageError, match="does not lie in the data folder"):
+            add_rule(session, settings, _DRAFT, by=None, path="../x.xml")
+
+
+def test_a_file_that_is_gone_or_faulty_is_written_anew(settings: Settings, database: Database) -> None:
+    with database.session() as session:
+        rule = _added(session, settings)
+        file = file_of(settings, rule)
+        file.unlink()
+        assert restore(session, settings, rule.rule_id, 1, by="Alena").number == 1
+        assert file.read_bytes() == FILTERS
+        file.write_bytes(b"<filters>")
+        assert restore(session, settings, rule.rule_id, 1, by="Alena").number == 1
+        assert file.read_bytes() == FILTERS
+
+
+def test_rules_of_the_same_name_get_files_of_their_own(settings: Settings, database: Database) -> None:
+    with database.session() as session:
+        first, second = _added(session, settings), _added(session, settings)
+        assert second.path == "rules/culture-prirodou-2.xml"
+        with pytest.raises(UsageError, match="give a number"):
+            find_rule(session, first.name)
+        assert find_rule(session, str(second.rule_id)) is second
+        assert [view.version.number for view in list_rules(session)] == [1, 1]
+        digest = digest_of(FILTERS)
+        found = version_of_digest(session, digest, path=first.path)
+        assert found is not None
+        assert found.rule_id == first.rule_id
+        remove_rule(session, first.rule_id)
+        assert file_of(settings, first).is_file()
+        assert len(list_rules(session)) == 1

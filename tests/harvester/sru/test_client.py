@@ -1,0 +1,272 @@
+"""The SRU client against a real server that behaves, and misbehaves, as servers do."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from lxml import etree
+
+from harvester.client.answers import Page, Record
+from harvester.client.errors import (
+    CannotDisseminateFormatError,
+    HttpStatusError,
+    IdDoesNotExistError,
+    MalformedAnswerError,
+    NoRecordsMatchError,
+    NotOaiPmhError,
+)
+from harvester.client.parts import read_record
+from harvester.client.selection import Selection
+from harvester.client.transport import open_transport
+from harvester.client.wrapping import UNKNOWN_DATE
+from harvester.sru.client import SruClient
+from harvester.sru.diagnostics import SruError, SruQueryError
+from harvester.sru.reading import UnreadableResultError
+from oai.errors import UsageError
+from oai.sections import HarvesterSettings
+from oai.vocabulary import OAI_DC_NAMESPACE, Verb
+from tests.harvester.sru.fake_sru import Answer, Book, FakeSru, books, serve_sru
+
+MARC = Selection(metadata_prefix="marcxml", set_spec='dc.title="water"')
+
+
+@contextlib.asynccontextmanager
+async def client_of(fake: FakeSru, **patience: Any) -> AsyncIterator[SruClient]:
+    async def at_once(_seconds: float) -> None: ...
+
+    async with serve_sru(fake), open_transport(HarvesterSettings()) as transport:
+        yield SruClient(fake.url, transport, **{"retries": 1, "sleep": at_once, **patience})
+
+
+async def pages(
+    fake: FakeSru, selection: Selection = MARC, token: str = "", *, loose: bool = True
+) -> list[Page]:
+    async with client_of(fake) as client:
+        listing = client.pages(Verb.LIST_RECORDS, selection, resumption_token=token, loose=loose)
+        return [page async for page in listing]
+
+
+def names(found: list[Page]) -> list[str]:
+    return [header.identifier.rpartition(":")[2] for page in found for header in page.headers]
+
+
+def numbers(count: int) -> list[str]:
+    return [book.number for book in books(count)]
+
+
+async def only(fake: FakeSru, prefix: str = "marcxml") -> Record:
+    found = await pages(fake, Selection(metadata_prefix=prefix))
+    return found[0].records[0]
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.2", "2.0"])
+@pytest.mark.parametrize("packing", ["xml", "string"])
+async def test_each_version_and_packing_gives_all_records(version: str, packing: str) -> None:
+    fake = FakeSru(books=books(25), version=version, packing=packing, cap=10)
+    found = await pages(fake)
+    assert names(found) == numbers(25)
+    assert [page.next_token for page in found] == ["11/25", "21/25", ""]
+    assert {page.complete_list_size for page in found} == {25}
+    assert not [fault for page in found for fault in page.faults]
+
+
+async def test_a_request_says_what_the_version_has_words_for() -> None:
+    fake = FakeSru(books=books(1))
+    await pages(fake)
+    assert fake.searches() == [
+        {
+            "operation": "searchRetrieve",
+            "version": "1.2",
+            "query": 'dc.title="water"',
+            "startRecord": "1",
+            "maximumRecords": "50",
+            "recordSchema": "marcxml",
+            "recordPacking": "xml",
+        }
+    ]
+    second = FakeSru(books=books(1), version="2.0")
+    await pages(second)
+    assert second.searches()[0].keys() == {
+        "query", "startRecord", "maximumRecords", "recordSchema", "recordXMLEscaping",
+    }  # fmt: skip
+
+
+async def test_a_record_is_one_of_oai_pmh() -> None:
+    record = await only(FakeSru(books=[Book(number="  nkc 7 ")]))
+    again = read_record(etree.fromstring(record.xml()))
+    assert again.header == record.header
+    assert record.header.identifier == "sru:127.0.0.1:sru:books:nkc 7"
+    assert record.header.datestamp == "2024-01-02T03:04:05Z"
+    assert again.metadata is not None
+    assert again.metadata.tag == "{http://www.loc.gov/MARC21/slim}record"
+
+
+async def test_dublin_core_comes_in_the_wrapper_of_oai_dc() -> None:
+    record = await only(FakeSru(books=books(1)), "oai_dc")
+    assert record.metadata is not None
+    assert record.metadata.tag == f"{{{OAI_DC_NAMESPACE}}}dc"
+    assert record.fields() == {"title": ["Title 0"], "identifier": ["nkc0000"]}
+    assert record.header.identifier == "sru:127.0.0.1:sru:books:nkc0000"
+
+
+@pytest.mark.parametrize(
+    ("changed", "datestamp"),
+    [("", "1991-07-10T00:00:00Z"), ("00000000000000.0", "1991-07-10T00:00:00Z")],
+)
+async def test_a_record_without_a_change_is_dated_by_its_entry(changed: str, datestamp: str) -> None:
+    record = await only(FakeSru(books=[Book(number="1", changed=changed)]))
+    assert record.header.datestamp == datestamp
+
+
+async def test_a_record_without_any_date_or_name_comes_the_same_each_time() -> None:
+    fake = FakeSru(books=[Book(number="", title="Nameless")])
+    first, second = await only(fake, "oai_dc"), await only(fake, "oai_dc")
+    assert first.header == second.header
+    assert first.header.datestamp == UNKNOWN_DATE
+    assert ":sha256-" in first.header.identifier
+
+
+async def test_a_list_goes_on_from_a_token() -> None:
+    fake = FakeSru(books=books(25), cap=10)
+    assert names(await pages(fake, token="21/25")) == numbers(25)[20:]
+    with pytest.raises(UsageError, match="no place in a result"):
+        await pages(fake, token="x")
+
+
+async def test_a_server_may_leave_the_next_position_out() -> None:
+    found = await pages(FakeSru(books=books(25), cap=10, tells_next=False))
+    assert names(found) == numbers(25)
+    assert "nextRecordPosition is missing although there are more records" in found[0].notes
+
+
+async def test_a_next_position_that_does_not_advance_leads_to_no_circle() -> None:
+    def stuck(_asked: dict[str, str], good: bytes) -> bytes:
+        return good.replace(b"<nextRecordPosition>21<", b"<nextRecordPosition>1<")
+
+    found = await pages(FakeSru(books=books(25), cap=10, fault=stuck))
+    assert names(found) == numbers(25)
+    assert "nextRecordPosition is 1, and the records go on at 21" in found[1].notes
+
+
+async def test_a_server_that_does_not_count_is_followed_by_its_next_positions() -> None:
+    found = await pages(FakeSru(books=books(25), cap=10, sizes=False))
+    assert names(found) == numbers(25)
+    assert found[-1].complete_list_size is None
+
+
+async def test_a_result_that_shrinks_while_it_is_read_is_a_fault() -> None:
+    def shrinking(asked: dict[str, str], good: bytes) -> bytes | None:
+        return good.replace(b">25<", b">24<") if asked.get("startRecord") == "11" else None
+
+    found = await pages(FakeSru(books=books(25), cap=10, fault=shrinking))
+    faults = [fault.reason for page in found for fault in page.faults]
+    assert len(faults) == 1
+    assert faults[0].startswith("the number of records fell from 25 to 24 while the result was read")
+
+
+async def test_records_that_end_too_early_leave_the_size_that_was_announced() -> None:
+    def empty(asked: dict[str, str], good: bytes) -> bytes | None:
+        if asked.get("startRecord") != "11":
+            return None
+        return good[: good.index(b"<records>")] + b"</searchRetrieveResponse>"
+
+    found = await pages(FakeSru(books=books(25), cap=10, fault=empty))
+    assert len(names(found)) == 10
+    assert found[-1].complete_list_size == 25
+    assert "no records came from position 11 on, although there are 25" in found[-1].notes
+
+
+async def test_a_surrogate_diagnostic_is_the_fault_of_one_record() -> None:
+    shelf = books(5)
+    shelf[2] = Book(number="x", surrogate="64")
+    shelf[3] = Book(number="y", raw="<a")
+    found = await pages(FakeSru(books=shelf, packing="string"))
+    assert names(found) == ["nkc0000", "nkc0001", "nkc0004"]
+    reasons = [fault.reason for fault in found[0].faults]
+    assert reasons[0] == "record at position 3: diagnostic 64"
+    assert reasons[1].startswith("record at position 4: its string is no XML")
+    with pytest.raises(MalformedAnswerError, match="position 3"):
+        await pages(FakeSru(books=shelf, packing="string"), loose=False)
+
+
+async def test_diagnostics_are_errors_by_their_code() -> None:
+    async with client_of(FakeSru(books=books(25), cap=10, limit=20)) as client:
+        with pytest.raises(SruQueryError, match=r"diagnostic 10: \(wrong\); look at the query's CQL"):
+            await anext(client.pages(Verb.LIST_RECORDS, Selection(metadata_prefix="dc", set_spec="wrong")))
+        with pytest.raises(CannotDisseminateFormatError, match="that it offers: marcxml, dc"):
+            await anext(client.pages(Verb.LIST_RECORDS, Selection(metadata_prefix="mods")))
+        listing = client.pages(Verb.LIST_RECORDS, MARC, loose=True)
+        assert len([await anext(listing), await anext(listing)]) == 2
+        with pytest.raises(SruError, match="no records from there on; narrow the query"):
+            await anext(listing)
+
+
+async def test_a_query_that_finds_nothing_is_said_to() -> None:
+    with pytest.raises(NoRecordsMatchError):
+        await pages(FakeSru())
+
+
+async def test_a_server_that_does_not_explain_itself_can_be_harvested() -> None:
+    for version in ("1.1", "1.2"):
+        fake = FakeSru(books=books(3), version=version, explains=False)
+        assert names(await pages(fake)) == numbers(3)
+
+
+async def test_a_page_that_one_record_breaks_loses_that_record_alone() -> None:
+    def broken(asked: dict[str, str], _good: bytes) -> Answer | None:
+        first = int(asked.get("startRecord", 0))
+        reached = first <= 14 < first + int(asked.get("maximumRecords", 0))
+        return (500, b"sorry") if "query" in asked and reached else None
+
+    fake = FakeSru(books=books(25), cap=10, fault=broken)
+    found = await pages(fake)
+    assert names(found) == [name for name in numbers(25) if name != "nkc0013"]
+    faults = [fault.reason for page in found for fault in page.faults]
+    assert len(faults) == 1
+    assert "record at position 14 cannot be had" in faults[0]
+    with pytest.raises(HttpStatusError):
+        await pages(fake, loose=False)
+
+
+async def test_a_server_of_which_nothing_can_be_read_is_given_up() -> None:
+    def broken(asked: dict[str, str], _good: bytes) -> Answer | None:
+        return (500, b"") if "query" in asked else None
+
+    with pytest.raises(UnreadableResultError, match="even one by one"):
+        await pages(FakeSru(books=books(25), fault=broken))
+
+
+async def test_another_page_than_sru_is_said_to_be_none() -> None:
+    def web_page(_asked: dict[str, str], _good: bytes) -> bytes:
+        return b"<html><body>Welcome</body></html>"
+
+    with pytest.raises(NotOaiPmhError, match="<html> where SRU's <searchRetrieveResponse> belongs"):
+        await pages(FakeSru(books=books(2), fault=web_page))
+
+
+async def test_explain_says_who_the_service_is() -> None:
+    async with client_of(FakeSru(books=books(1))) as client:
+        identity = await client.identify()
+        formats = await client.list_metadata_formats()
+        sets = [found async for found in client.list_sets()]
+    assert identity.repository_name == "Fake catalogue"
+    assert identity.protocol_version == "SRU 1.2"
+    assert identity.admin_emails == ("books@fake.example",)
+    assert [found.metadata_prefix for found in formats] == ["marcxml", "dc"]
+    assert sets == []
+
+
+async def test_one_record_is_asked_for_by_its_identifier() -> None:
+    fake = FakeSru(books=books(1))
+    async with client_of(fake) as client:
+        record = await client.get_record("sru:127.0.0.1:sru:books:nkc0000", "marcxml")
+        with pytest.raises(IdDoesNotExistError):
+            await client.get_record('sru:127.0.0.1:sru:books:a" or b="', "marcxml")
+    assert record.header.identifier.endswith("nkc0000")
+    assert fake.searches()[-1]["query"] == 'rec.identifier="a\\" or b=\\""'
+
+
+async def test_datestamps_cannot_be_asked_for() -> None:
+    with pytest.raises(UsageError, match="put the dates into the query"):
+        await pages(FakeSru(books=books(1)), Selection(metadata_prefix="marcxml", from_="2024-01-01"))

@@ -1,0 +1,161 @@
+"""Harvests by SRU from beginning to end: a real server, the real database, real files and processes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from harvester.models import AccessProtocol, History, Record, Repository
+from harvester.repositories import add_repository
+from harvester.running.harvest import harvest
+from harvester.running.outcome import Outcome
+from harvester.running.parameters import HarvestRequest
+from harvester.running.verdict import Verdict
+from oai.database import Database
+from oai.errors import ExitCode
+from oai.settings import Settings
+from tests.harvester.sru.fake_sru import Book, FakeSru, books, serve_sru
+from tests.harvester.test_commands import run
+
+
+@dataclass(kw_only=True)
+class Shelf:
+    """An SRU service, its row, and a folder to harvest it into."""
+
+    database: Database
+    settings: Settings
+    fake: FakeSru
+    folder: Path
+    repository_id: int
+
+    async def run(self, *, stop: asyncio.Event | None = None, **parameters: Any) -> Outcome:
+        chosen = {"metadata_prefix": "marcxml", "set_spec": "dc.title=title", **parameters}
+        request = HarvestRequest(repository_id=self.repository_id, **chosen)
+        return await harvest(self.database, self.settings, request, stop=stop or asyncio.Event())
+
+    def records(self) -> dict[str, str]:
+        with self.database.session() as session:
+            return {record.identifier: record.status for record in session.scalars(select(Record))}
+
+
+@pytest.fixture
+async def shelf(database: Database, settings: Settings, tmp_path: Path) -> AsyncIterator[Shelf]:
+    quick = settings.harvester.model_copy(update={"retries": 0, "first_delay": 0.01})
+    async with serve_sru(FakeSru(books=books(25), cap=10)) as fake:
+        with database.session() as session:
+            added = add_repository(
+                session, base_url=fake.url, base_dir=str(tmp_path / "out"), protocol=AccessProtocol.SRU
+            )
+            session.commit()
+            repository_id = added.repository_id
+        yield Shelf(
+            database=database,
+            settings=settings.model_copy(update={"harvester": quick}),
+            fake=fake,
+            folder=tmp_path / "out",
+            repository_id=repository_id,
+        )
+
+
+async def test_a_result_becomes_files_and_rows(shelf: Shelf) -> None:
+    outcome = await shelf.run()
+    assert outcome.verdict is Verdict.COMPLETE, outcome.failure_reason
+    assert (outcome.counts["new"], outcome.evidence.complete_list_size) == (25, 25)
+    files = list(shelf.folder.rglob("*.xml"))
+    assert len(files) == 25
+    assert (shelf.folder / "+sru/127.0.0.1/sru/books/nkc0007.xml").exists()
+    assert {asked["query"] for asked in shelf.fake.searches()} == {"dc.title=title"}
+    with shelf.database.session() as session:
+        row = session.scalars(select(Repository)).one()
+    assert (row.protocol, row.repository_name) == ("sru", "Fake catalogue")
+
+
+async def test_a_second_harvest_asks_for_everything_and_finds_it_unchanged(shelf: Shelf) -> None:
+    await shelf.run()
+    shelf.fake.books[3] = Book(number="nkc0003", title="Another", changed="20240202000000.0")
+    again = await shelf.run()
+    assert again.verdict is Verdict.COMPLETE
+    assert (again.counts["updated"], again.counts["unchanged"]) == (1, 24)
+
+
+async def test_a_run_that_was_cut_off_goes_on_at_its_position(shelf: Shelf) -> None:
+    stop = asyncio.Event()
+
+    def stopping(asked: dict[str, str], _good: bytes) -> None:
+        if asked.get("startRecord") == "11":
+            stop.set()
+
+    shelf.fake.fault = stopping
+    cut_off = await shelf.run(stop=stop)
+    assert cut_off.exit_code is ExitCode.INTERRUPTED
+    before = len(shelf.fake.searches())
+    shelf.fake.fault = None
+    done = await shelf.run()
+    assert done.verdict is Verdict.COMPLETE, done.failure_reason
+    assert len(shelf.records()) == 25
+    assert shelf.fake.searches()[before]["startRecord"] != "1"
+
+
+async def test_what_is_gone_from_all_records_counts_as_deleted(shelf: Shelf) -> None:
+    await shelf.run(set_spec="")
+    assert shelf.fake.searches()[0]["query"] == "cql.allRecords=1"
+    del shelf.fake.books[24]
+    again = await shelf.run(set_spec="")
+    assert again.counts["deleted"] == 1
+    assert shelf.records()["sru:127.0.0.1:sru:books:nkc0024"] == "deleted"
+
+
+async def test_a_query_deletes_nothing_that_it_finds_no_more(shelf: Shelf) -> None:
+    await shelf.run()
+    del shelf.fake.books[20:]
+    again = await shelf.run()
+    assert again.counts["deleted"] == 0
+    assert set(shelf.records().values()) == {"active"}
+
+
+async def test_records_that_cannot_be_read_are_refused_one_by_one(shelf: Shelf) -> None:
+    shelf.fake.books[4] = Book(number="x", surrogate="64")
+    outcome = await shelf.run()
+    assert outcome.verdict is Verdict.PARTIAL
+    assert (outcome.counts["new"], outcome.counts["invalid"]) == (24, 1)
+    with shelf.database.session() as session:
+        warnings = session.scalars(select(History)).one().warnings
+    assert any("record at position 5: diagnostic 64" in warning for warning in warnings)
+
+
+async def test_a_server_that_gives_no_more_leaves_a_partial_harvest(shelf: Shelf) -> None:
+    shelf.fake.limit = 20
+    outcome = await shelf.run()
+    assert outcome.exit_code is ExitCode.REMOTE_FAILED
+    assert outcome.failure_reason is not None
+    assert "narrow the query" in outcome.failure_reason
+    assert len(shelf.records()) == 20
+
+
+async def test_dates_belong_into_the_query(shelf: Shelf) -> None:
+    outcome = await shelf.run(harvest_from="2024-01-01")
+    assert outcome.failure_reason is not None
+    assert "put them into the query" in outcome.failure_reason
+
+
+async def test_the_commands_speak_sru(environment: dict[str, str], tmp_path: Path) -> None:
+    async with serve_sru(FakeSru(books=books(12))) as fake:
+        probed = await run(environment, "zatva", "probe", fake.url, "--protocol", "sru", "--query", "cats")
+        out = str(tmp_path / "out")
+        harvested = await run(
+            environment, "zatva", "harvest", fake.url, "--protocol", "sru", "--query", "cats",
+            "--format", "marcxml", "--out", out, "--json",
+        )  # fmt: skip
+        again = await run(
+            environment, "zatva", "harvest", "1", "--query", "cats", "--format", "marcxml", "--json"
+        )
+    assert probed.code == 0, probed.err
+    for words in ("Fake catalogue", "SRU 1.2", "12 of 12 on the first page", "Nothing is odd."):
+        assert words in probed.out
+    assert harvested.code == 0, harvested.err
+    assert {"verdict": "complete", "new": 12}.items() <= harvested.json.items()
+    assert {"verdict": "complete", "unchanged": 12}.items() <= again.json.items()

@@ -1,0 +1,76 @@
+"""The process that works on files ends with its parent, and says what went wrong."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harvester.store.disk_process import DiskProcess
+from tests.manager.conftest import until
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[DiskProcess]:
+    process = DiskProcess(str(tmp_path))
+    yield process
+    process.close()
+
+
+def test_it_writes_and_removes_and_looks_as_the_disk_does(process: DiskProcess, tmp_path: Path) -> None:
+    process.replace([("a/1.xml", b"<one/>"), ("b/2.xml", b"<two/>")], [])
+    process.replace([("c/3.xml", b"<three/>")], ["a/1.xml"])
+    assert process.missing(["a/1.xml", "b/2.xml", "c/3.xml"]) == ["a/1.xml"]
+    assert (tmp_path / "c/3.xml").read_bytes() == b"<three/>"
+
+
+def test_a_fault_of_the_file_system_is_raised_here_and_the_process_goes_on(
+    process: DiskProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OSError, match="file") as raised:
+        process.replace([("file/below.xml", b"<r/>")], [])
+    assert raised.value.filename == f"{tmp_path}/file/below.xml~part" or isinstance(
+        raised.value, (FileExistsError, NotADirectoryError)
+    )
+    process.replace([("other.xml", b"<r/>")], [])
+    assert process.missing(["other.xml"]) == []
+
+
+def test_one_that_was_killed_is_told_as_what_it_is(process: DiskProcess) -> None:
+    process.missing(["none.xml"])
+    os.kill(process.number, signal.SIGKILL)
+    with pytest.raises(OSError, match=r"ended with -9; .* run the harvest again"):
+        process.replace([("r.xml", b"<r/>")], [])
+
+
+def test_it_is_deaf_to_what_asks_its_parent_to_stop(process: DiskProcess) -> None:
+    process.missing([])
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(process.number, number)
+    assert process.missing(["none.xml"]) == ["none.xml"]
+
+
+def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom harvester.store.disk_process import DiskProcess\n"
+        "process = DiskProcess(sys.argv[1]); process.missing([]); print(process.number, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        number = int(parent.stdout.readline())
+        parent.kill()
+    asyncio.run(until(lambda: not _lives(number)))
+
+
+def _lives(number: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{number}/status").read_text(encoding="ascii")
+    except OSError:
+        return False

@@ -1,0 +1,59 @@
+"""`zatva import`, as a user runs it."""
+
+import json
+
+from tests.harvester.bibliographic.conftest import Catalogue, catalogue
+
+__all__ = ["catalogue"]
+
+
+async def test_import_choose_search_and_show(catalogue: Catalogue) -> None:
+    number = str(catalogue.repository_id)
+    code, out, err = await catalogue.command("import", "run", "--repository", number, "--by", "Eva", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["new"] == 3
+
+    code, out, _ = await catalogue.command("import", "search", "kniha", "--json")
+    (hit,) = [json.loads(line) for line in out.splitlines()]
+    assert hit["title"] == "Knihy kacířů"
+
+    await catalogue.command(
+        "import",
+        "source",
+        number,
+        "--record-url",
+        "https://x.example/{control_number}",
+        "--after-harvest",
+        "yes",
+    )
+    code, out, _ = await catalogue.command("import", "show", str(hit["bibliographic_id"]), "--json")
+    assert json.loads(out)["original_url"] == "https://x.example/nr1"
+
+    code, out, _ = await catalogue.command("import", "list", "--json")
+    assert {name: json.loads(out)[name] for name in ("started_by", "new", "updated", "total")} == {
+        "started_by": "Eva", "new": 3, "updated": 0, "total": 3,
+    }  # fmt: skip
+
+
+async def test_a_harvest_is_followed_by_an_import_where_that_is_set(catalogue: Catalogue) -> None:
+    number = str(catalogue.repository_id)
+    await catalogue.command("import", "set", "add", "slovniky", "--where", "655$a equals slovníky")
+    await catalogue.command("import", "source", number, "--after-harvest", "yes", "--set", "slovniky")
+    catalogue.put(4, "245 10 $aSlovník nářečí", "655 #7 $aslovníky", datestamp="2024-06-02T00:00:00Z")
+    code, _, _ = await catalogue.command("harvest", number, "--format", "marc21", "--full", "-q")
+    assert code == 0
+    assert catalogue.titles() == ["Slovník nářečí", "Slovník staré češtiny"]
+    _, out, _ = await catalogue.command("import", "status", "--json")
+    assert (json.loads(out)["started_by"], json.loads(out)["filtered"]) == ("harvest", 2)
+
+
+async def test_wrong_uses_are_told(catalogue: Catalogue) -> None:
+    for arguments, words in (
+        (("run",), "--all"),
+        (("run", "--repository", "99"), "no repository 99"),
+        (("source", str(catalogue.repository_id), "--record-url", "https://x.example/"), "one page for all"),
+        (("set", "try", "--where", "245 is x"), "no condition"),
+    ):
+        code, _, err = await catalogue.command("import", *arguments)
+        assert code == 2
+        assert words in err

@@ -1,0 +1,88 @@
+"""What `yaz-client` is told, and how its words are read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harvester.z3950.address import read_address
+from harvester.z3950.commands import LONGEST_QUERY, read_told, searching
+from oai.errors import UsageError
+
+SESSION = """Z> Connecting...OK.
+Sent initrequest.
+Connection accepted by v3 target.
+ID     : 81
+Name   : GFS/YAZ
+Version: 5.34.0 dec0
+Z> Z> Sent searchRequest.
+Received SearchResponse.
+Search was a success.
+Number of hits: 42, setno 1
+records returned: 0
+Z> Sent presentRequest (1+2).
+Records: 2
+[Default]Record type: USmarc
+245 10 $a A title
+Number of hits: 7, setno 9
+    [13] Present request out of range -- v2 addinfo '43'
+"""
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "water\nquit",
+        "water\r!touch x",
+        "a\x00b",
+        "a\u2028b",
+        "",
+        "  ",
+        "x" * (LONGEST_QUERY + 1),
+        "é" * (LONGEST_QUERY // 2 + 1),
+    ],
+)
+def test_a_query_that_could_be_more_than_one_command_is_refused(query: str) -> None:
+    with pytest.raises(UsageError):
+        searching(query, start=1, most=10)
+
+
+@given(st.text(max_size=200))
+def test_no_query_makes_a_further_line(query: str) -> None:
+    try:
+        lines = searching(query, start=1, most=10)
+    except UsageError:
+        return
+    assert len("\n".join(lines).splitlines()) == 3
+    assert all(len(line.encode()) < 10_000 for line in lines)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "z3950://host:210/Default\nquit",
+        "z3950://host:210/a%0Aquit",
+        "z3950://host:210/a b",
+        "z3950://user@host/Default",
+        "z3950://host:0/Default",
+        "z3950://host:99999/Default",
+        "z3950:///Default",
+        "z3950://ho;st/Default",
+        "http://host/Default",
+        "z3950://[/x",
+    ],
+)
+def test_an_address_that_could_be_a_command_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="z3950://host:port/database"):
+        read_address(url)
+
+
+def test_an_address_has_a_usual_port_and_database() -> None:
+    address = read_address("z3950://library.example")
+    assert address.target() == "tcp:library.example:210/Default"
+    assert read_address("z3950://[::1]:9999/INNOPAC").target() == "tcp:[::1]:9999/INNOPAC"
+
+
+def test_a_records_text_is_not_taken_for_the_clients_words() -> None:
+    told = read_told(SESSION)
+    assert (told.size, told.came, told.diagnostic) == (42, 2, None)
+    assert told.server == "GFS/YAZ 5.34.0 dec0"

@@ -1,0 +1,125 @@
+"""Harvests by Z39.50 from a real server, through the real `yaz-client`."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from harvester.client.errors import CannotDisseminateFormatError, OaiError, TransportError, TransportKind
+from harvester.client.selection import Selection
+from harvester.models import Record
+from harvester.repositories import add_repository
+from harvester.running.harvest import harvest
+from harvester.running.parameters import HarvestRequest
+from harvester.running.verdict import Verdict
+from harvester.z3950 import session
+from harvester.z3950.client import Z3950Client
+from oai.database import Database
+from oai.errors import SettingsError
+from oai.sections import HarvesterSettings
+from oai.settings import Settings
+from oai.vocabulary import Verb
+from tests.harvester.test_commands import run
+
+QUICK = HarvesterSettings(retries=0, timeout=20, delay=0)
+
+
+async def first(url: str, query: str, settings: HarvesterSettings = QUICK, prefix: str = "marcxml") -> int:
+    selection = Selection(metadata_prefix=prefix, set_spec=query)
+    page = await anext(Z3950Client(url, settings).pages(Verb.LIST_RECORDS, selection, loose=True))
+    return len(page.records)
+
+
+async def test_a_result_becomes_files_and_rows(
+    ztest: str, database: Database, settings: Settings, tmp_path: Path
+) -> None:
+    with database.session() as open_session:
+        added = add_repository(open_session, base_url=ztest, base_dir=str(tmp_path / "out"))
+        open_session.commit()
+        repository_id, protocol = added.repository_id, added.protocol
+    request = HarvestRequest(repository_id=repository_id, metadata_prefix="marcxml", set_spec="@attr 1=4 20")
+    outcome = await harvest(database, settings, request, stop=asyncio.Event())
+    assert protocol == "z39.50"
+    assert outcome.failure_reason is None
+    assert (outcome.counts["records"], outcome.evidence.complete_list_size) == (20, 20)
+    with database.session() as open_session:
+        rows = list(open_session.scalars(select(Record)))
+    assert outcome.verdict is Verdict.COMPLETE
+    assert len(rows) == len(list((tmp_path / "out").rglob("*.xml"))) == outcome.counts["new"]
+    assert rows[0].identifier.startswith("z3950:127.0.0.1:Default:")
+
+
+async def test_a_result_is_gone_on_with_at_its_position(ztest: str) -> None:
+    client = Z3950Client(ztest, QUICK)
+    selection = Selection(metadata_prefix="marcxml", set_spec="@attr 1=4 42")
+    page = await anext(client.pages(Verb.LIST_RECORDS, selection, resumption_token="41", loose=True))
+    assert (len(page.records), page.next_token, page.complete_list_size) == (2, "", 42)
+
+
+async def test_a_long_result_comes_page_by_page(ztest: str) -> None:
+    selection = Selection(metadata_prefix="marcxml", set_spec="@attr 1=4 230")
+    listing = Z3950Client(ztest, QUICK).pages(Verb.LIST_RECORDS, selection, loose=True)
+    found = [(len(page.records), page.next_token) async for page in listing]
+    assert found == [(100, "101/230"), (100, "201/230"), (30, "")]
+
+
+async def test_a_result_that_shrank_is_a_fault_and_no_error(ztest: str) -> None:
+    client = Z3950Client(ztest, QUICK)
+    selection = Selection(metadata_prefix="marcxml", set_spec="@attr 1=4 42")
+    page = await anext(client.pages(Verb.LIST_RECORDS, selection, resumption_token="41/60", loose=True))
+    assert (len(page.records), page.next_token) == (2, "")
+    assert page.faults[0].reason.startswith("the number of records fell from 60 to 42")
+
+
+async def test_errors_say_what_is_wrong(ztest: str) -> None:
+    with pytest.raises(OaiError, match="diagnostic 109: Database unavailable"):
+        await first(ztest.replace("Default", "Elsewhere"), "water")
+    with pytest.raises(OaiError, match="the query is no PQF"):
+        await first(ztest, "@and")
+    with pytest.raises(CannotDisseminateFormatError, match="--format marcxml"):
+        await first(ztest, "water", prefix="oai_dc")
+
+
+@pytest.mark.usefixtures("ztest")
+async def test_no_server_is_told_from_no_answer() -> None:
+    with pytest.raises(TransportError) as refused:
+        await first("z3950://127.0.0.1:1/Default", "water")
+    assert refused.value.kind is TransportKind.REFUSED
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(TransportError) as late:
+            await first(
+                f"z3950://127.0.0.1:{port}/Default", "water", QUICK.model_copy(update={"timeout": 0.5})
+            )
+        server.close()
+    assert late.value.kind is TransportKind.TIMEOUT
+
+
+async def test_a_guarded_harvest_keeps_to_the_public_internet(ztest: str) -> None:
+    with pytest.raises(TransportError, match="not on the public internet"):
+        await first(ztest, "water", QUICK.model_copy(update={"private_addresses": False}))
+
+
+async def test_without_yaz_client_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "PROGRAM", "no-such-program")
+    with pytest.raises(SettingsError, match="apt install yaz"):
+        await first("z3950://127.0.0.1:1/Default", "water")
+
+
+async def test_the_commands_speak_z3950(ztest: str, environment: dict[str, str], tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    probed = await run(environment, "zatva", "probe", ztest, "--query", "@attr 1=4 12")
+    harvested = await run(
+        environment, "zatva", "harvest", ztest, "--query", "@attr 1=4 12", "--format", "marcxml",
+        "--out", out, "--json",
+    )  # fmt: skip
+    assert probed.code == 0, probed.err
+    assert "12 of 12 on the first page" in probed.out
+    assert harvested.code == 0, harvested.err
+    assert {"verdict": "complete", "records": 12}.items() <= harvested.json.items()

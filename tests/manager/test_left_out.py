@@ -1,0 +1,140 @@
+"""Due times at which nothing began are seen in the history."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from manager.jobs import list_history
+from manager.left_out import MOST
+from manager.notices.announcing import announce
+from manager.runs import Choice, days_of
+from manager.waiting_commands import repository_quiet
+from oai.database import Database
+from oai.outgoing import HookSettings
+from tests.manager.conftest import Tables
+from tests.manager.test_recurring import make_jobs
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+MINUTE = timedelta(minutes=1)
+
+
+def a_schedule(tables: Tables, *, last_due: datetime, **columns: Any) -> int:
+    """An hourly schedule, begun ten days ago, whose last job is over by now."""
+    given = {"frequency": "every 60 minutes", "state": 1, "last_due": last_due, **columns}
+    start = last_due - timedelta(days=10)
+    tables.add("oai_recurring_job", repository_id=tables.repository(), start_date=start, **given)
+    number: int = tables.one("SELECT max(id) FROM oai_recurring_job")
+    return number
+
+
+def a_run(tables: Tables, schedule: int, *, began: datetime, ended: datetime, job: int = 7) -> None:
+    tables.add(
+        "oai_history", repository_id=1, recurring_id=schedule, status="completed", verdict="complete",
+        job_id=job, harvest_start_time=began, harvest_end_time=ended,
+    )  # fmt: skip
+
+
+def left_out(tables: Tables) -> list[tuple[str, int]]:
+    """The rows of what was missed and skipped, each with its number of due times."""
+    rows = tables(
+        "SELECT status, evidence -> 'due_times' AS times FROM oai_history"
+        " WHERE evidence ? 'due_times' ORDER BY history_id"
+    )
+    return [(row.status, row.times) for row in rows]
+
+
+def test_due_times_while_the_last_run_was_under_way_are_skipped_in_one_row(
+    database: Database, tables: Tables
+) -> None:
+    number = a_schedule(tables, last_due=NOW - 200 * MINUTE)
+    a_run(tables, number, began=NOW - 200 * MINUTE, ended=NOW - MINUTE)
+    make_jobs(database)
+    assert left_out(tables) == [("skipped (overlap)", 3)]
+    row = tables("SELECT * FROM oai_history ORDER BY history_id DESC LIMIT 1")[0]
+    assert row.failure_reason.startswith("3 due times, ")
+    assert row.failure_reason.endswith(": the run before was still under way")
+    assert (row.harvest_start_time, row.harvest_end_time) == (NOW - 140 * MINUTE, NOW - 20 * MINUTE)
+    assert (row.recurring_id, row.metadata_prefix, row.record_count) == (number, "oai_dc", 0)
+
+
+def test_due_times_before_a_late_run_began_or_after_it_ended_are_missed(
+    database: Database, tables: Tables
+) -> None:
+    number = a_schedule(tables, last_due=NOW - 310 * MINUTE)
+    a_run(tables, number, began=NOW - 200 * MINUTE, ended=NOW - 120 * MINUTE)
+    make_jobs(database)
+    assert left_out(tables) == [("missed", 3), ("skipped (overlap)", 2)]
+
+
+def test_a_pause_of_the_running_job_belongs_to_the_run(database: Database, tables: Tables) -> None:
+    number = a_schedule(tables, last_due=NOW - 200 * MINUTE)
+    a_run(tables, number, began=NOW - 200 * MINUTE, ended=NOW - 190 * MINUTE)
+    a_run(tables, number, began=NOW - 10 * MINUTE, ended=NOW - MINUTE)
+    make_jobs(database)
+    assert left_out(tables) == [("skipped (overlap)", 3)]
+
+
+def test_of_queued_runs_those_that_become_one_are_shown(database: Database, tables: Tables) -> None:
+    number = a_schedule(tables, last_due=NOW - 200 * MINUTE, overlap="queue")
+    a_run(tables, number, began=NOW - 200 * MINUTE, ended=NOW - MINUTE)
+    make_jobs(database)
+    assert left_out(tables) == [("skipped (overlap)", 2)]
+    assert len(tables("SELECT FROM oai_job WHERE harvest_start_time <= now()")) == 1
+
+
+def test_a_single_due_time_is_named(database: Database, tables: Tables) -> None:
+    a_schedule(tables, last_due=NOW - 80 * MINUTE)
+    make_jobs(database)
+    reason = tables.one("SELECT failure_reason FROM oai_history")
+    assert reason.startswith(f"due at {NOW - 20 * MINUTE:%Y-%m-%dT%H:%M}")
+
+
+@pytest.mark.parametrize("last_due", [NOW - 30 * MINUTE, NOW + 30 * MINUTE])
+def test_where_nothing_was_left_out_nothing_is_shown(
+    database: Database, tables: Tables, last_due: datetime
+) -> None:
+    a_schedule(tables, last_due=last_due)
+    make_jobs(database)
+    assert tables.history() == []
+
+
+def test_what_passed_while_a_schedule_was_paused_is_not_missed(database: Database, tables: Tables) -> None:
+    a_schedule(tables, last_due=NOW - 200 * MINUTE, state=0)
+    make_jobs(database)
+    assert tables.history() == []
+
+
+def test_a_gap_of_very_many_due_times_is_counted_only_so_far(database: Database, tables: Tables) -> None:
+    a_schedule(tables, last_due=NOW - 2000 * MINUTE, frequency="every 1 second")
+    make_jobs(database)
+    assert left_out(tables) == [("missed", MOST)]
+    assert "1,000 or more due times" in tables.one("SELECT failure_reason FROM oai_history")
+
+
+def test_nobody_is_told_of_it_and_no_hook_runs(database: Database, tables: Tables) -> None:
+    tables.add("notice_rule", channel="mail", target="alena@example.org", kind="always")
+    a_schedule(tables, last_due=NOW - 80 * MINUTE)
+    make_jobs(database)
+    with database.session() as session:
+        assert announce(session, [HookSettings(name="any", command=("/bin/true",))]) == 0
+
+
+def test_who_waits_for_a_repository_is_given_its_last_real_run(database: Database, tables: Tables) -> None:
+    number = a_schedule(tables, last_due=NOW - 200 * MINUTE)
+    a_run(tables, number, began=NOW - 200 * MINUTE, ended=NOW - 190 * MINUTE)
+    make_jobs(database)
+    with database.session() as session:
+        ended = repository_quiet(session, 1)
+        assert ended is not None
+        assert ended.run is not None
+        assert ended.run.status == "completed"
+
+
+def test_the_history_lists_it_and_a_day_counts_it_as_no_run(database: Database, tables: Tables) -> None:
+    a_schedule(tables, last_due=NOW - 80 * MINUTE)
+    make_jobs(database)
+    with database.session() as session:
+        assert [view.history.status for view in list_history(session)] == ["missed"]
+        (day,) = days_of(session, Choice(), zone="UTC")
+    assert (day.worst, day.runs, day.troubled) == ("missed", 0, 0)

@@ -1,0 +1,64 @@
+"""Identifiers and sets are spelt so that the protocol allows them, and no two alike."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oai.errors import UsageError
+from provider.aggregate.naming import given_identifier, given_set, source_name, suggested_name
+from provider.holdings.sets import is_set_spec
+from provider.protocol.requests import is_uri
+
+# As the schema of oai-identifier has it.
+OWN = re.compile(r"oai:a\.example:lib:[a-zA-Z0-9\-_.!~*'();/?:@&=+$,%]+")
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)
+
+
+def own(identifier: str) -> str:
+    return given_identifier(identifier, how="own", namespace="a.example", source="lib")
+
+
+@given(texts, texts)
+def test_own_identifiers_are_allowed_and_differ(one: str, other: str) -> None:
+    assert OWN.fullmatch(own(one))
+    assert is_uri(own(one))
+    assert (own(one) == own(other)) == (one == other)
+
+
+@given(texts)
+def test_an_original_identifier_is_given_out_if_it_can_be_asked_for(identifier: str) -> None:
+    found = given_identifier(identifier, how="original", namespace="a.example", source="lib")
+    assert found == (identifier if is_uri(identifier) else own(identifier))
+    assert is_uri(found)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
+def test_sets_are_allowed_and_differ(one: str, other: str) -> None:
+    assert is_set_spec(given_set("lib", one))
+    assert (given_set("lib", one) == given_set("lib", other)) == (one == other)
+    assert given_set("lib", f"{one}:x").startswith(given_set("lib", one))
+
+
+def test_a_set_keeps_its_spelling_where_that_is_allowed() -> None:
+    assert given_set("lib", "serials:nov-07_(x)") == "lib:serials:nov-07_(x)"
+    assert given_set("lib", "a b::!") == "lib:a!20b:!:!21"
+
+
+@pytest.mark.parametrize("name", ["", "a:b", "a b", "x" * 61, "é"])
+def test_a_name_that_is_no_set_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="letters"):
+        source_name(name)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "name"),
+    [
+        ("http://www.Library.example:8080/oai?x", "library-example"),
+        ("https://user:word@a.example/", "a-example"),
+        ("http://[::1]/oai", "source"),
+    ],
+)
+def test_a_source_is_named_after_its_host(base_url: str, name: str) -> None:
+    assert suggested_name(base_url) == name

@@ -1,0 +1,116 @@
+"""Publishing can be killed at any moment: nothing is half done, and the next one goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from sqlalchemy import text
+
+from oai.database import Database
+from provider.aggregate.updating import updater
+from tests.provider.aggregate.harvested_rows import Harvested
+
+RECORDS = 60
+
+SLOWNESS = """
+CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN PERFORM pg_sleep(0.4); RETURN NULL; END';
+CREATE TRIGGER slow_statement AFTER INSERT ON aggregate_membership
+    FOR EACH STATEMENT EXECUTE FUNCTION linger();
+"""
+# Kept counts and memberships against what they count.
+FAULTS = """
+SELECT 'count', set_id, format_id, records FROM aggregate_count WHERE records <> 0
+EXCEPT SELECT 'count', id, format_id, number FROM (
+    SELECT own.id, record.format_id, count(*) AS number
+    FROM aggregate_record AS record
+    JOIN aggregate_set AS own ON own.repository_id = record.repository_id AND own.harvested_spec = ''
+    WHERE record.datestamp < '9999-01-01' GROUP BY 1, 2
+    UNION ALL SELECT set_id, format_id, count(*) FROM aggregate_membership GROUP BY 1, 2
+) AS counted
+UNION ALL
+SELECT 'membership', record.id, record.format_id, 0 FROM aggregate_record AS record
+LEFT JOIN aggregate_membership AS membership ON membership.record_id = record.id
+GROUP BY record.id
+HAVING count(membership.set_id) <> CASE WHEN record.datestamp < '9999-01-01' THEN 2 ELSE 0 END
+    OR bool_or(membership.datestamp <> record.datestamp)
+"""
+
+
+def test_a_kill_in_the_middle_leaves_nothing_half_done(
+    harvested: Harvested, environment: dict[str, str], database: Database
+) -> None:
+    with database.session() as session:
+        session.execute(text(SLOWNESS))
+        for number in range(RECORDS):
+            harvested.write(session, str(number), sets=["a:b"])
+        session.commit()
+    _kill_in_the_middle(environment, database)
+    assert _published(database) == 0
+    _until_free(database)
+    harvested.update()
+    assert _published(database) == RECORDS
+    with database.session() as session:
+        for number in range(0, RECORDS, 2):
+            harvested.write(session, str(number), version=1, deleted=number % 4 == 0, sets=["a:b"])
+        session.commit()
+    _kill_in_the_middle(environment, database)
+    _until_free(database)
+    assert harvested.update() == RECORDS / 2
+    assert harvested.update() == 0
+    with database.session() as session:
+        assert session.execute(text(FAULTS)).all() == []
+        assert session.scalar(text("SELECT sum(records) FROM aggregate_count")) == 3 * RECORDS
+        deleted = session.scalar(text("SELECT count(*) FROM aggregate_record WHERE deleted"))
+    assert deleted == RECORDS / 4
+
+
+def _kill_in_the_middle(environment: dict[str, str], database: Database) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zatva", "provider", "aggregate", "update"],
+        env={**environment, "ZATVA_PROVIDER__PUBLISH_MARGIN": "1"},
+        stderr=subprocess.DEVNULL,
+    )
+    _wait(database, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+
+
+def _until_free(database: Database) -> None:
+    """Wait until the server has noticed that the killed process is gone."""
+    _wait(
+        database,
+        "SELECT 1 - count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 2053203815"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+    )
+
+
+def _wait(database: Database, condition: str) -> None:
+    deadline = time.monotonic() + 60
+    with database.session() as session:
+        while not session.scalar(text(condition)):
+            session.rollback()
+            assert time.monotonic() < deadline, condition
+            time.sleep(0.02)
+
+
+def _published(database: Database) -> int:
+    with database.session() as session:
+        return session.scalar(text("SELECT count(*) FROM aggregate_record")) or 0
+
+
+def test_only_one_publishes_at_a_time(harvested: Harvested, environment: dict[str, str]) -> None:
+    with updater(harvested.database.engine, harvested.settings) as mine:
+        assert mine is not None
+        with updater(harvested.database.engine, harvested.settings) as other:
+            assert other is None
+    done = subprocess.run(
+        [sys.executable, "-m", "zatva", "provider", "aggregate", "update", "--json"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == '{"records": 0}'

@@ -1,0 +1,156 @@
+"""Archive files are held against the index: what is missing, moved, changed or altered is told, and where."""
+
+import gzip
+import os
+from argparse import Namespace
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oai.cli import Invocation
+from oai.console import Console
+from oai.database import Database
+from oai.settings import Settings
+from provider.holdings.fixity import Checker, Choice, Fault, FileCheck
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.verify_commands import verify
+from tests.provider.archives import Page, arc_record, offsets, warc_record, write_archive
+from tests.provider.test_commands import objects, zatva
+
+PAGES = [
+    Page(url="http://a.example/1", body=b"first page"),
+    Page(url="http://a.example/2", body=b"second page", mime_type="image/png"),
+    Page(url="http://b.example/3", body=b"third page", digest=False),
+    Page(url="http://a.example/1", date="2008-01-01T00:00:00Z", record_type="revisit", body=b""),
+]
+
+
+@pytest.fixture
+def plain(database: Database, tmp_path: Path) -> Path:
+    """Four captures in a file that is not compressed."""
+    path = write_archive(tmp_path / "x.warc", [warc_record(page) for page in PAGES])
+    index_file(database, path, IndexOptions(margin=1))
+    return path
+
+
+def checked(database: Database, elsewhere: dict[str, Path] | None = None, **choice: Any) -> list[FileCheck]:
+    with database.session() as session:
+        return list(Checker(session=session, choice=Choice(**choice), elsewhere=elsewhere or {}).check())
+
+
+def faults(database: Database, **choice: Any) -> list[tuple[Fault, str | None]]:
+    return [(one.fault, one.url) for file in checked(database, **choice) for one in file.findings]
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_whole_archive_has_no_faults(database: Database, tmp_path: Path) -> None:
+    records = [arc_record(Page(url="http://arc.example/")), arc_record(Page(url="http://arc.example/ b"))]
+    for name in ("y.arc", "z.arc.gz"):
+        index_file(database, write_archive(tmp_path / name, records), IndexOptions(margin=1))
+    files = checked(database)
+    assert [file.findings for file in files] == [[]] * len(files)
+    assert sum(file.checked for file in files) == len(PAGES) + 2
+
+
+def test_one_changed_byte_is_told_with_its_capture(database: Database, plain: Path) -> None:
+    plain.write_bytes(plain.read_bytes().replace(b"second page", b"sec0nd page"))
+    (file,) = checked(database)
+    (found,) = file.findings
+    place = offsets(plain, [warc_record(page) for page in PAGES])[1]
+    assert (found.fault, found.url, found.offset) == (Fault.ALTERED, PAGES[1].url, place)
+    assert "digest" in found.reason
+
+
+def test_a_digest_that_was_computed_when_indexing_is_checked_too(database: Database, plain: Path) -> None:
+    plain.write_bytes(plain.read_bytes().replace(b"third page", b"thIrd page"))
+    assert faults(database) == [(Fault.ALTERED, PAGES[2].url)]
+
+
+def test_a_file_that_was_cut_off_is_changed_and_lacks_its_last_captures(
+    database: Database, plain: Path
+) -> None:
+    place = offsets(plain, [warc_record(page) for page in PAGES])[2]
+    os.truncate(plain, place + 20)
+    assert faults(database) == [
+        (Fault.CHANGED, None),
+        (Fault.ALTERED, PAGES[2].url),
+        (Fault.ALTERED, PAGES[3].url),
+    ]
+
+
+def test_another_record_at_the_place_is_told_by_its_url(database: Database, plain: Path) -> None:
+    content = plain.read_bytes().replace(b"http://a.example/2", b"http://a.example/X")
+    plain.write_bytes(content)
+    (file,) = checked(database)
+    assert [one.reason for one in file.findings] == ["a record of http://a.example/X is there"]
+
+
+def test_a_file_written_anew_in_another_form_is_told_capture_by_capture(
+    database: Database, plain: Path
+) -> None:
+    plain.write_bytes(gzip.compress(plain.read_bytes()))
+    found = [fault for fault, _ in faults(database)]
+    # The first record still begins where the file does.
+    assert found == [Fault.CHANGED, *[Fault.ALTERED] * (len(PAGES) - 1)]
+
+
+def test_a_missing_file_counts_its_documents_and_a_moved_one_is_found_by_name(
+    database: Database, plain: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "there").mkdir()
+    other = plain.rename(tmp_path / "there" / "x.warc")
+    ((missing,),) = [file.findings for file in checked(database)]
+    assert (missing.fault, missing.documents) == (Fault.MISSING, len(PAGES))
+    ((moved,),) = [file.findings for file in checked(database, elsewhere={"x.warc": other})]
+    assert (moved.fault, str(other) in moved.reason) == (Fault.MOVED, True)
+
+
+@pytest.mark.usefixtures("plain")
+def test_sets_samples_and_places_choose_what_is_checked(database: Database, tmp_path: Path) -> None:
+    other = write_archive(tmp_path / "y.warc.gz", [warc_record(Page(url="http://c.example/"))])
+    index_file(database, other, IndexOptions(margin=1))
+    first, second = checked(database)
+    assert [file.checked for file in checked(database, set_spec="domain:example:a")] == [3]
+    assert [file.checked for file in checked(database, set_spec="mimetype:image")] == [1]
+    assert [file.checked for file in checked(database, sample=2)] == [2, 1]
+    assert [file.path for file in checked(database, after=first.number)] == [second.path]
+    assert [file.path for file in checked(database, files=["y.warc"])] == [str(other)]
+
+
+def test_the_command_tells_what_is_wrong_in_words_and_json_and_by_its_exit_code(
+    environment: dict[str, str], plain: Path, tmp_path: Path
+) -> None:
+    assert (zatva(environment, "verify").returncode, len(objects(environment, "verify"))) == (0, 1)
+    plain.write_bytes(plain.read_bytes().replace(b"second page", b"sec0nd page"))
+    done = zatva(environment, "verify")
+    assert (done.returncode, "altered: " in done.stdout, "1 altered" in done.stdout) == (3, True, True)
+    found, total = objects(environment, "verify")
+    assert (found["identifier"][:4], total["total"]["altered"]) == ("oai:", 1)
+    plain.rename(tmp_path / "x.warc.away")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "x.warc.away").rename(tmp_path / "there" / "x.warc")
+    assert "moved: " in zatva(environment, "verify", "--search", tmp_path / "there").stdout
+    assert zatva(environment, "verify", "nothing.warc").returncode == 2
+    assert zatva(environment, "verify", "--set", "domain:nowhere").returncode == 2
+
+
+def test_a_check_that_is_broken_off_says_how_to_go_on(
+    settings: Settings, database: Database, plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Checker.check
+    number = checked(database, files=[str(plain)])[0].number
+
+    def broken_off(self: Checker) -> Iterator[FileCheck]:
+        yield next(whole(self))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checker, "check", broken_off)
+    arguments = Namespace(files=[], set=None, sample=None, search=None, after=0)
+    told = StringIO()
+    console = Console(out=StringIO(), err=told)
+    with pytest.raises(KeyboardInterrupt):
+        verify(Invocation(arguments=arguments, settings=settings, console=console))
+    assert f"--after {number}" in told.getvalue()

@@ -1,0 +1,58 @@
+"""Imported records, sources and filtering sets over the API."""
+
+import pytest
+
+from tests.web.api.conftest import Program, Using
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_records_are_searched_counted_and_shown(program: Program) -> None:
+    found = (await program.get("/bibliographic-records?find=slovnik&language=cze")).body
+    nothing = (await program.get("/bibliographic-records?find=slovnik&language=ger")).body
+    counted = (await program.get("/bibliographic-records/facets?find=slovnik")).body
+    shown = (await program.get("/bibliographic-records/1")).body
+
+    assert [one["title"] for one in found["items"]] == ["Slovník staré češtiny"]
+    assert nothing["items"] == []
+    assert (counted["total"], counted["decades"]) == (1, [{"value": "1990", "count": 1}])
+    assert shown["contributors"][0]["name"] == "Hus, Jan"
+    assert {note["kind"] for note in shown["notes"]} == {"note", "kept", "broken"}
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_a_source_is_set_and_its_set_cannot_be_removed_then(program: Program) -> None:
+    wish = {"after_harvest": True, "set_id": 1}
+    changed = await program.ask("PUT", "/repositories/1/import-source", wish)
+    missing = await program.ask("PUT", "/repositories/1/import-source", {"set_id": 99})
+    kept = await program.ask("DELETE", "/filtering-sets/1")
+    await program.ask("PUT", "/repositories/1/import-source", {})
+    removed = await program.ask("DELETE", "/filtering-sets/1")
+
+    assert changed.body["set_name"] == "dictionaries"
+    assert changed.body["settings"]["after_harvest"] is True
+    assert (missing.status, kept.status, removed.status) == (422, 409, 204)
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_a_condition_that_cannot_be_read_is_pointed_at(program: Program) -> None:
+    body = {"name": "maps", "conditions": ["655$a equals map", "nonsense"]}
+    refused = await program.post("/filtering-sets", body)
+    made = await program.post("/filtering-sets", {**body, "conditions": ["655$a equals map"]})
+    again = await program.post("/filtering-sets", {**body, "conditions": ["655$a equals map"]})
+
+    assert refused.status == 422
+    assert refused.body["errors"][0]["pointer"] == "/conditions/1"
+    assert (made.status, again.status) == (201, 422)
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_partners_do_not_see_who_else_uses_a_set(program: Program, using: Using) -> None:
+    await program.ask("PUT", "/repositories/1/import-source", {"set_id": 1})
+    async with using("Olga") as partner:
+        seen = (await partner.get("/filtering-sets")).body["items"]
+        records = (await partner.get("/bibliographic-records?repository=1")).body["items"]
+        changed = await partner.ask("PUT", "/filtering-sets/1", {"conditions": ["245 exists"]})
+
+    assert [one["used_by"] for one in seen] == [[]]
+    assert records == []
+    assert changed.status == 403

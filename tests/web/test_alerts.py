@@ -1,0 +1,186 @@
+"""Who is told of what: rules added, changed, tried and removed, and what became of each message."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from manager.notices.models import Notice, NoticeRule
+from manager.notices.rules import put_trial_into_outbox
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository, a_run, a_schedule
+from web.organisations import find_organisation, give_repository
+
+FORM = {"kind": "change", "channel": "mail", "target": "jana@mzk.example, petr@mzk.example", "language": "cs"}
+
+
+def _repository(server: Server, owner: str | None = None, name: str = "Library of Telč") -> int:
+    with server.database.session() as session:
+        repository = a_repository(session, name=name, folder=name.lower().replace(" ", "-"))
+        if owner is not None:
+            organisation = find_organisation(session, owner)
+            assert organisation is not None
+            give_repository(session, repository.repository_id, organisation.organisation_id)
+        session.commit()
+        return repository.repository_id
+
+
+def _rule(server: Server, **columns: Any) -> int:
+    with server.database.session() as session:
+        rule = NoticeRule(**{"channel": "mail", "target": "admin@zatva.example", **columns})
+        session.add(rule)
+        session.commit()
+        return rule.rule_id
+
+
+def _rules(server: Server) -> list[NoticeRule]:
+    with server.database.session() as session:
+        return list(session.scalars(select(NoticeRule).order_by(NoticeRule.rule_id)))
+
+
+async def test_a_rule_is_added_shown_changed_and_removed(server: Server, owner: Browser) -> None:
+    number = _repository(server, "mzk")
+    status, text, target = await owner.post(f"/alerts/rules/new?repository={number}", FORM)
+    assert status == 303, text
+    (rule,) = _rules(server)
+    assert (rule.repository_id, rule.kind, rule.channel, rule.language) == (number, "change", "mail", "cs")
+    _, page = await owner.get(target)
+    assert "jana@mzk.example, petr@mzk.example" in page
+    assert "Library of Telč" in page
+
+    changed = {**FORM, "channel": "webhook", "target": "https://hook.mzk.example/zatva", "kind": "weekly"}
+    status, text, _ = await owner.post("/alerts/rules/1", changed)
+    assert status == 303, text
+    (rule,) = _rules(server)
+    assert (rule.channel, rule.target, rule.kind) == ("webhook", changed["target"], "weekly")
+
+    assert (await owner.post("/alerts/rules/1/remove"))[0] == 303
+    assert _rules(server) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"target": "nobody"}, "no mail address"),
+        ({"target": ""}, "Fill this in."),
+        ({"channel": "hook"}, "Choose one of the list."),
+        ({"channel": "webhook", "target": "ftp://x.example"}, "no web address"),
+        ({"channel": "webhook", "target": "http://127.0.0.1:5432/"}, "not on the public internet"),
+        ({"recurring_id": "77"}, "there is none of that number"),
+    ],
+)
+async def test_a_form_with_faults_comes_back_with_what_is_wrong(
+    server: Server, owner: Browser, given: dict[str, str], said: str
+) -> None:
+    number = _repository(server, "mzk")
+    status, page, _ = await owner.post(f"/alerts/rules/new?repository={number}", {**FORM, **given})
+    assert status == 422
+    assert said in page
+    assert _rules(server) == []
+
+
+async def test_a_schedule_of_somebody_else_cannot_be_followed(server: Server, owner: Browser) -> None:
+    number, other = _repository(server, "mzk"), _repository(server, "nk", "Other")
+    with server.database.session() as session:
+        repository = session.get_one(type(a_repository(session, name="X", folder="x")), other)
+        schedule = a_schedule(session, repository).id
+        session.commit()
+    given = {**FORM, "recurring_id": str(schedule)}
+    status, _, _ = await owner.post(f"/alerts/rules/new?repository={number}", given)
+    assert status == 422
+    assert _rules(server) == []
+
+
+async def test_a_trial_goes_into_the_outbox_once_a_minute_and_shows_its_state(
+    server: Server, administrator: Browser
+) -> None:
+    _rule(server)
+    assert (await administrator.post("/alerts/rules/1/test"))[2] == "/alerts?done=alert-tried"
+    status, page, _ = await administrator.post("/alerts/rules/1/test")
+    assert status >= 400
+    assert "less than a minute ago" in page
+    with server.database.session() as session:
+        session.execute(update(Notice).values(state="given up", last_error="no such mailbox"))
+        session.commit()
+    _, page = await administrator.get("/alerts")
+    for words in ("trial", "given up", "no such mailbox", "none runs"):
+        assert words in page
+
+
+async def test_partners_see_neither_the_houses_rules_nor_their_messages(
+    server: Server, owner: Browser, colleague: Browser, administrator: Browser
+) -> None:
+    mine = _repository(server, "mzk")
+    _rule(server)
+    _rule(server, repository_id=mine, target="jana@mzk.example")
+    with server.database.session() as session:
+        for number in (1, 2):
+            put_trial_into_outbox(session, number)
+            session.execute(update(Notice).values(repository_id=mine))
+        session.commit()
+    addresses = ("/alerts", "/alerts/deliveries", "/alerts/deliveries.json", "/api/v1/alert-rules")
+    for address in (*addresses, "/api/v1/alert-deliveries"):
+        _, page = await owner.get(address)
+        assert ("jana@" in page, "admin@" in page) == (True, False), address
+        _, page = await colleague.get(address)
+        assert ("jana@" in page, "admin@" in page) == (False, False), address
+        _, page = await administrator.get(address)
+        assert ("jana@" in page, "admin@" in page) == (True, True), address
+    assert (await owner.get("/alerts/rules/1"))[0] == 404
+
+
+async def test_only_those_who_see_everything_make_rules_about_all(
+    server: Server, owner: Browser, administrator: Browser
+) -> None:
+    assert (await owner.post("/alerts/rules/new?repository=all", FORM))[0] == 404
+    assert (await owner.get("/alerts/rules/new?repository=all"))[0] == 404
+    assert (await administrator.post("/alerts/rules/new?repository=all", FORM))[0] == 303
+    assert [rule.repository_id for rule in _rules(server)] == [None]
+
+
+async def test_viewers_see_what_needs_attention_but_nobodys_address(server: Server, viewer: Browser) -> None:
+    _rule(server)
+    with server.database.session() as session:
+        now = datetime.now(UTC)
+        a_run(
+            session,
+            a_repository(session),
+            status="failed",
+            failure_reason="HTTP status 500",
+            harvest_start_time=now,
+            harvest_end_time=now,
+        )
+        session.commit()
+    _, page = await viewer.get("/alerts")
+    assert "HTTP status 500" in page
+    assert "admin@zatva.example" not in page
+    assert (await viewer.get("/alerts/deliveries"))[0] == 403
+
+
+async def test_messages_are_chosen_by_their_state_and_turned_page_by_page(
+    server: Server, administrator: Browser
+) -> None:
+    _rule(server)
+    with server.database.session() as session:
+        for number in range(60):
+            state = "sent" if number % 2 else "waiting"
+            session.add(
+                Notice(
+                    rule_id=1,
+                    occasion="test",
+                    channel="mail",
+                    target=f"n{number}@x.example",
+                    facts={},
+                    state=state,
+                )
+            )
+        session.commit()
+    _, page = await administrator.get("/alerts/deliveries")
+    assert ("n59@" in page, "n10@" in page, "n9@" in page) == (True, True, False)
+    _, page = await administrator.get("/alerts/deliveries?before=11")
+    assert ("n9@" in page, "n10@" in page) == (True, False)
+    _, page = await administrator.get("/alerts/deliveries?state=sent")
+    assert ("n59@" in page, "n58@" in page) == (True, False)
+    _, page = await administrator.get("/alerts/deliveries.csv?state=waiting")
+    assert ("n58@" in page, "n59@" in page) == (True, False)

@@ -1,0 +1,244 @@
+"""The explorer asks the live repository, and shows what came."""
+
+import pytest
+from sqlalchemy import update
+
+from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
+from oai.datestamps import utc_now
+from oai.vocabulary import Verb
+from tests.harvester.fake_repository import FakeRepository, Item, many, serve
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository
+from web.app import create_app
+from web.explorations import EXPLORATIONS
+
+EXPLORER = "/repositories/1/explorer"
+
+
+def _known(server: Server, url: str) -> None:
+    """The repository at that address, with two formats and a set."""
+    with server.database.session() as session:
+        row = a_repository(session)
+        row.base_url = url
+        row.granularity = "YYYY-MM-DDThh:mm:ssZ"
+        formats = [MetadataFormat(metadata_prefix=prefix) for prefix in ("marc21", "oai_dc")]
+        session.add_all([*formats, OaiSet(repository_id=1, set_spec="maps", set_name="Maps")])
+        session.flush()
+        session.add_all([PrefixMapping(repository_id=1, prefix_id=one.prefix_id) for one in formats])
+        session.commit()
+
+
+async def test_arguments_are_chosen_from_lists_and_nothing_is_asked_before(
+    server: Server, administrator: Browser
+) -> None:
+    async with serve(FakeRepository(items=many(3))) as fake:
+        _known(server, fake.url)
+        _, page = await administrator.get(f"{EXPLORER}?form=ListRecords")
+
+        assert "<option>oai_dc</option>" in page
+        assert "<option>marc21</option>" in page
+        assert '<option value="maps">Maps (maps)</option>' in page
+        assert fake.asked == []
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("verb=Identify", ["Fake", "admin@fake.example", "repositoryName"]),
+        ("verb=ListMetadataFormats", ["http://www.openarchives.org/OAI/2.0/oai_dc/", "form=ListRecords"]),
+        ("verb=ListSets", ["Set maps", "form=ListRecords&amp;set=maps"]),
+        ("verb=ListIdentifiers&metadataPrefix=oai_dc", ["oai:fake.example:0", "verb=GetRecord"]),
+        ("verb=ListRecords&metadataPrefix=oai_dc", ["Title 0", "of 3", "&lt;dc:title"]),
+        (
+            "verb=GetRecord&identifier=oai:fake.example:1&metadataPrefix=oai_dc",
+            ["Title 1", "curl --compressed", "&lt;OAI-PMH"],
+        ),
+    ],
+)
+async def test_each_verb_is_answered(
+    server: Server, administrator: Browser, query: str, expected: list[str]
+) -> None:
+    async with serve(FakeRepository(items=many(3), sets=["maps"], page_size=2)) as fake:
+        _known(server, fake.url)
+        status, page = await administrator.get(f"{EXPLORER}?{query}")
+
+    assert status == 200
+    assert len(fake.asked) == 1
+    for text in expected:
+        assert text in page
+    assert " ms</dd>" in page
+    assert "Content-Type" in page
+
+
+async def test_the_next_page_is_a_link_away(server: Server, administrator: Browser) -> None:
+    async with serve(FakeRepository(items=many(3), page_size=2)) as fake:
+        _known(server, fake.url)
+        _, page = await administrator.get(f"{EXPLORER}?verb=ListIdentifiers&metadataPrefix=oai_dc")
+        assert "resumptionToken=2%7C%7C%7C" in page
+        _, page = await administrator.get(
+            f"{EXPLORER}?verb=ListIdentifiers&metadataPrefix=&resumptionToken=2%7C%7C%7C"
+        )
+
+    assert fake.asked[-1] == {"verb": "ListIdentifiers", "resumptionToken": "2|||"}
+    assert "oai:fake.example:2" in page
+
+
+async def test_what_is_odd_is_told(server: Server, administrator: Browser) -> None:
+    items = [Item(identifier="oai:x:1", datestamp="2024-01-01", sets=("books",)), Item(identifier="oai:x:1")]
+    fake = FakeRepository(items=items)
+    async with serve(fake):
+        _known(server, fake.url)
+        _, page = await administrator.get(
+            f"{EXPLORER}?verb=ListRecords&metadataPrefix=oai_dc&from=2024-01-01"
+        )
+
+    assert "2024-01-01 is no datestamp of the granularity YYYY-MM-DDThh:mm:ssZ." in page
+    assert "The identifier oai:x:1 comes more than once." in page
+
+
+async def test_records_outside_of_what_was_asked_for_are_told(server: Server, administrator: Browser) -> None:
+    everything = FakeRepository(items=many(2))
+    fake = FakeRepository(
+        items=many(2), fault=lambda _, __: everything.answer({"verb": "ListRecords"}).encode()
+    )
+    async with serve(fake):
+        _known(server, fake.url)
+        _, page = await administrator.get(
+            f"{EXPLORER}?verb=ListRecords&metadataPrefix=oai_dc&from=2025-01-01&set=maps"
+        )
+
+    assert "lies outside the dates that were asked for" in page
+    assert "does not say that it is in the set maps" in page
+
+
+async def test_an_answer_as_it_should_be_has_nothing_odd(server: Server, administrator: Browser) -> None:
+    async with serve(FakeRepository(items=many(2))) as fake:
+        _known(server, fake.url)
+        _, page = await administrator.get(f"{EXPLORER}?verb=ListRecords&metadataPrefix=oai_dc")
+
+    assert "Nothing: this answer is as it should be." in page
+
+
+async def test_broken_bytes_are_shown_with_the_fault_marked(server: Server, administrator: Browser) -> None:
+    fake = FakeRepository(items=many(2), fault=lambda _, body: body.replace(b"Title 1", b"Title & 1"))
+    async with serve(fake):
+        _known(server, fake.url)
+        _, page = await administrator.get(f"{EXPLORER}?verb=ListRecords&metadataPrefix=oai_dc")
+
+    assert 'class="faulty"' in page
+    assert "1 part cannot be read" in page
+    assert "oai:fake.example:0" in page
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "title"),
+    [
+        (403, b"no", "The server does not let us in (HTTP 403)."),
+        (200, b"<html/>", "The answer is XML, but not OAI-PMH."),
+        (200, b"hello", "There is an answer, but it is not OAI-PMH."),
+    ],
+)
+async def test_failures_are_named_by_kind_and_their_bytes_are_shown(
+    server: Server, administrator: Browser, status: int, body: bytes, title: str
+) -> None:
+    fake = FakeRepository(fault=lambda _, __: (status, {"Content-Type": "text/html"}, body))
+    async with serve(fake):
+        _known(server, fake.url)
+        answered, page = await administrator.get(f"{EXPLORER}?verb=Identify")
+
+    assert answered == 200
+    assert title in page
+    assert "The Content-Type is text/html, not text/xml." in page
+
+
+async def test_a_server_that_is_not_there_is_told_apart(server: Server, administrator: Browser) -> None:
+    async with serve(FakeRepository()) as fake:
+        _known(server, fake.url)
+
+    _, page = await administrator.get(f"{EXPLORER}?verb=Identify")
+
+    assert "The server does not accept connections there." in page
+    assert "The bytes as they came" not in page
+
+
+async def test_a_link_on_another_site_fills_the_form_in_and_asks_nothing(
+    server: Server, administrator: Browser
+) -> None:
+    async with serve(FakeRepository(items=many(2))) as fake:
+        _known(server, fake.url)
+        async with administrator.http.get(
+            f"{server.base_url}{EXPLORER}?verb=GetRecord&identifier=oai:x:1",
+            headers={"Sec-Fetch-Site": "cross-site"},
+        ) as answer:
+            page = await answer.text()
+
+    assert 'value="oai:x:1"' in page
+    assert fake.asked == []
+
+
+async def test_a_repository_that_wants_to_be_left_alone_is(server: Server, administrator: Browser) -> None:
+    async with serve(FakeRepository()) as fake:
+        _known(server, fake.url)
+        with server.database.session() as session:
+            later = utc_now().replace(year=utc_now().year + 1)
+            session.execute(update(Repository).values(not_before=later))
+            session.commit()
+        _, page = await administrator.get(f"{EXPLORER}?verb=Identify")
+
+    assert "asked to be left alone until" in page
+    assert fake.asked == []
+
+
+async def test_the_same_repository_is_not_asked_without_end(server: Server, administrator: Browser) -> None:
+    server.app[EXPLORATIONS].limiter.per_minute = 2
+    async with serve(FakeRepository()) as fake:
+        _known(server, fake.url)
+        for _ in range(3):
+            _, page = await administrator.get(f"{EXPLORER}?verb=Identify")
+
+    assert len(fake.asked) == 2
+    assert "asked often enough" in page
+
+
+async def test_viewers_ask_nothing_and_see_no_tab(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+
+    assert (await viewer.get(EXPLORER))[0] == 403
+    assert "/explorer" not in (await viewer.get("/repositories/1"))[1]
+
+
+async def test_private_addresses_are_not_asked_unless_allowed(server: Server) -> None:
+    app = create_app(
+        server.settings.model_copy(
+            update={"web": server.settings.web.model_copy(update={"private_addresses": False})}
+        ),
+        server.database,
+    )
+    async with serve(FakeRepository()) as fake:
+        _known(server, fake.url)
+        with server.database.session() as session:
+            row = session.get_one(Repository, 1)
+        asked = await app[EXPLORATIONS].ask(row, Verb.IDENTIFY, [])
+
+    assert "private_addresses" in str(asked.error)
+    assert fake.asked == []
+
+
+async def test_programs_put_questions_too(server: Server, administrator: Browser) -> None:
+    headers = {"X-CSRF-Token": await administrator.token()}
+    address = f"{server.base_url}/api/v1/repositories/1/questions"
+    async with serve(FakeRepository(items=many(3), page_size=2)) as fake:
+        _known(server, fake.url)
+        question = {"verb": "ListIdentifiers", "arguments": {"metadataPrefix": "oai_dc"}}
+        async with administrator.http.post(address, json=question, headers=headers) as answer:
+            found = await answer.json()
+        wrong = {"verb": "Identify", "arguments": {"identifier": "oai:x:1"}}
+        async with administrator.http.post(address, json=wrong, headers=headers) as answer:
+            assert answer.status == 422
+
+    assert found["identifiers"] == ["oai:fake.example:0", "oai:fake.example:1"]
+    assert (found["status"], found["resumption_token"], found["failure"]) == (200, "2|||", None)
+    assert found["text"].startswith("<?xml")
+    assert len(fake.asked) == 1

@@ -1,0 +1,141 @@
+"""A broken record's page fetches it anew: it stays broken, or is stored by its schedule's rules."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from sqlalchemy import select, update
+
+from harvester.models import History, Record, Repository
+from harvester.running.harvest import harvest
+from harvester.running.locks import only_harvest
+from harvester.running.models import Quarantined
+from harvester.running.parameters import HarvestRequest
+from tests.harvester.fake_repository import FakeRepository, many, serve
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository, a_schedule
+
+
+@pytest.fixture
+async def fake(server: Server) -> AsyncIterator[FakeRepository]:
+    """A repository of three records that was harvested while the second one was broken."""
+    fake = FakeRepository(items=many(3, size=8))
+    async with serve(fake):
+        with server.database.session() as session:
+            row = a_repository(session)
+            row.base_url = fake.url
+            session.commit()
+        fake.fault = lambda _, body: body.replace(b"Title 1", b"Title & 1")
+        request = HarvestRequest(repository_id=1)
+        await harvest(server.database, server.settings, request, stop=asyncio.Event())
+        yield fake
+
+
+def _schedule(server: Server) -> None:
+    with server.database.session() as session:
+        schedule = a_schedule(session, session.get_one(Repository, 1), metadata_prefix="oai_dc")
+        session.execute(update(History).values(recurring_id=schedule.id))
+        session.commit()
+
+
+def _stored(server: Server) -> set[str]:
+    with server.database.session() as session:
+        return set(session.scalars(select(Record.identifier)))
+
+
+@pytest.mark.usefixtures("fake")
+async def test_a_record_that_is_broken_still_is_shown_as_it_came_now(
+    server: Server, administrator: Browser
+) -> None:
+    _schedule(server)
+    _, before = await administrator.get("/errors/1")
+
+    status, page, _ = await administrator.post("/errors/1/again")
+
+    assert "Fetch this record again" in before
+    assert "curl --compressed" in before
+    assert "mailto:admin@fake.example" in before
+    assert status == 200
+    assert "It still cannot be read." in page
+    assert "Fetch this record again" in page
+    assert page.count('class="faulty"') == 2
+    assert len(_stored(server)) == 2
+
+
+async def test_a_record_that_was_mended_is_stored_and_no_error_any_more(
+    server: Server, administrator: Browser, fake: FakeRepository
+) -> None:
+    _schedule(server)
+    fake.fault = None
+
+    _, page, _ = await administrator.post("/errors/1/again")
+    _, after = await administrator.get("/errors/1")
+    _, record = await administrator.get("/records/3")
+
+    assert "It reads well now, and was stored." in page
+    assert 'href="/records/3"' in page
+    assert "&lt;dc:title&gt;Title 1" in record
+    assert "The record was read well later" in after
+    assert "Fetch this record again" not in after
+    assert fake.asked[-1]["verb"] == "GetRecord"
+
+
+async def test_without_a_schedule_nobody_knows_the_rules_so_it_is_looked_at_only(
+    server: Server, administrator: Browser, fake: FakeRepository
+) -> None:
+    fake.fault = None
+
+    _, page, _ = await administrator.post("/errors/1/again")
+
+    assert "the next harvest will take it" in page
+    assert len(_stored(server)) == 2
+    with server.database.session() as session:
+        assert session.get_one(Quarantined, 1).resolved is None
+
+
+async def test_a_repository_that_is_being_harvested_is_told(
+    server: Server, administrator: Browser, fake: FakeRepository
+) -> None:
+    _schedule(server)
+    fake.fault = None
+
+    with only_harvest(server.database, 1):
+        status, page, _ = await administrator.post("/errors/1/again")
+
+    assert status == 200
+    assert "being harvested just now" in page
+
+
+@pytest.mark.usefixtures("fake")
+async def test_a_part_without_identifier_cannot_be_asked_for(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        session.execute(update(Quarantined).values(identifier=None))
+        session.commit()
+
+    _, page = await administrator.get("/errors/1")
+    status, _, _ = await administrator.post("/errors/1/again")
+
+    assert "Fetch this record again" not in page
+    assert status == 409
+
+
+async def test_a_viewer_fetches_nothing(viewer: Browser, fake: FakeRepository) -> None:
+    asked = len(fake.asked)
+
+    status, _, _ = await viewer.post("/errors/1/again")
+
+    assert status == 403
+    assert len(fake.asked) == asked
+
+
+async def test_programs_fetch_it_again_too(
+    server: Server, administrator: Browser, fake: FakeRepository
+) -> None:
+    _schedule(server)
+    fake.fault = None
+    headers = {"X-CSRF-Token": await administrator.token()}
+
+    async with administrator.http.post(f"{server.base_url}/api/v1/errors/1/again", headers=headers) as answer:
+        found = await answer.json()
+
+    assert (answer.status, found["fate"], found["record_id"]) == (200, "stored", 3)

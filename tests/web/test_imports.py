@@ -1,0 +1,245 @@
+"""The bibliographic import in the dashboard: begun by hand, set, chosen by sets that are tried before."""
+
+import asyncio
+import hashlib
+import html
+import re
+import uuid
+
+import pytest
+
+from harvester.bibliographic.filtering_sets import list_sets
+from harvester.bibliographic.sources import SourceSettings, save_source, source_settings
+from harvester.models import Record
+from tests.harvester.bibliographic.marc import marcxml
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_bibliographic_record, a_filtering_set, a_repository
+from web.import_processes import IMPORTS
+from web.organisations import find_organisation, give_repository
+
+_NEXT = re.compile(r'<a class="button" href="(/records[^"]*)">')
+_SET = {
+    "name": "dictionaries",
+    "match": "all",
+    "field-0": "245",
+    "subfield-0": "a",
+    "operator-0": "contains",
+    "value-0": "slovnik",
+}
+
+
+@pytest.fixture
+def repository(server: Server) -> int:
+    """A repository of mzk with two stored MARC records, not imported."""
+    with server.database.session() as session:
+        telc = a_repository(session)
+        organisation = find_organisation(session, "mzk")
+        assert organisation is not None
+        give_repository(session, telc.repository_id, organisation.organisation_id)
+        folder = server.settings.store / telc.base_dir
+        folder.mkdir(parents=True)
+        for number, title in enumerate(("Slovník staré češtiny", "Knihy kacířů"), start=1):
+            data = _stored(number, title)
+            (folder / f"{number}.xml").write_bytes(data)
+            session.add(
+                Record(
+                    repository_id=telc.repository_id,
+                    identifier=f"oai:x:{number}",
+                    identifier_key=uuid.UUID(bytes=hashlib.sha256(data).digest()[:16]),
+                    filename=f"{number}.xml",
+                    datestamp="2026-01-01",
+                    metadata_prefix="marc21",
+                    digest=hashlib.sha256(data).digest(),
+                )
+            )
+        session.commit()
+        return telc.repository_id
+
+
+def _stored(number: int, title: str) -> bytes:
+    inside = marcxml(f"001 nr{number}", f"245 10 $a{title}")
+    return (
+        '<record xmlns="http://www.openarchives.org/OAI/2.0/"><header>'
+        f"<identifier>oai:x:{number}</identifier><datestamp>2026-01-01</datestamp></header>"
+        f"<metadata>{inside}</metadata></record>"
+    ).encode()
+
+
+async def test_an_import_runs_in_a_process_of_its_own_and_its_records_are_found(
+    server: Server, owner: Browser, repository: int
+) -> None:
+    _, _, target = await owner.post("/imports", {"repository": str(repository)})
+    _, meanwhile = await owner.get("/imports")
+    await _ended(server)
+    _, page = await owner.get("/imports")
+    _, found = await owner.get("/records?find=SLOVNIK")
+
+    assert target == "/imports?done=import-begun"
+    assert "queued" in meanwhile or "running" in meanwhile
+    assert "completed" in page
+    assert "Olga" in page
+    assert "Slovník staré češtiny" in found
+    assert "Knihy kacířů" not in found
+
+
+async def test_an_import_that_cannot_begin_says_why(
+    server: Server, owner: Browser, repository: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.import_processes._COMMAND", ("false",))
+
+    await owner.post("/imports", {"repository": str(repository)})
+    await _ended(server)
+    _, page = await owner.get(f"/imports/{repository}")
+
+    assert "it ended with 1" in page
+
+
+async def test_nobody_imports_what_is_not_theirs(
+    server: Server, colleague: Browser, viewer: Browser, repository: int
+) -> None:
+    status, _, _ = await colleague.post("/imports", {"repository": str(repository)})
+    refused, _, _ = await viewer.post("/imports", {"repository": str(repository)})
+
+    assert (status, refused) == (404, 403)
+    assert not server.app[IMPORTS].waits(repository, 0)
+
+
+async def test_a_source_is_set_and_a_template_that_leads_nowhere_is_refused(
+    server: Server, owner: Browser, repository: int
+) -> None:
+    template = "https://telc.example/records/{local}"
+    wish = {"after_harvest": "yes", "set_id": "", "metadata_prefix": "", "record_url_template": template}
+    _, _, target = await owner.post(f"/imports/{repository}", wish)
+    status, page, _ = await owner.post(f"/imports/{repository}", {**wish, "record_url_template": "nowhere"})
+
+    assert target == f"/imports/{repository}?done=import-changed"
+    with server.database.session() as session:
+        found = source_settings(session, repository)
+    assert (found.after_harvest, found.record_url_template) == (True, template)
+    assert status == 422
+    assert "nowhere" in page
+
+
+async def test_a_set_is_tried_on_stored_records_before_it_is_saved(
+    server: Server, administrator: Browser, repository: int
+) -> None:
+    sample = {"sample_repository": str(repository), "sample_samples": "100"}
+    extra = {"field-3": "655", "operator-3": "exists", "match": "any"}
+    _, tried, _ = await administrator.post("/imports/sets/new", {**_SET, **sample, **extra, "do": "try"})
+    with server.database.session() as session:
+        assert list_sets(session) == []
+    _, _, target = await administrator.post("/imports/sets/new", {**_SET, "do": "save"})
+
+    assert "Of 2 stored records, 1 would be imported and 1 passed over." in tried
+    assert "It is never true of any sample." in tried
+    assert target == "/imports/sets?done=set-saved"
+    with server.database.session() as session:
+        (made,) = list_sets(session)
+    assert [str(one) for one in made.rules.conditions] == ["245$a contains slovnik"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"field-0": "24-"}, "24-$a contains slovnik"),
+        ({"operator-0": "matches", "value-0": "("}, "matches ("),
+        ({"field-0": "", "subfield-0": "", "value-0": ""}, "Write at least one condition."),
+        ({"name": ""}, "Fill this in."),
+    ],
+)
+async def test_what_is_wrong_with_a_set_is_said_and_what_was_typed_stays(
+    server: Server, administrator: Browser, wrong: dict[str, str], said: str
+) -> None:
+    status, page, _ = await administrator.post("/imports/sets/new", {**_SET, "do": "save", **wrong})
+
+    assert status == 422
+    assert said in page
+    with server.database.session() as session:
+        assert list_sets(session) == []
+
+
+async def test_a_set_that_is_used_is_not_removed(
+    server: Server, administrator: Browser, repository: int
+) -> None:
+    with server.database.session() as session:
+        number = a_filtering_set(session)
+        save_source(session, SourceSettings(repository_id=repository, set_id=number))
+        session.commit()
+
+    status, _, _ = await administrator.post(f"/imports/sets/{number}/remove")
+    _, edited, _ = await administrator.post(f"/imports/sets/{number}/edit", {**_SET, "do": "save"})
+
+    assert status == 409
+    assert edited == "" or "303" in edited
+    with server.database.session() as session:
+        (kept,) = list_sets(session)
+    assert kept.revision == 2
+
+
+@pytest.mark.usefixtures("repository")
+async def test_partners_search_their_own_records_alone(
+    server: Server, owner: Browser, colleague: Browser, viewer: Browser
+) -> None:
+    with server.database.session() as session:
+        row = a_bibliographic_record(session, a_repository(session, folder="nobodys"), title="Tajná kniha")
+        session.commit()
+        number, elsewhere = row.bibliographic_id, row.repository_id
+
+    for browser, expected in ((owner, False), (colleague, False), (viewer, True)):
+        for address in ("/records", f"/records?repository={elsewhere}", "/records.json"):
+            _, text = await browser.get(address)
+            assert ("Tajná kniha" in text) is expected, address
+        status, _ = await browser.get(f"/records/bibliographic/{number}")
+        assert status == (200 if expected else 404)
+
+
+async def test_pages_of_hits_follow_each_other_and_files_hold_all_of_them(
+    server: Server, administrator: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.pages.bibliographic_records._PAGE", 2)
+    monkeypatch.setattr("web.pages.bibliographic_records.AT_ONCE", 2)
+    with server.database.session() as session:
+        telc = a_repository(session)
+        for number in range(5):
+            a_bibliographic_record(session, telc, title=f"Kniha {number}", year_from=1990 + number)
+        session.commit()
+
+    seen, address = "", "/records?kind=book"
+    for _ in range(3):
+        _, page = await administrator.get(address)
+        seen += page
+        address = html.unescape(_NEXT.findall(page)[-1])
+    _, exported = await administrator.get("/records.csv?kind=book")
+    status, _ = await administrator.get("/records?after=nonsense")
+
+    assert all(seen.count(f">Kniha {number}<") == 1 for number in range(5))
+    assert len(exported.splitlines()) == 6
+    assert status == 404
+
+
+async def test_a_record_shows_all_its_fields_its_notes_and_the_way_to_the_original(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        row = a_bibliographic_record(session, telc)
+        template = "https://telc.example/records/{local}"
+        save_source(session, SourceSettings(repository_id=telc.repository_id, record_url_template=template))
+        evil = {"url": "javascript:alert(1)", "label": "", "relation": "other"}
+        bad = a_bibliographic_record(session, telc, links=[evil])
+        session.commit()
+        number, other = row.bibliographic_id, bad.bibliographic_id
+
+    _, page = await administrator.get(f"/records/bibliographic/{number}")
+    _, harmless = await administrator.get(f"/records/bibliographic/{other}")
+
+    for text in ("Academia", "Hus, Jan", "9788020001290", "čeština", "2 characters instead of 40"):
+        assert text in page
+    assert 'href="https://telc.example/records/' in page
+    assert 'href="javascript:' not in harmless
+
+
+async def _ended(server: Server) -> None:
+    async with asyncio.timeout(60):
+        while server.app[IMPORTS].under_way:  # noqa: ASYNC110 pages tell how far it is, and nothing else
+            await asyncio.sleep(0.05)

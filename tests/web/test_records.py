@@ -1,0 +1,100 @@
+"""The pages of harvested records: listed, found, shown with their files."""
+
+import uuid
+
+from sqlalchemy.orm import Session
+
+from harvester.models import Record, SetMapping
+from harvester.store.paths import identifier_key
+from tests.web.conftest import Browser, Server
+from tests.web.rows import BEGAN, a_repository
+
+
+def _a_record(session: Session, number: int, **columns: object) -> Record:
+    identifier = f"oai:telc.example:{number}"
+    values = {
+        "repository_id": 1,
+        "identifier": identifier,
+        "identifier_key": identifier_key(identifier),
+        "datestamp": "2026-01-01",
+        "metadata_prefix": "oai_dc",
+        "harvest_time": BEGAN,
+        **columns,
+    }
+    record = Record(**values)
+    session.add(record)
+    session.flush()
+    return record
+
+
+async def test_records_are_listed_page_by_page_and_found_by_identifier(
+    server: Server, viewer: Browser
+) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        for number in range(60):
+            _a_record(session, number, identifier_key=uuid.UUID(int=number))
+        _a_record(session, 99, metadata_prefix="zzz", status="deleted")
+        session.commit()
+
+    _, first = await viewer.get("/repositories/1/records")
+    further = first[first.index("?after=") :].partition('"')[0]
+    _, second = await viewer.get(f"/repositories/1/records{further}")
+    _, found = await viewer.get("/repositories/1/records?identifier=oai:telc.example:99")
+    _, none = await viewer.get("/repositories/1/records?identifier=oai:telc.example:9")
+
+    assert "oai:telc.example:49" in first
+    assert "oai:telc.example:50" not in first
+    assert "oai:telc.example:50" in second
+    assert 'href="/repositories/1/records"' in second
+    assert "deleted" in found
+    assert "oai:telc.example:49" not in found
+    assert "No record has this identifier" in none
+
+
+async def test_a_page_that_is_none_is_not_found(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+
+    assert (await viewer.get("/repositories/1/records?after=oai_dc%7Cx"))[0] == 404
+
+
+async def test_a_record_is_shown_with_its_sets_and_its_file(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        record = _a_record(session, 1, filename="a/1.xml")
+        session.add(SetMapping(record_id=record.record_id, set_spec="maps"))
+        folder = server.settings.store / telc.base_dir / "a"
+        session.commit()
+    folder.mkdir(parents=True)
+    (folder / "1.xml").write_text("<record>Tel\u010d</record>")
+
+    _, page = await viewer.get("/records/1")
+
+    assert "&lt;record&gt;Tel\u010d&lt;/record&gt;" in page
+    assert "maps" in page
+    assert '<code class="copyable">oai:telc.example:1</code>' in page
+
+
+async def test_a_record_whose_file_is_gone_says_so(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        _a_record(session, 1, filename="a/1.xml")
+        session.commit()
+
+    status, page = await viewer.get("/records/1")
+
+    assert status == 200
+    assert "the file is not where it should be" in page
+
+
+async def test_a_repository_without_records_says_how_they_come(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+
+    _, page = await viewer.get("/repositories/1/records")
+
+    assert "There is no record yet." in page
+    assert "first harvest" in page

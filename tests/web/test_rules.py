@@ -1,0 +1,196 @@
+"""Rules in the dashboard: rows or XML over one file, tried before they are saved."""
+
+import hashlib
+import uuid
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from harvester.models import Record, Repository
+from harvester.rule_lab.models import Rule, RuleVersion
+from manager.schedules import add_schedule
+from tests.harvester.rule_lab.records import FILTERS, a_record
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository, a_run
+from web.organisations import find_organisation, give_repository
+
+_ROWS = {
+    "kind": "filter",
+    "view": "rows",
+    "name": "Culture",
+    "match": "all",
+    "prefix-0": "dc",
+    "uri-0": "http://purl.org/dc/elements/1.1/",
+    "xpath-2": "//dc:subject",
+    "regexp-2": "cultur",
+    "ignore-2": "yes",
+}
+
+
+@pytest.fixture
+def repository(server: Server) -> int:
+    """A repository of mzk with two stored records."""
+    with server.database.session() as session:
+        telc = a_repository(session)
+        organisation = find_organisation(session, "mzk")
+        assert organisation is not None
+        give_repository(session, telc.repository_id, organisation.organisation_id)
+        folder = server.settings.store / telc.base_dir
+        folder.mkdir(parents=True)
+        for number, subject in enumerate(("Cultural monuments", "Botany"), start=1):
+            data = a_record(number, subject=subject)
+            (folder / f"{number}.xml").write_bytes(data)
+            digest = hashlib.sha256(data).digest()
+            session.add(
+                Record(
+                    repository_id=telc.repository_id,
+                    identifier=f"oai:x:{number}",
+                    identifier_key=uuid.UUID(bytes=digest[:16]),
+                    filename=f"{number}.xml",
+                    datestamp="2026-01-01",
+                    metadata_prefix="oai_dc",
+                    digest=digest,
+                )
+            )
+        session.commit()
+        return telc.repository_id
+
+
+def _file(server: Server) -> Path:
+    return server.settings.data / "rules" / "culture.xml"
+
+
+async def test_rows_are_tried_and_saved_as_a_file(server: Server, owner: Browser, repository: int) -> None:
+    rows = {**_ROWS, "repository_id": str(repository)}
+
+    tried = {**rows, "do": "try", "sample_repository": str(repository), "sample_samples": "10"}
+    status, text, _ = await owner.post("/rules/new", tried)
+    assert status == 200, text
+    assert "2 of 2 samples were tried." in text
+    assert "kept: 1" in text
+    assert "filtered out: 1" in text
+    assert not _file(server).exists()
+
+    status, text, target = await owner.post("/rules/new", {**rows, "do": "save", "note": "first"})
+    assert (status, target) == (303, "/rules/1?done=rule-made"), text
+    assert b'<filter xpath="//dc:subject" regexp="cultur" ignoreCase="true"/>' in _file(server).read_bytes()
+    _, text = await owner.get("/rules/1")
+    assert "Version 1" in text
+    assert "Olga" in text
+    assert "rules/culture.xml" in (await owner.get("/rules"))[1]
+
+
+async def test_a_rule_that_never_matches_is_told(owner: Browser, repository: int) -> None:
+    rows = {**_ROWS, "xpath-3": "//dc:coverage", "regexp-3": "."}
+    _, text, _ = await owner.post("/rules/new", {**rows, "do": "try", "sample_repository": str(repository)})
+    assert text.count("It never matches any sample.") == 1
+
+
+async def test_faults_are_told_at_their_fields(owner: Browser, repository: int) -> None:
+    faulty = {**_ROWS, "regexp-2": "(", "repository_id": str(repository), "do": "save"}
+    status, text, _ = await owner.post("/rules/new", faulty)
+    assert status == 422
+    assert 'id="regexp-2-fault"' in text
+
+    written = {"kind": "filter", "view": "xml", "content": FILTERS.decode().replace('"cultur"', '"("')}
+    status, text, _ = await owner.post("/rules/new", {**written, "do": "rows"})
+    assert status == 422
+    assert "Line 3, column 32:" in text
+    assert 'id="content-fault"' in text
+
+
+async def test_rows_become_xml_and_rows_again(owner: Browser) -> None:
+    _, text, _ = await owner.post("/rules/new", {**_ROWS, "do": "xml"})
+    assert "&lt;filters match=&#34;all&#34;&gt;" in text
+    _, text, _ = await owner.post(
+        "/rules/new", {"kind": "filter", "view": "xml", "content": FILTERS.decode(), "do": "rows"}
+    )
+    assert 'name="xpath-1" value="//dc:coverage"' in text
+
+
+async def _saved(server: Server, owner: Browser, repository: int) -> None:
+    content = FILTERS.decode().replace("<filter ", "<!-- why --><filter ", 1)
+    form = {"kind": "filter", "view": "xml", "name": "Culture", "content": content, "do": "save"}
+    status, text, _ = await owner.post("/rules/new", {**form, "repository_id": str(repository)})
+    assert status == 303, text
+    assert b"<!-- why -->" in _file(server).read_bytes()
+
+
+async def test_rows_that_say_the_same_leave_the_file_as_it_is_and_others_tell_of_lost_comments(
+    server: Server, owner: Browser, repository: int
+) -> None:
+    await _saved(server, owner, repository)
+    _, text = await owner.get("/rules/1/edit")
+    assert "Rows cannot hold these comments" in text
+    same = {
+        **_ROWS,
+        "match": "any",
+        "xpath-3": "//dc:coverage",
+        "regexp-3": ".",
+        "based_on": "1",
+        "do": "save",
+    }
+    assert (await owner.post("/rules/1/edit", same))[0] == 303
+    assert b"<!-- why -->" in _file(server).read_bytes()
+
+    other = {**same, "regexp-3": "x"}
+    assert (await owner.post("/rules/1/edit", other))[0] == 303
+    assert b"<!-- why -->" not in _file(server).read_bytes()
+    with server.database.session() as session:
+        assert session.scalars(select(RuleVersion.number).order_by(RuleVersion.number)).all() == [1, 2]
+
+    status, text, _ = await owner.post("/rules/1/edit", other | {"regexp-3": "y"})
+    assert status == 422
+    assert "version 2 was saved while you changed version 1" in text
+    assert (await owner.post("/rules/1/restore", {"version": "1"}))[0] == 303
+    assert b"<!-- why -->" in _file(server).read_bytes()
+
+
+async def test_a_rule_tells_who_uses_it_and_which_run_read_it(
+    server: Server, owner: Browser, repository: int
+) -> None:
+    await _saved(server, owner, repository)
+    with server.database.session() as session:
+        digest = session.scalars(select(RuleVersion.digest)).one()
+        add_schedule(
+            session,
+            repository_id=repository,
+            frequency="daily at 02:30",
+            metadata_prefix="oai_dc",
+            filter_file_path=str(_file(server).resolve()),
+        )
+        run = a_run(session, session.get_one(Repository, repository), filter_digest=digest)
+        session.commit()
+        number = run.history_id
+    _, text = await owner.get("/rules/1")
+    assert "daily at 02:30" in text
+    assert f"Last read by run {number}" in text
+    _, text = await owner.get(f"/runs/{number}/parameters")
+    assert '<a href="/rules/1">Culture, version 1</a>' in text
+
+
+async def test_partners_make_rules_for_their_own_repositories_alone(
+    server: Server, colleague: Browser, repository: int
+) -> None:
+    status, text, _ = await colleague.post("/rules/new", {**_ROWS, "do": "save"})
+    assert (status, "Choose one of your repositories." in text) == (422, True)
+    theirs = {**_ROWS, "do": "save", "repository_id": str(repository)}
+    assert (await colleague.post("/rules/new", theirs))[0] == 404
+    tried = {**_ROWS, "do": "try", "sample_repository": str(repository)}
+    assert (await colleague.post("/rules/new", tried))[0] == 404
+    with server.database.session() as session:
+        assert session.scalars(select(Rule)).all() == []
+
+
+async def test_a_viewer_looks_and_changes_nothing(viewer: Browser) -> None:
+    assert (await viewer.get("/rules"))[0] == 200
+    assert (await viewer.get("/rules/examples"))[0] == 200
+    assert (await viewer.get("/rules/new"))[0] == 403
+
+
+async def test_a_removed_rule_leaves_its_file(server: Server, owner: Browser, repository: int) -> None:
+    await _saved(server, owner, repository)
+    assert (await owner.post("/rules/1/remove"))[0] == 303
+    assert _file(server).is_file()
+    assert (await owner.get("/rules/1"))[0] == 404

@@ -1,0 +1,169 @@
+"""Times and days of pages are those of the user's zone or the installation's, also where clocks change."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from manager.frequency import parse_zone
+from manager.reasons import Code, Reason
+from manager.runs import Choice, days_of
+from oai.errors import SettingsError, UsageError
+from oai.settings import load_settings
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository, a_run, a_schedule
+from web import zones
+from web.calendar_days import first_day
+from web.formats import clock, moment, reason
+from web.keys import SETTINGS
+from web.models import User
+from web.plots.spans import timeline
+from web.users import set_time_zone
+
+_LATE = datetime(2026, 7, 1, 22, 30, tzinfo=UTC)
+"""The second of July in Prague, the first in UTC."""
+
+
+@pytest.fixture
+def prague() -> Iterator[None]:
+    """The clock of Prague."""
+    token = zones.zone.set(parse_zone("Europe/Prague"))
+    yield
+    zones.zone.reset(token)
+
+
+@pytest.mark.usefixtures("prague")
+def test_times_are_the_zones_with_utc_in_the_tooltip() -> None:
+    assert moment(_LATE) == (
+        '<time datetime="2026-07-01T22:30:00Z" title="2026-07-01 22:30:00 UTC">2026-07-02 00:30:00</time>'
+    )
+
+
+@pytest.mark.usefixtures("prague")
+def test_the_hour_that_comes_twice_says_which_one_it_is() -> None:
+    night = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+
+    assert [clock(night + timedelta(hours=count)) for count in range(-1, 3)] == [
+        "2026-10-25 01:30:00", "2026-10-25 02:30:00 CEST", "2026-10-25 02:30:00 CET", "2026-10-25 03:30:00",
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("prague")
+def test_a_reason_tells_its_time_on_the_readers_clock_and_anything_else_as_it_is() -> None:
+    retry = Reason(code=Code.RETRY, facts={"at": "2026-07-01T22:30:00Z"})
+    odd = Reason(code=Code.RETRY, facts={"at": "soon"})
+
+    assert (reason(retry), reason(odd)) == ("tried again at 2026-07-02 00:30:00", "tried again at soon")
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "begins"),
+    [
+        ("Europe/Prague", date(2026, 3, 29), datetime(2026, 3, 28, 23, tzinfo=UTC)),
+        ("Europe/Prague", date(2026, 3, 30), datetime(2026, 3, 29, 22, tzinfo=UTC)),
+        # In Beirut clocks go forward at midnight, so that there is none, and back from it in autumn.
+        ("Asia/Beirut", date(2026, 3, 29), datetime(2026, 3, 28, 22, tzinfo=UTC)),
+        ("Asia/Beirut", date(2026, 10, 25), datetime(2026, 10, 24, 22, tzinfo=UTC)),
+    ],
+)
+def test_days_begin_at_the_zones_midnight(zone: str, day: date, begins: datetime) -> None:
+    token = zones.zone.set(parse_zone(zone))
+    try:
+        assert zones.midnight(day) == begins
+        assert first_day(day + timedelta(days=1), 2) == begins
+    finally:
+        zones.zone.reset(token)
+
+
+@pytest.mark.usefixtures("prague")
+def test_a_timeline_has_its_days_where_clocks_change_in_their_places() -> None:
+    begin = datetime(2026, 3, 27, 23, tzinfo=UTC)
+    plot = timeline([], begin, begin + timedelta(days=3), label="x")
+
+    places = [float(found) for found in re.findall(r'd="M([0-9.]+) ', plot)]
+    assert re.findall(r"03-\d\d", plot) == ["03-29", "03-30", "03-31"]
+    # 24 hours to the 29th, and 23 to the 30th.
+    assert (places[1] - places[0]) / (places[0] - 190) == pytest.approx(23 / 24, abs=0.01)
+
+
+async def test_a_user_chooses_a_zone_and_every_page_counts_in_it(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        repository = a_repository(session)
+        a_schedule(session, repository, frequency="daily at 02:30", time_zone="UTC")
+        a_run(session, repository, harvest_start_time=_LATE, harvest_end_time=_LATE)
+        session.commit()
+
+    _, before, _ = await administrator.post("/account/time-zone", {"time_zone": "Telč"})
+    _, _, target = await administrator.post("/account/time-zone", {"time_zone": "Europe/Prague"})
+    _, run = await administrator.get("/runs/1")
+    _, in_july = await administrator.get("/runs?since=2026-07-02&until=2026-07-02")
+    _, day_before = await administrator.get("/runs?since=2026-07-01&until=2026-07-01")
+    _, timeline_page = await administrator.get("/runs?view=timeline&until=2026-07-02")
+    _, plan = await administrator.get("/schedules/new?repository=1")
+
+    assert "no such zone" in before
+    assert target == "/account?done=time-zone-changed"
+    assert ">2026-07-02 00:30:00</time>" in run
+    assert "Times are those of the zone Europe/Prague." in run
+    assert '"/runs/1"' in in_july
+    assert '"/runs/1"' not in day_before
+    assert "2026-07-02 00:30:00</title>" in timeline_page
+    assert '<time datetime="2026-06-25T22:00:00Z"' in timeline_page
+    assert 'name="time_zone" value="Europe/Prague"' in plan
+
+
+async def test_the_preview_of_a_schedule_is_on_the_readers_clock(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+    await administrator.post("/account/time-zone", {"time_zone": "Asia/Tokyo"})
+    form = {"metadata_prefix": "oai_dc", "frequency": "daily at 02:30", "time_zone": "UTC", "do": "show-plan"}
+
+    _, page, _ = await administrator.post("/schedules/new?repository=1", form)
+
+    assert len(re.findall(r'T02:30:00Z" title="[0-9-]+ 02:30:00 UTC">[0-9-]+ 11:30:00</time>', page)) == 3
+
+
+async def test_who_chose_none_has_the_installations(
+    server: Server, stranger: Browser, viewer: Browser
+) -> None:
+    kept = server.settings
+    zoned = kept.model_copy(update={"web": kept.web.model_copy(update={"time_zone": "Asia/Tokyo"})})
+    server.app[SETTINGS].__dict__.update(web=zoned.web)
+
+    _, page = await viewer.get("/account")
+    _, sign_in = await stranger.get("/sign-in")
+
+    assert "Times are those of the zone Asia/Tokyo." in page
+    assert "as set for this installation: Asia/Tokyo" in page
+    assert "Times are those of the zone Asia/Tokyo." in sign_in
+
+
+def test_runs_are_counted_on_the_zones_days(server: Server) -> None:
+    with server.database.session() as session:
+        a_run(session, a_repository(session), harvest_start_time=_LATE, harvest_end_time=_LATE)
+
+        [in_prague] = days_of(session, Choice(), zone="Europe/Prague")
+        [in_utc] = days_of(session, Choice(), zone="UTC")
+
+    assert (in_prague.day, in_utc.day) == (date(2026, 7, 2), date(2026, 7, 1))
+
+
+def test_every_zone_on_offer_is_known_to_the_database(server: Server) -> None:
+    with server.database.session() as session:
+        for name, _title in zones.zone_choices("UTC")[1::40]:
+            set_time_zone(session, 1, name)
+        # PostgreSQL has no such zone, though a time shift of that name would do for it.
+        with pytest.raises(UsageError, match="no such zone"):
+            set_time_zone(session, 1, "XYZ+3")
+        assert session.get_one(User, 1).time_zone is not None
+
+
+def test_a_setting_that_is_no_zone_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"web\.time_zone.*no such time zone"):
+        load_settings(web={"time_zone": "Europe/Telč"})

@@ -1,0 +1,109 @@
+"""The form of a rule of who is told what, and the words of its choices."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import Field, field_validator
+
+from manager.notices.models import Channel, Kind, Language, NoticeRule, NoticeState, Occasion
+from manager.notices.rules import Wish
+from web.forms import FormModel
+from web.words import _
+
+_LONGEST: Final = 2000
+_LANGUAGES: Final = {Language.ENGLISH: "English", Language.CZECH: "Čeština", Language.SLOVAK: "Slovenčina"}
+
+
+class AlertForm(FormModel):
+    """Who is told what, how, and in which language."""
+
+    kind: Kind = Kind.ERROR
+    channel: Channel = Channel.MAIL
+    target: str = Field(
+        min_length=1, max_length=_LONGEST, description="Mail addresses with commas between, or a web address."
+    )
+    language: Language = Language.ENGLISH
+    recurring_id: int | None = Field(None, ge=1, le=999_999_999)
+
+    @field_validator("recurring_id", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+    @field_validator("channel")
+    @classmethod
+    def _is_no_hook(cls, value: Channel) -> Channel:
+        if value is Channel.HOOK:
+            raise ValueError(_("Choose one of the list."))
+        return value
+
+    def wish(self, repository_id: int | None) -> Wish:
+        """What a rule about that repository, or (None) about all, is to be."""
+        mail = self.channel is Channel.MAIL
+        return Wish(
+            kind=self.kind,
+            language=self.language,
+            mail=[part.strip() for part in self.target.split(",") if part.strip()] if mail else (),
+            webhook=None if mail else self.target,
+            repository_id=repository_id,
+            recurring_id=self.recurring_id,
+        )
+
+
+def values_of(rule: NoticeRule) -> Mapping[str, object]:
+    """The form's values for a rule that there is."""
+    return {
+        "kind": rule.kind,
+        "channel": rule.channel,
+        "target": rule.target,
+        "language": rule.language,
+        "recurring_id": rule.recurring_id or "",
+    }
+
+
+def kinds() -> list[tuple[str, str]]:
+    """What a rule may want to be told."""
+    return [
+        ("error", _("When it begins to fail, once a day while it fails, and when it works again")),
+        ("change", _("The same, and each harvest that changed something")),
+        ("always", _("The same, and every other harvest")),
+        ("daily", _("One summary a day, and nothing else")),
+        ("weekly", _("One summary a week, and nothing else")),
+    ]
+
+
+def channels() -> list[tuple[str, str]]:
+    """How somebody may be told."""
+    return [("mail", _("By e-mail")), ("webhook", _("By webhook"))]
+
+
+def tongues() -> list[tuple[str, str]]:
+    """The languages, each by its own name."""
+    return [(code.value, name) for code, name in _LANGUAGES.items()]
+
+
+def occasions() -> dict[str, str]:
+    """What a notice is about."""
+    return {
+        Occasion.FAILING: _("harvests fail"),
+        Occasion.STILL_FAILING: _("harvests fail still"),
+        Occasion.WORKS_AGAIN: _("works again"),
+        Occasion.ENDED: _("a harvest ended"),
+        Occasion.SUSPENDED: _("a schedule was suspended"),
+        Occasion.STUCK: _("a harvest makes no progress"),
+        Occasion.SET_ASIDE: _("something was set aside"),
+        Occasion.SUMMARY: _("summary"),
+        Occasion.TEST: _("trial"),
+    }
+
+
+def state_words() -> Mapping[str, str]:
+    """The word that stands for each state of a notice; it is translated where it is shown."""
+    return {
+        NoticeState.WAITING: "waiting",
+        NoticeState.CLAIMED: "on its way",
+        NoticeState.HANDED: "on its way",
+        NoticeState.SENT: "sent",
+        NoticeState.GIVEN_UP: "given up",
+        NoticeState.UNSURE: "unsure",
+    }

@@ -1,0 +1,163 @@
+"""What is odd about one answer of a repository, in the reader's language; each kind is a function."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from harvester.client.answers import Header
+from harvester.exploring import Asked
+from harvester.models import Repository
+from oai.datestamps import parse_datestamp
+from oai.vocabulary import PROTOCOL_VERSION, Granularity, Verb
+from web.words import _, ngettext
+
+_SUCCESS: Final = 200
+_NONE: Final = "\N{EN DASH}"
+_SLOW_SECONDS: Final = 5.0
+_WORTH_COMPRESSING: Final = 10_000
+"""Bytes."""
+
+Look = Callable[[Asked, Repository], Iterator[str]]
+
+
+def oddities(asked: Asked, repository: Repository) -> Sequence[str]:
+    """Sentences, the most general first; none where all is as it should be."""
+    return [sentence for look in _LOOKS for sentence in look(asked, repository)]
+
+
+def _transfer(asked: Asked, _repository: Repository) -> Iterator[str]:
+    reply = asked.reply
+    if reply is None:
+        return
+    if reply.status != _SUCCESS:
+        yield _("The HTTP status is %(status)s, not 200.") % {"status": reply.status}
+    if reply.cut is not None:
+        yield _("The answer broke off, or its length is told wrongly.")
+    if reply.hops:
+        yield _("The address leads on to %(address)s.") % {"address": reply.hops[-1].partition("?")[0]}
+    if reply.method == "POST":
+        yield _("The address was too long for the server (HTTP 414); it was asked by POST.")
+    if not reply.content_type.lower().startswith("text/xml"):
+        yield _("The Content-Type is %(kind)s, not text/xml.") % {"kind": reply.content_type or _NONE}
+    if len(reply.body) > _WORTH_COMPRESSING and not reply.compression:
+        yield _("The answer is not compressed, though gzip was asked for.")
+
+
+def _speed(asked: Asked, _repository: Repository) -> Iterator[str]:
+    if asked.seconds > _SLOW_SECONDS:
+        yield _("The answer took %(seconds)s seconds.") % {"seconds": f"{asked.seconds:.1f}"}
+
+
+def _clock(asked: Asked, _repository: Repository) -> Iterator[str]:
+    date = asked.response_date
+    if date and _granularity_of(date) != Granularity.SECOND:
+        yield _("responseDate is %(date)s, not UTC to the second.") % {"date": date}
+
+
+def _identity(asked: Asked, repository: Repository) -> Iterator[str]:
+    identity = asked.identity
+    if identity is None:
+        return
+    if identity.base_url != repository.base_url:
+        yield _("Identify gives another base URL: %(address)s.") % {"address": identity.base_url or _NONE}
+    if identity.protocol_version != PROTOCOL_VERSION:
+        yield _("The protocol version is %(version)s, not 2.0.") % {"version": identity.protocol_version}
+    yield from identity.notes
+
+
+def _parts(asked: Asked, _repository: Repository) -> Iterator[str]:
+    page = asked.page
+    if page is None:
+        return
+    count = len(page.faults)
+    if count:
+        sentence = ngettext(
+            "%(count)s part cannot be read: %(reason)s",
+            "%(count)s parts cannot be read; the first: %(reason)s",
+            count,
+        )
+        yield sentence % {"count": count, "reason": page.faults[0].reason}
+    yield from page.notes
+
+
+def _records(asked: Asked, _repository: Repository) -> Iterator[str]:
+    page = asked.page
+    if page is None:
+        return
+    twice = [
+        name for name, count in Counter(header.identifier for header in page.headers).items() if count > 1
+    ]
+    if twice:
+        yield _("The identifier %(identifier)s comes more than once.") % {"identifier": twice[0]}
+    if not page.headers and page.next_token:
+        yield _("The page is empty, but a token leads on.")
+    wanted = dict(asked.arguments).get("identifier", "")
+    if asked.verb is Verb.GET_RECORD and page.headers and page.headers[0].identifier != wanted:
+        yield _("Another record was asked for.")
+
+
+def _datestamps(asked: Asked, repository: Repository) -> Iterator[str]:
+    headers = asked.page.headers if asked.page else ()
+    said = repository.granularity
+    wrong = [header for header in headers if said and _granularity_of(header.datestamp) != said]
+    if wrong:
+        yield _("%(date)s is no datestamp of the granularity %(granularity)s.") % {
+            "date": wrong[0].datestamp,
+            "granularity": said,
+        }
+
+
+def _selection(asked: Asked, _repository: Repository) -> Iterator[str]:
+    headers = asked.page.headers if asked.page else ()
+    arguments = dict(asked.arguments)
+    outside = [header for header in headers if not _within(header, arguments)]
+    if outside:
+        yield _("%(identifier)s of %(date)s lies outside the dates that were asked for.") % {
+            "identifier": outside[0].identifier,
+            "date": outside[0].datestamp,
+        }
+    wanted = arguments.get("set", "")
+    elsewhere = [header for header in headers if wanted and not _is_in(header, wanted)]
+    if elsewhere:
+        yield _("%(identifier)s does not say that it is in the set %(set)s.") % {
+            "identifier": elsewhere[0].identifier,
+            "set": wanted,
+        }
+
+
+def _tokens(asked: Asked, _repository: Repository) -> Iterator[str]:
+    token = asked.page.token if asked.page else None
+    if token is not None and token.value and token.complete_list_size is None:
+        yield _("There is no completeListSize, so nobody knows beforehand how many records there are.")
+
+
+def _granularity_of(text: str) -> Granularity | None:
+    try:
+        return parse_datestamp(text).granularity
+    except ValueError:
+        return None
+
+
+def _within(header: Header, arguments: dict[str, str]) -> bool:
+    """Whether the datestamp lies in the bounds, as far as the coarser of the two tells."""
+    first, last = arguments.get("from", ""), arguments.get("until", "")
+    stamp = header.datestamp
+    after = not first or stamp[: len(first)] >= first[: len(stamp)]
+    return after and (not last or stamp[: len(last)] <= last[: len(stamp)])
+
+
+def _is_in(header: Header, wanted: str) -> bool:
+    return any(spec == wanted or spec.startswith(f"{wanted}:") for spec in header.set_specs)
+
+
+_LOOKS: tuple[Look, ...] = (
+    _transfer,
+    _speed,
+    _clock,
+    _identity,
+    _parts,
+    _records,
+    _datestamps,
+    _selection,
+    _tokens,
+)

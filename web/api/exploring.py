@@ -1,0 +1,130 @@
+"""Live repositories asked over the API: one question, or one broken record again."""
+
+from typing import Final
+
+from pydantic import Field
+
+from harvester.exploring import TAKEN
+from harvester.models import Repository
+from harvester.running.models import Quarantined
+from oai.errors import TryLaterError
+from oai.vocabulary import Verb
+from web.access import asked_for
+from web.answer_oddities import oddities
+from web.api.faults import ApiError, FieldFault
+from web.api.operations import Call, Operation
+from web.api.repositories import repository_asked
+from web.api.shapes import In, Out
+from web.explorations import EXPLORATIONS
+from web.refetching import refetch
+from web.rights import Right
+
+_MOST: Final = 200_000
+
+
+class QuestionBody(In):
+    """A question to a repository; its arguments are sent as they are."""
+
+    verb: Verb
+    arguments: dict[str, str] = Field(
+        default={}, max_length=6, description="By their names in the protocol, such as metadataPrefix."
+    )
+
+
+class AnswerOut(Out):
+    """What came."""
+
+    url: str
+    seconds: float
+    status: int | None = Field(description="Of HTTP; null where no answer came.")
+    headers: dict[str, str]
+    size: int = Field(description="Bytes, decompressed.")
+    text: str = Field(description="The first 200,000 characters; what is not UTF-8 stands as \ufffd.")
+    identifiers: list[str] = Field(description="Of the records on the page.")
+    resumption_token: str = Field(description="For the next page; empty where there is none.")
+    failure: str | None = Field(description="Why there is no answer, or what is wrong with it as a whole.")
+    odd: list[str] = Field(description="What is not as it should be.")
+
+
+class AgainOut(Out):
+    """What came of a record that was fetched again."""
+
+    fate: str = Field(description="broken, readable, stored, unchanged, deleted or filtered.")
+    reason: str = Field(description="Why it is broken.")
+    url: str
+    seconds: float
+    record_id: int | None = Field(description="Of the record in the store.")
+
+
+async def _ask(call: Call) -> AnswerOut:
+    repository, asked = await repository_asked(call), call.sent(QuestionBody)
+    for name in asked.arguments:
+        if name not in TAKEN[asked.verb]:
+            fault = FieldFault(pointer="/arguments", detail=f"{asked.verb} takes no {name!r}")
+            raise ApiError(422, "an argument does not belong to the verb", errors=[fault])
+    try:
+        answer = await call.request.config_dict[EXPLORATIONS].ask(
+            repository, asked.verb, list(asked.arguments.items())
+        )
+    except TryLaterError as error:
+        raise _later(error) from None
+    reply = answer.reply
+    body = reply.body if reply else b""
+    return AnswerOut(
+        url=answer.url,
+        seconds=answer.seconds,
+        status=reply.status if reply else None,
+        headers=dict(reply.headers) if reply else {},
+        size=len(body),
+        text=body.decode("utf-8", errors="replace")[:_MOST],
+        identifiers=[header.identifier for header in answer.page.headers] if answer.page else [],
+        resumption_token=answer.next_token,
+        failure=str(answer.error) if answer.error else None,
+        odd=list(oddities(answer, repository)),
+    )
+
+
+async def _again(call: Call) -> AgainOut:
+    _who, error = await asked_for(call.request, Quarantined, call.place["error"])
+    _who, repository = await asked_for(call.request, Repository, error.repository_id)
+    try:
+        result, record = await refetch(call.request, repository, error)
+    except TryLaterError as fault:
+        raise _later(fault) from None
+    return AgainOut(
+        fate=result.fate.value,
+        reason=result.reason,
+        url=result.url,
+        seconds=result.seconds,
+        record_id=record,
+    )
+
+
+def _later(error: TryLaterError) -> ApiError:
+    return ApiError(503, str(error), headers={"Retry-After": "60"})
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="askRepository",
+        method="POST",
+        path="/repositories/{repository}/questions",
+        tag="repositories",
+        summary="Put one of the six verbs to the live repository. Nothing is kept.",
+        right=Right.HARVEST,
+        work=_ask,
+        body=QuestionBody,
+        answer=AnswerOut,
+    ),
+    Operation(
+        name="fetchAgain",
+        method="POST",
+        path="/errors/{error}/again",
+        tag="runs",
+        summary="Fetch a record that could not be read again, and store it where it reads well now.",
+        right=Right.HARVEST,
+        work=_again,
+        answer=AgainOut,
+        faults=frozenset({409}),
+    ),
+)

