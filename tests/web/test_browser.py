@@ -232,7 +232,7 @@ async def test_everything_works_without_scripts(server: Server, chromium: Browse
     await context.close()
 
 
-@pytest.mark.parametrize("width", [_WIDE, 390])
+@pytest.mark.parametrize("width", [_WIDE, pytest.param(390, marks=pytest.mark.long)])
 async def test_every_page_is_accessible_light_and_dark_and_needs_no_sideways_scroll(
     server: Server, page: Page, width: int
 ) -> None:
