@@ -6,8 +6,8 @@ from harvester.doctor.examining import examine
 from harvester.doctor.findings import Report
 from harvester.doctor.keeping import keep_report
 from harvester.doctor.letters import in_lines, letter
-from harvester.models import AccessProtocol
 from harvester.repositories import check_base_url, get_repository
+from harvester.vocabulary import AccessProtocol
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError

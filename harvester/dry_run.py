@@ -6,12 +6,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester.client.repository_client import open_client
-from harvester.models import AccessProtocol, Repository
+from harvester.models import Repository
 from harvester.repositories import check_base_url, get_repository
 from harvester.running import checkpoints
 from harvester.running.opening import target
 from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Plan, Standing, Target, plan
+from harvester.vocabulary import AccessProtocol
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError
 from oai.settings import Settings

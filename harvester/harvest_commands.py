@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from harvester import repositories
 from harvester.dry_run import rehearse
-from harvester.models import AccessProtocol
 from harvester.overrides import overridden
 from harvester.protocols import protocol_of
 from harvester.running import checkpoints
@@ -18,6 +17,7 @@ from harvester.running.preparing import Level
 from harvester.running.process import end_with_parent, run_harvest
 from harvester.running.sourcing import replay_request
 from harvester.running.windows import Slice
+from harvester.vocabulary import AccessProtocol
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError

@@ -8,10 +8,10 @@ from harvester.client.answers import Page, Record
 from harvester.client.oddities import oddities
 from harvester.client.probing import Exchange, Findings, Watching, probe
 from harvester.client.transport import open_transport
-from harvester.models import AccessProtocol
 from harvester.overrides import overridden
 from harvester.protocols import http_client, open_protocol_client, protocol_of
 from harvester.repositories import check_base_url
+from harvester.vocabulary import AccessProtocol
 from oai.cli import Invocation
 from oai.datestamps import utc_now
 from oai.errors import ExitCode

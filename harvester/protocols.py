@@ -9,7 +9,7 @@ from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Client
 from harvester.client.retrying import Patience
 from harvester.client.transport import Transport, open_transport
-from harvester.models import AccessProtocol
+from harvester.vocabulary import AccessProtocol
 from harvester.z3950.address import SCHEME
 from oai.errors import UsageError
 from oai.sections import HarvesterSettings

@@ -15,8 +15,9 @@ from harvester.client.answers import FormatInfo, Identity, SetInfo
 from harvester.client.errors import OaiError
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Client
-from harvester.models import AccessProtocol, MetadataFormat, OaiSet, PrefixMapping, Repository
+from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.protocols import open_protocol_client, protocol_of
+from harvester.vocabulary import AccessProtocol
 from harvester.z3950.address import read_address
 from oai.errors import UsageError
 from oai.settings import Settings

@@ -7,7 +7,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from harvester import repositories
-from harvester.models import DeletionPolicy, MetadataFormat, OaiSet, PrefixMapping, Repository
+from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
+from harvester.vocabulary import DeletionPolicy
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError

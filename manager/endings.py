@@ -12,8 +12,9 @@ from typing import Any, Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from harvester.models import Harvest, History, RunStatus
+from harvester.models import Harvest, History
 from harvester.running.quarantine import Ward
+from harvester.vocabulary import RunStatus
 from manager.launching import Run
 from oai.datestamps import format_datestamp
 

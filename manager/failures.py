@@ -6,7 +6,8 @@ from typing import Final
 
 from sqlalchemy.orm import Session
 
-from harvester.models import History, RunStatus
+from harvester.models import History
+from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob, RecurringState
 from manager.notices.announcing import tell
 from manager.notices.models import Occasion

@@ -11,7 +11,8 @@ from typing import Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from harvester.models import NOT_RUN, History, RunStatus
+from harvester.models import History
+from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.models import RecurringJob
 from manager.plans import Plan
 from oai.datestamps import format_datestamp

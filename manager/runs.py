@@ -9,7 +9,8 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Date, Select, cast, func, or_, select
 from sqlalchemy.orm import Session
 
-from harvester.models import NOT_RUN, History, Repository, RunStatus
+from harvester.models import History, Repository
+from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.jobs import HistoryView
 
 TROUBLED: Final = frozenset(

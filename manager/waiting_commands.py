@@ -8,7 +8,8 @@ from typing import Final
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select
 from sqlalchemy.orm import Session
 
-from harvester.models import NOT_RUN, History, Repository, RunStatus
+from harvester.models import History, Repository
+from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.models import UNDER_WAY, Job, JobStatus
 from oai.cli import Invocation
 from oai.database import Database, open_database

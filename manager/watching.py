@@ -13,7 +13,8 @@ from typing import Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from harvester.models import History, Repository, RunStatus
+from harvester.models import History, Repository
+from harvester.vocabulary import RunStatus
 from manager import processes, queue
 from manager.endings import Cause, Ending, write_cut_off
 from manager.failures import GOOD, note_end, pause_after

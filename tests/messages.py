@@ -18,7 +18,7 @@ from babel.messages.pofile import read_po, write_po
 from harvester.doctor import letters
 from harvester.doctor import sentences as doctor
 from harvester.doctor.subjects import SUBJECTS
-from harvester.models import RunStatus
+from harvester.vocabulary import RunStatus
 from manager.models import RecurringState
 from manager.reasons import SENTENCES
 from web import states

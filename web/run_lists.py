@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from harvester.models import RunStatus
+from harvester.vocabulary import RunStatus
 from manager.runs import TROUBLED, Choice
 from web.access import visible_repositories, who_asks
 from web.lookups import chosen_repository

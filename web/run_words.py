@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from harvester.models import NOT_RUN, History, RunStatus
+from harvester.models import History
+from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.runs import Usual
 from web.formats import duration, number
 from web.words import _

@@ -7,7 +7,8 @@ from typing import Final
 from sqlalchemy import ColumnElement, Select, exists, func, select
 from sqlalchemy.orm import Session, aliased
 
-from harvester.models import NOT_RUN, History, Repository
+from harvester.models import History, Repository
+from harvester.vocabulary import NOT_RUN
 from manager.models import RecurringJob, RecurringState
 from manager.runs import TROUBLED
 from oai.datestamps import utc_now

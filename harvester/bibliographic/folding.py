@@ -27,6 +27,9 @@ _NO_WORD: Final = re.compile(r"[\W_]+")
 # What stands between a word and its ending, or inside a name, does not part it.
 _INSIDE: Final = re.compile("['\u2019\u02bc\u02bb\u02b9\u00ad]")
 
+_SORTED: Final = 200
+"""Characters of a title that it is sorted by: an index entry has an end."""
+
 
 def fold(text: str) -> str:
     """The words of the text in lower case, without accents, marks and punctuation.
@@ -39,3 +42,8 @@ def fold(text: str) -> str:
     plain = _INSIDE.sub("", unicodedata.normalize("NFKD", text).casefold())
     plain = _MARKS.sub("", unicodedata.normalize("NFKD", plain)).translate(_LETTERS)
     return _NO_WORD.sub(" ", unicodedata.normalize("NFC", plain)).strip()
+
+
+def sort_key(title: str) -> str:
+    """What a title is sorted by."""
+    return fold(title)[:_SORTED]

@@ -31,8 +31,8 @@ from harvester.bibliographic.rows import as_json, digest_of, values_of
 from harvester.bibliographic.sources import source_settings
 from harvester.bibliographic.stored_metadata import NoMetadataError, UnreadableFileError, read_metadata
 from harvester.bibliographic.writing import UNREADABLE, Omitted, Same, Table, Written
-from harvester.models import RunStatus
 from harvester.repositories import base_folder, get_repository
+from harvester.vocabulary import RunStatus
 from oai.database import Database
 from oai.errors import InterruptedRunError, ZatvaError
 from oai.settings import Settings

@@ -19,7 +19,6 @@ from harvester.client.answers import Header, Page
 from harvester.client.decoding import TooLargeError, decode
 from harvester.client.errors import ClientError, OaiError
 from harvester.client.exchange import HttpRequest, RawReply
-from harvester.models import RecordStatus
 from harvester.repositories import base_folder, get_repository
 from harvester.rule_lab.explaining import difference, explain, indented
 from harvester.rule_lab.rehearsal import Outcome, Rehearsal, Sample
@@ -31,6 +30,7 @@ from harvester.running.preparing import Entry, Level, Prepared, Preparer
 from harvester.running.sourcing import open_kept, without_superseded
 from harvester.store.paths import identifier_digits
 from harvester.store.records import KnownRecord, known_records
+from harvester.vocabulary import RecordStatus
 from oai.errors import MalformedXmlError, UsageError
 from oai.settings import Settings
 from oai.vocabulary import Verb

@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 from harvester.client.errors import NoRecordsMatchError
 from harvester.client.repository_client import open_client
 from harvester.client.selection import Selection
-from harvester.models import Record, RecordStatus
+from harvester.models import Record
 from harvester.repositories import base_folder, get_repository
+from harvester.vocabulary import RecordStatus
 from oai.errors import UsageError
 from oai.settings import Settings
 from oai.vocabulary import Verb

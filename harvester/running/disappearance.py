@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from harvester.models import DeletionReason
 from harvester.store.records import RunKey
+from harvester.vocabulary import DeletionReason
 
 # A record that another harvest of the same format answers for, because that has one of its sets or all
 # records, may merely have left this set.

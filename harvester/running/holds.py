@@ -9,12 +9,13 @@ from typing import ClassVar
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from harvester.models import DeletionPolicy, Harvest, History, Repository
+from harvester.models import Harvest, History, Repository
 from harvester.repositories import base_folder
 from harvester.running.models import Hold
 from harvester.store import deletions
 from harvester.store.deletions import Estate
 from harvester.store.records import RunKey
+from harvester.vocabulary import DeletionPolicy
 from oai.database import Database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode, Phrase, UsageError, ZatvaError

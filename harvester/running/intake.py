@@ -7,7 +7,6 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from harvester.models import Change, DeletionReason, RecordStatus
 from harvester.running.brake import Brake
 from harvester.running.preparing import Batch, Prepared
 from harvester.store.deletions import Tombstone
@@ -15,6 +14,7 @@ from harvester.store.directories import place_files
 from harvester.store.files import FileStore
 from harvester.store.paths import is_deleted_path, record_path
 from harvester.store.records import KnownRecord, RecordRow, known_records, mark_unchanged, write_records
+from harvester.vocabulary import Change, DeletionReason, RecordStatus
 
 _NOT_WRITTEN = frozenset({"unchanged", "restored", "deleted"})
 _ROW_CHANGE = {"new": Change.NEW, "updated": Change.UPDATED}

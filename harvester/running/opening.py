@@ -5,10 +5,11 @@ from datetime import datetime
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from harvester.models import AccessProtocol, Repository
+from harvester.models import Repository
 from harvester.running.intake import Layout
 from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Target
+from harvester.vocabulary import AccessProtocol
 from oai.datestamps import format_datestamp
 from oai.errors import TryLaterError
 

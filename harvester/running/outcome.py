@@ -9,10 +9,11 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from harvester.models import History, RunStatus
+from harvester.models import History
 from harvester.running.parameters import HarvestRequest
 from harvester.running.verdict import Evidence, Verdict
 from harvester.store.records import RunKey
+from harvester.vocabulary import RunStatus
 from oai.errors import ExitCode
 
 _COLUMNS = {

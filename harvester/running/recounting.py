@@ -6,9 +6,9 @@ from datetime import datetime
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from harvester.models import RecordStatus
 from harvester.running.preparing import Prepared
 from harvester.store import arrays
+from harvester.vocabulary import RecordStatus
 
 _OF_THIS_RUN = text(
     """

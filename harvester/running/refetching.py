@@ -14,7 +14,7 @@ from harvester.client.errors import ClientError
 from harvester.client.probing import Watching
 from harvester.client.repository_client import Client
 from harvester.client.transport import open_transport
-from harvester.models import AccessProtocol, Harvest
+from harvester.models import Harvest
 from harvester.rules.rule_limits import Limits
 from harvester.running import holds
 from harvester.running.brake import Brake
@@ -30,6 +30,7 @@ from harvester.store import deletions
 from harvester.store.deletions import Estate
 from harvester.store.files import FileStore
 from harvester.store.records import RunKey
+from harvester.vocabulary import AccessProtocol
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.errors import StrictCheckError, UsageError

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.transport import HttpTransport, request_headers
-from harvester.models import AccessProtocol, History
+from harvester.models import History
 from harvester.protocols import http_client, open_protocol_client
 from harvester.repositories import get_repository
 from harvester.running.checkpoints import Checkpoint
@@ -20,6 +20,7 @@ from harvester.running.planning import Plan, Standing
 from harvester.running.preparing import Batch
 from harvester.running.windows import Slice
 from harvester.store.records import known_records
+from harvester.vocabulary import AccessProtocol
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.settings import Settings

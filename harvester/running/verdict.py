@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from harvester.models import RunStatus
+from harvester.vocabulary import RunStatus
 
 
 class Verdict(StrEnum):

@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 
 from harvester.client.answers import FormatInfo, Identity, Page, Record, SetInfo, SetPage
 from harvester.client.circles import Circles
-from harvester.client.errors import HttpStatusError, IdDoesNotExistError, MalformedAnswerError
+from harvester.client.errors import HttpStatusError, MalformedAnswerError
 from harvester.client.listing import Listing
 from harvester.client.places import read_place
+from harvester.client.querying import no_sets, only_record, quoted
 from harvester.client.repository_client import Traffic
 from harvester.client.retrying import Patience, Retrying
 from harvester.client.selection import Selection
@@ -85,21 +86,16 @@ class SruClient:
 
     def list_sets(self) -> Listing[SetPage, SetInfo]:
         """No sets: a query selects."""
-        return Listing(_no_pages(), lambda page: page.sets)
+        return no_sets()
 
     async def get_record(
         self, identifier: str, metadata_prefix: str = "oai_dc", *, loose: bool = False
     ) -> Record:
         """One record, by the index rec.identifier (context set "rec"), which not all servers have."""
-        own = identifier.removeprefix(self._prefix + ":")
-        quoted = own.replace("\\", "\\\\").replace('"', '\\"')
-        selection = Selection(metadata_prefix=metadata_prefix, set_spec=f'rec.identifier="{quoted}"')
+        own = quoted(identifier.removeprefix(self._prefix + ":"))
+        selection = Selection(metadata_prefix=metadata_prefix, set_spec=f"rec.identifier={own}")
         page = await anext(self.pages(Verb.GET_RECORD, selection, loose=loose))
-        found = [record for record in page.records if record.header.identifier == identifier]
-        if len(found) != 1:
-            words = f"{len(found)} of the {len(page.records)} records found are {identifier!r}"
-            raise IdDoesNotExistError(page.url, "idDoesNotExist", words)
-        return found[0]
+        return only_record(page, identifier)
 
     async def pages(
         self, verb: Verb, selection: Selection, *, resumption_token: str = "", loose: bool = False
@@ -228,7 +224,3 @@ def _search_arguments(version: str, question: Question, start: int, most: int) -
     if version == "2.0":
         return [*what, ("recordXMLEscaping", "xml")]
     return [("operation", "searchRetrieve"), ("version", version), *what, ("recordPacking", "xml")]
-
-
-async def _no_pages() -> AsyncIterator[SetPage]:
-    yield SetPage(url="", response_date=format_datestamp(utc_now()))

@@ -9,10 +9,10 @@ from pathlib import Path
 from sqlalchemy import RowMapping, text
 from sqlalchemy.orm import Session
 
-from harvester.models import Change, DeletionPolicy, DeletionReason, RecordStatus
 from harvester.store.departures import Departing, Left, part_with
 from harvester.store.files import FileStore
 from harvester.store.records import RecordRow, RunKey, write_records
+from harvester.vocabulary import Change, DeletionPolicy, DeletionReason, RecordStatus
 from oai.database import Database
 
 _TOGETHER = 1000

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from harvester.models import DeletionPolicy
 from harvester.store.directories import without_twins
 from harvester.store.files import FileStore
 from harvester.store.headers import marked_deleted
 from harvester.store.paths import deleted_path
+from harvester.vocabulary import DeletionPolicy
 from oai.errors import MalformedXmlError
 
 

@@ -12,7 +12,6 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester.client.answers import Header
-from harvester.models import Change, DeletionReason, RecordStatus
 from harvester.store.comparing import FileRow, compare, file_rows, readable
 from harvester.store.directories import note_folders
 from harvester.store.disk import UNFINISHED
@@ -20,6 +19,7 @@ from harvester.store.headers import read_header
 from harvester.store.paths import identifier_digits, is_deleted_path, prefix_of
 from harvester.store.records import KnownRecord, RecordRow, known_records, write_records
 from harvester.store.walking import walk
+from harvester.vocabulary import Change, DeletionReason, RecordStatus
 from oai.database import Database
 from oai.errors import MalformedXmlError, UsageError
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from harvester.models import Change, DeletionReason, RecordStatus
 from harvester.store import arrays
+from harvester.vocabulary import Change, DeletionReason, RecordStatus
 
 
 class KnownRecord(NamedTuple):

@@ -25,12 +25,12 @@ from harvester.client.answers import (
 from harvester.client.errors import (
     CannotDisseminateFormatError,
     ClientError,
-    IdDoesNotExistError,
     MalformedAnswerError,
     NoRecordsMatchError,
 )
 from harvester.client.listing import Listing
 from harvester.client.places import Place, read_place
+from harvester.client.querying import no_sets, only_record, quoted
 from harvester.client.repository_client import Traffic
 from harvester.client.selection import Selection
 from harvester.client.wrapping import MARC21_NAMESPACE, UNKNOWN_DATE, wrapped
@@ -104,20 +104,16 @@ class Z3950Client:
 
     def list_sets(self) -> Listing[SetPage, SetInfo]:
         """No sets: a query selects."""
-        return Listing(_no_pages(), lambda page: page.sets)
+        return no_sets()
 
     async def get_record(
         self, identifier: str, metadata_prefix: str = "oai_dc", *, loose: bool = False
     ) -> Record:
         """One record, by its control number (Bib-1 use attribute 12, local number)."""
-        own = identifier.removeprefix(self._prefix + ":").replace("\\", "\\\\").replace('"', '\\"')
-        selection = Selection(metadata_prefix=metadata_prefix, set_spec=f'@attr 1=12 "{own}"')
+        own = quoted(identifier.removeprefix(self._prefix + ":"))
+        selection = Selection(metadata_prefix=metadata_prefix, set_spec=f"@attr 1=12 {own}")
         page = await anext(self.pages(Verb.GET_RECORD, selection, loose=loose))
-        found = [record for record in page.records if record.header.identifier == identifier]
-        if len(found) != 1:
-            words = f"{len(found)} of the {len(page.records)} records found are {identifier!r}"
-            raise IdDoesNotExistError(page.url, "idDoesNotExist", words)
-        return found[0]
+        return only_record(page, identifier)
 
     async def pages(
         self, verb: Verb, selection: Selection, *, resumption_token: str = "", loose: bool = False
@@ -209,7 +205,3 @@ def _faults(
     if missing:
         reason = f"{missing:,} records from position {position:,} on came in no MARC 21, but as diagnostics"
         yield Fault(offset=-1, reason=reason, raw=b"")
-
-
-async def _no_pages() -> AsyncIterator[SetPage]:
-    yield SetPage(url="", response_date=format_datestamp(utc_now()))

@@ -12,7 +12,8 @@ from typing import Final
 from sqlalchemy import exists, func, or_, select
 from sqlalchemy.orm import Session
 
-from harvester.models import History, RunStatus
+from harvester.models import History
+from harvester.vocabulary import RunStatus
 from manager.models import UNDER_WAY, Job
 from manager.notices.facts import Facts, facts_of_repository, facts_of_run, facts_of_streak, moment
 from manager.notices.models import Channel, Kind, Notice, NoticeRule, NoticeStreak, Occasion

@@ -6,7 +6,8 @@ from typing import Final
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from harvester.models import NOT_RUN, History, Repository, RunStatus
+from harvester.models import History, Repository
+from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.notices.announcing import notices_for
 from manager.notices.facts import Facts, facts_of_repository, moment
 from manager.notices.models import Kind, NoticeRule, Occasion

@@ -3,7 +3,8 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from sqlalchemy import select
 
-from harvester.models import Repository, RunStatus
+from harvester.models import Repository
+from harvester.vocabulary import RunStatus
 from manager.models import Job
 from manager.runs import Choice, days_of, find_runs, usual_of
 from manager.samples import sample_repository, sample_schedule

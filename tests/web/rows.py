@@ -13,9 +13,10 @@ from harvester.bibliographic.filtering_sets import add_set
 from harvester.bibliographic.folding import fold
 from harvester.bibliographic.models import BibliographicRow, ContributorRow, FilteringSet, IdentifierRow
 from harvester.doctor.findings import Fact, Profile, Report
-from harvester.models import History, Repository, RunStatus
+from harvester.models import History, Repository
 from harvester.repositories import add_repository
 from harvester.rule_lab.models import Rule, RuleVersion
+from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob
 from manager.schedules import add_schedule
 

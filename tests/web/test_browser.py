@@ -9,8 +9,9 @@ from playwright.async_api import Browser, Page, expect
 from sqlalchemy import insert, text
 from sqlalchemy.orm import Session
 
-from harvester.models import Harvest, History, Record, Repository, RunStatus
+from harvester.models import Harvest, History, Record, Repository
 from harvester.running.models import Hold, Quarantined
+from harvester.vocabulary import RunStatus
 from manager.models import JobStatus
 from manager.notices.models import Kind, Notice, NoticeRule, NoticeState, Occasion
 from tests.chromium import console_messages

@@ -2,7 +2,8 @@ import re
 
 from sqlalchemy import func, select
 
-from harvester.models import History, RunStatus
+from harvester.models import History
+from harvester.vocabulary import RunStatus
 from oai.datestamps import utc_now
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run

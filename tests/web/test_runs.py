@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select, text
 
-from harvester.models import Harvest, History, Repository, RunStatus
+from harvester.models import Harvest, History, Repository
 from harvester.running.models import Hold, Quarantined
+from harvester.vocabulary import RunStatus
 from manager.schedules import run_now
 from oai.datestamps import utc_now
 from tests.web.conftest import Browser, Server

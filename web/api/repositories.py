@@ -7,7 +7,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from harvester.listing import find_repositories, formats_of, sets_of
-from harvester.models import DeletionPolicy, Repository
+from harvester.models import Repository
 from harvester.repositories import (
     RepositoryFacts,
     add_repository,
@@ -16,6 +16,7 @@ from harvester.repositories import (
     note_facts,
     remove_repository,
 )
+from harvester.vocabulary import DeletionPolicy
 from manager.jobs import list_jobs
 from web.access import asked_for, visible_repositories
 from web.api.faults import ApiError

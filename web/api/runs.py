@@ -8,12 +8,13 @@ from aiohttp import web
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from harvester.models import History, Repository, RunStatus
+from harvester.models import History, Repository
 from harvester.running.holds import get_hold, release
 from harvester.running.locks import only_harvest
 from harvester.running.models import Hold
 from harvester.store.changes import ChangeLine, read_changes
 from harvester.store_commands import run_of
+from harvester.vocabulary import RunStatus
 from manager.jobs import HistoryView, remove_history
 from manager.runs import Choice, find_runs
 from oai.database import Database

@@ -8,7 +8,8 @@ from aiohttp import web
 from sqlalchemy.orm import Session
 
 from harvester.listing import name_repositories
-from harvester.models import History, Repository, RunStatus
+from harvester.models import History, Repository
+from harvester.vocabulary import RunStatus
 from manager.jobs import HistoryView, remove_history
 from manager.runs import Choice, days_of, find_runs
 from oai.datestamps import utc_now

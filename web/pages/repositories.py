@@ -7,8 +7,9 @@ from pydantic import Field, ValidationInfo, field_validator
 from sqlalchemy.orm import Session
 
 from harvester.listing import find_repositories
-from harvester.models import DeletionPolicy, Repository
+from harvester.models import Repository
 from harvester.repositories import get_repository, identify_repository, note_facts, remove_repository
+from harvester.vocabulary import DeletionPolicy
 from manager.jobs import list_history, list_jobs
 from manager.runs import Choice, days_of
 from manager.samples import sample_repository

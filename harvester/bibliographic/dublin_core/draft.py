@@ -5,7 +5,7 @@ from typing import Final
 
 from harvester.bibliographic.dates import find_years
 from harvester.bibliographic.dublin_core.reading import Element
-from harvester.bibliographic.folding import fold
+from harvester.bibliographic.folding import sort_key
 from harvester.bibliographic.record import (
     BibliographicRecord,
     Contributor,
@@ -21,7 +21,6 @@ from harvester.bibliographic.record import (
     Years,
 )
 
-_SORTED: Final = 200
 _NOT_PUBLISHED: Final = frozenset({"modified", "available", "valid", "dateSubmitted", "dateAccepted"})
 
 
@@ -57,7 +56,7 @@ class Draft:
         publications = (Publication(publisher=publisher, date=date),) if publisher or date else ()
         return BibliographicRecord(
             title=title,
-            sort_title=fold(title)[:_SORTED],
+            sort_title=sort_key(title),
             kind=self.kinds[0] if self.kinds else Kind.OTHER,
             years=find_years(date) if date else Years(),
             date_text=date,

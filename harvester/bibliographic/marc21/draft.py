@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from harvester.bibliographic.dates import find_years
-from harvester.bibliographic.folding import fold
+from harvester.bibliographic.folding import fold, sort_key
 from harvester.bibliographic.languages import language_code
 from harvester.bibliographic.marc21.reading import OpenField
 from harvester.bibliographic.record import (
@@ -24,8 +24,6 @@ from harvester.bibliographic.record import (
 )
 
 _UNKNOWN: Final = Years()
-_SORTED: Final = 200
-"""Characters of a title that it is sorted by: an index entry has an end."""
 
 
 @dataclass(kw_only=True)
@@ -100,7 +98,7 @@ class Draft:
         return BibliographicRecord(
             title=self.title,
             subtitle=self.subtitle,
-            sort_title=fold(self.sorting or self.title)[:_SORTED],
+            sort_title=sort_key(self.sorting or self.title),
             statement=self.statement,
             kind=self.kind,
             control_number=self.control_number,

@@ -8,12 +8,13 @@ from pathlib import Path
 from lxml import etree
 from sqlalchemy import select
 
-from harvester.models import Harvest, Record, RecordStatus
+from harvester.models import Harvest, Record
 from harvester.repositories import add_repository
 from harvester.running.harvest import harvest
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest
 from harvester.running.preparing import Level
+from harvester.vocabulary import RecordStatus
 from oai.database import Database
 from oai.settings import Settings
 from tests.harvester.fake_repository import Item

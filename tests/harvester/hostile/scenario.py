@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harvester.models import RunStatus
 from harvester.running.verdict import Verdict
+from harvester.vocabulary import RunStatus
 from oai.errors import ExitCode
 from tests.harvester.fake_repository import Item
 from tests.harvester.hostile.server import Fault, Hostile

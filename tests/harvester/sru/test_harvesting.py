@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from harvester.models import AccessProtocol, History, Record, Repository
+from harvester.models import History, Record, Repository
 from harvester.repositories import add_repository
 from harvester.running.harvest import harvest
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest
 from harvester.running.verdict import Verdict
+from harvester.vocabulary import AccessProtocol
 from oai.database import Database
 from oai.errors import ExitCode
 from oai.settings import Settings

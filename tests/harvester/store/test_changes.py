@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import text, update
 
-from harvester.models import Change, RecordStatus
 from harvester.store.changes import ChangeLine, prune_changes, read_changes
 from harvester.store.models import RecordChange
 from harvester.store.paths import identifier_digits
 from harvester.store.records import RecordRow, RunKey, write_records
+from harvester.vocabulary import Change, RecordStatus
 from oai.database import Database
 from oai.errors import UsageError
 from tests.harvester.fake_repository import Item

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from harvester.models import DeletionPolicy
 from harvester.repositories import add_repository
 from harvester.store.departures import Departing, Left, part_with
 from harvester.store.files import FileStore
 from harvester.store.headers import marked_deleted, read_header
+from harvester.vocabulary import DeletionPolicy
 from oai.database import Database
 from oai.errors import MalformedXmlError
 

@@ -9,11 +9,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
-from harvester.models import Change, RecordStatus
 from harvester.repositories import add_repository
 from harvester.store.directories import note_folders, place_files
 from harvester.store.paths import identifier_digits, identifier_of, record_path
 from harvester.store.records import RecordRow, write_records
+from harvester.vocabulary import Change, RecordStatus
 from oai.database import Database
 
 _LETTERS = st.sampled_from(

@@ -11,9 +11,10 @@ import aiohttp
 import pytest
 from sqlalchemy.orm import Session
 
-from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Record, RunStatus
+from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Record
 from harvester.running.models import Quarantined
 from harvester.store.paths import identifier_key
+from harvester.vocabulary import RunStatus
 from provider.holdings.collections import add_collection
 from tests.web.conftest import Server
 from tests.web.rows import BEGAN, a_bibliographic_record, a_filtering_set, a_repository, a_run, a_schedule

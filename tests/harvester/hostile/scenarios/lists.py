@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from harvester.models import RunStatus
+from harvester.vocabulary import RunStatus
 from tests.harvester.fake_repository import FakeRepository
 from tests.harvester.hostile.faults import at_page, in_lists, to_verb
 from tests.harvester.hostile.scenario import (
