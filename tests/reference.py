@@ -2,7 +2,6 @@
 
 import argparse
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from sqlalchemy import Table
@@ -21,6 +20,7 @@ import provider.models
 import web.app
 import web.models
 from oai.models import Base
+from tests.parsers import commands_of
 from tests.routes import routes_of
 from zatva.cli import build_parser
 from zatva.init import example
@@ -66,7 +66,7 @@ def commands() -> str:
         "| 130 | interrupted; can be resumed |",
         "",
     ]
-    for name, parser in _leaves("zatva", build_parser()):
+    for name, parser in commands_of("zatva", build_parser()):
         lines += [f"## `{name}`", "", parser.description or "", ""]
         lines += [f"- {_words(action)}" for action in parser._actions if _is_own(action)]  # noqa: SLF001
         lines += [""] if lines[-1] else []
@@ -116,15 +116,6 @@ def routes() -> str:
 
 
 FILES = {"commands.md": commands, "settings.md": settings, "tables.md": tables, "routes.md": routes}
-
-
-def _leaves(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]  # noqa: SLF001
-    if not groups or parser.get_default("handler"):
-        yield name, parser
-    for group in groups:
-        for word, child in group.choices.items():
-            yield from _leaves(f"{name} {word}", child)
 
 
 def _is_own(action: argparse.Action) -> bool:

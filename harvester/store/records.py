@@ -95,10 +95,14 @@ _WRITE = text(
         deletion_reason = excluded.deletion_reason, harvest_time = excluded.harvest_time
     """
 )
-# So the sets can be written without asking for the new rows' ids one by one.
+# So the sets can be written without asking for the new rows' ids one by one. The sequence is looked up once:
+# for each row it would cost as much as the row's sets.
 _NEW_IDS = text(
     """
-    SELECT nextval(pg_get_serial_sequence('oai_record', 'record_id')) FROM generate_series(1, :number)
+    WITH ours AS MATERIALIZED (
+        SELECT CAST(pg_get_serial_sequence('oai_record', 'record_id') AS regclass) AS sequence
+    )
+    SELECT nextval(sequence) FROM ours, generate_series(1, :number)
     """
 )
 _UNCHANGED = text(

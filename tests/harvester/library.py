@@ -1,8 +1,6 @@
 """A fake repository and what is harvested of it: real server, database and files."""
 
 import asyncio
-import sys
-from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from harvester.running.parameters import HarvestRequest
 from harvester.store.auditing import Audit, Auditor, Finding
 from oai.database import Database
 from oai.settings import Settings
+from tests.commands import zatva_beside
 from tests.harvester.fake_repository import FakeRepository, Item
 
 
@@ -55,11 +54,8 @@ class Library:
         return await harvest(self.database, self.settings, request, stop=stop or asyncio.Event())
 
     async def command(self, *arguments: str) -> tuple[int | None, str, str]:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "zatva.cli", *arguments, env=self.environment, stdout=PIPE, stderr=PIPE
-        )
-        out, err = await asyncio.wait_for(process.communicate(), 60)
-        return process.returncode, out.decode(), err.decode()
+        done = await zatva_beside(self.environment, *arguments)
+        return done.returncode, done.stdout, done.stderr
 
     def audit(self, **options: Any) -> tuple[Audit, list[Finding]]:
         found: list[Finding] = []

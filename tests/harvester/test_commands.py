@@ -15,6 +15,7 @@ from sqlalchemy import select
 
 from harvester.models import Harvest, History, Repository
 from oai.database import Database
+from tests.commands import zatva_beside
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
 
 
@@ -50,7 +51,8 @@ async def ended(process: Process) -> Ended:
 
 
 async def run(environment: dict[str, str], *arguments: str) -> Ended:
-    return await ended(await start(environment, *arguments))
+    done = await zatva_beside(environment, *arguments)
+    return Ended(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
 def stuck_at(fake: FakeRepository, token_begins: str) -> asyncio.Event:
@@ -69,19 +71,17 @@ def stuck_at(fake: FakeRepository, token_begins: str) -> asyncio.Event:
 async def test_a_harvest_needs_no_preparation(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    done = await run(environment, "zatva", "harvest", fake.url, "--out", str(tmp_path / "out"), "--json")
+    done = await run(environment, "harvest", fake.url, "--out", str(tmp_path / "out"), "--json")
     assert done.code == 0, done.err
     wanted = {"verdict": "complete", "records": 50, "new": 50, "updated": 0, "unchanged": 0, "deleted": 0,
               "filtered": 0, "invalid": 0, "requests": 6, "status": "completed"}  # fmt: skip
     assert wanted.items() <= done.json.items()
     assert done.json["seconds"] > 0
     assert len(list((tmp_path / "out").rglob("*.xml"))) == 50
-    again = await run(environment, "zatva", "harvest", fake.url, "--out", str(tmp_path / "out"))
+    again = await run(environment, "harvest", fake.url, "--out", str(tmp_path / "out"))
     assert again.code == 0
     assert again.out.startswith("No changes: 0 records")
-    by_number = await run(
-        environment, "zatva", "harvest", str(done.json["repository_id"]), "--full", "--json"
-    )
+    by_number = await run(environment, "harvest", str(done.json["repository_id"]), "--full", "--json")
     assert by_number.json["unchanged"] == 50
 
 
@@ -89,7 +89,7 @@ async def test_exit_codes_tell_how_it_went(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
     def harvest(*more: str) -> tuple[str, ...]:
-        return ("zatva", "harvest", fake.url, "--out", str(tmp_path / "out"), *more)
+        return ("harvest", fake.url, "--out", str(tmp_path / "out"), *more)
 
     fake.fault = lambda _, good: good.replace(b"Title 12 ", b"\x01")
     assert (await run(environment, *harvest())).code == 3
@@ -101,8 +101,8 @@ async def test_exit_codes_tell_how_it_went(
     fake.fault = lambda _asked, _good: (503, {"Retry-After": "999999"}, b"")
     assert (await run(environment, *harvest())).code == 75
     assert (await run(environment, *harvest("--from", "yesterday"))).code == 2
-    assert (await run(environment, "zatva", "harvest", "ftp://x/")).code == 2
-    assert (await run(environment, "zatva", "harvest", "12345")).code == 2
+    assert (await run(environment, "harvest", "ftp://x/")).code == 2
+    assert (await run(environment, "harvest", "12345")).code == 2
 
 
 async def test_a_killed_harvest_goes_on_where_it_was(
@@ -123,7 +123,7 @@ async def test_a_killed_harvest_goes_on_where_it_was(
     await ended(process)
     fake.before = None
     asked = len(fake.lists())
-    done = await run(environment, "zatva", "harvest", fake.url, "--out", str(out), "--json")
+    done = await run(environment, "harvest", fake.url, "--out", str(out), "--json")
     assert done.code == 0, done.err
     assert {"verdict": "complete", "records": 50, "new": 50, "resumed_at": 30}.items() <= done.json.items()
     assert len(fake.lists()) == asked + 2
@@ -202,19 +202,17 @@ async def test_the_process_takes_the_parameters_of_the_uiuc_page(
 async def test_repositories_are_added_listed_shown_refreshed_and_removed(
     fake: FakeRepository, environment: dict[str, str]
 ) -> None:
-    added = await run(environment, "zatva", "repository", "add", fake.url, "--json")
+    added = await run(environment, "repository", "add", fake.url, "--json")
     assert added.code == 0, added.err
     number = str(added.json["repository_id"])
     facts = {"repository_name": "Fake", "base_dir": "127.0.0.1", "sets": 2, "formats": ["oai_dc"]}
     assert facts.items() <= added.json.items()
-    assert "Fake" in (await run(environment, "zatva", "repository", "list")).out
+    assert "Fake" in (await run(environment, "repository", "list")).out
     fake.sets = ["a", "b", "c"]
-    assert (await run(environment, "zatva", "repository", "refresh", number, "--json")).json["sets"] == 3
-    assert (await run(environment, "zatva", "repository", "show", number, "--json")).json[
-        "base_url"
-    ] == fake.url
-    assert (await run(environment, "zatva", "repository", "remove", number)).code == 0
-    assert (await run(environment, "zatva", "repository", "show", number)).code == 2
+    assert (await run(environment, "repository", "refresh", number, "--json")).json["sets"] == 3
+    assert (await run(environment, "repository", "show", number, "--json")).json["base_url"] == fake.url
+    assert (await run(environment, "repository", "remove", number)).code == 0
+    assert (await run(environment, "repository", "show", number)).code == 2
 
 
 @pytest.mark.parametrize(
@@ -228,7 +226,7 @@ async def test_repositories_are_added_listed_shown_refreshed_and_removed(
 async def test_what_cannot_be_added_is_told_by_its_kind(
     environment: dict[str, str], url: str, words: str
 ) -> None:
-    refused = await run(environment, "zatva", "repository", "add", url)
+    refused = await run(environment, "repository", "add", url)
     assert refused.code in {2, 4}
     assert words in refused.err
     assert "Traceback" not in refused.err
@@ -251,8 +249,8 @@ async def test_a_folder_that_is_another_repositorys_is_refused(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
     out = str(tmp_path / "out")
-    assert (await run(environment, "zatva", "harvest", fake.url, "--out", out)).code == 0
-    refused = await run(environment, "zatva", "harvest", fake.url + "?other", "--out", out)
+    assert (await run(environment, "harvest", fake.url, "--out", out)).code == 0
+    refused = await run(environment, "harvest", fake.url + "?other", "--out", out)
     assert refused.code == 2
     assert "choose another" in refused.err
 

@@ -15,18 +15,16 @@ from sqlalchemy import func, select
 
 from harvester.models import Harvest, History, Repository
 from oai.database import Database
+from tests.commands import zatva_beside
 from tests.harvester.fake_repository import FakeRepository, many, serve
 
 
-async def run(environment: dict[str, str], *arguments: str) -> tuple[int | None, bytes, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", *arguments, env=environment, stdout=PIPE, stderr=PIPE
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
-    return process.returncode, out, err.decode()
+async def run(environment: dict[str, str], *arguments: str) -> tuple[int, str, str]:
+    done = await zatva_beside(environment, *arguments)
+    return done.returncode, done.stdout, done.stderr
 
 
-def objects(out: bytes) -> list[dict[str, Any]]:
+def objects(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
@@ -40,9 +38,9 @@ async def test_a_dry_run_asks_a_new_repository_who_it_is_and_nothing_else(
     fake: FakeRepository, environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     out = ("--out", str(tmp_path / "out"))
-    code, said, err = await run(environment, "zatva", "harvest", fake.url, *out, "--dry-run")
+    code, said, err = await run(environment, "harvest", fake.url, *out, "--dry-run")
     assert (code, err) == (0, "")
-    assert b"the beginning, for no harvest of this format and set was complete so far" in said
+    assert "the beginning, for no harvest of this format and set was complete so far" in said
     assert [asked["verb"] for asked in fake.asked] == ["Identify"]
     with database.session() as session:
         assert session.scalar(select(func.count()).select_from(Repository)) == 0
@@ -53,10 +51,10 @@ async def test_a_dry_run_of_a_known_repository_asks_nothing(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
     out = ("--out", str(tmp_path / "out"))
-    await run(environment, "zatva", "harvest", fake.url, *out)
+    await run(environment, "harvest", fake.url, *out)
     fake.asked.clear()
     code, said, _ = await run(
-        environment, "zatva", "harvest", fake.url, *out, "--dry-run", "--slice", "month", "--json"
+        environment, "harvest", fake.url, *out, "--dry-run", "--slice", "month", "--json"
     )
     assert (code, fake.asked) == (0, [])
     (planned,) = objects(said)
@@ -68,30 +66,28 @@ async def test_errors_are_listed_with_their_bytes(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
     fake.fault = lambda _, good: good.replace(b"Title 12 ", b"<oops ")
-    code, said, _ = await run(
-        environment, "zatva", "harvest", fake.url, "--out", str(tmp_path / "out"), "--json"
-    )
+    code, said, _ = await run(environment, "harvest", fake.url, "--out", str(tmp_path / "out"), "--json")
     assert code == 3
     assert (objects(said)[-1]["invalid"], objects(said)[-1]["history_id"]) == (1, 1)
-    _, listed, _ = await run(environment, "zatva", "job", "errors", "--json")
+    _, listed, _ = await run(environment, "job", "errors", "--json")
     (error,) = objects(listed)
     assert error["identifier"] == "oai:fake.example:12"
     number = str(error["quarantine_id"])
-    _, raw, _ = await run(environment, "zatva", "job", "errors", "--raw", number)
-    assert b"<oops " in raw
-    assert len(raw) == error["raw_size"]
-    _, words, _ = await run(environment, "zatva", "job", "errors", str(error["history_id"]))
-    assert b"oai:fake.example:12" in words
-    _, none, _ = await run(environment, "zatva", "job", "errors", "--repository", "999")
-    assert b"no record is waiting" in none
-    code, _, err = await run(environment, "zatva", "job", "errors", "--raw", "999")
+    _, raw, _ = await run(environment, "job", "errors", "--raw", number)
+    assert "<oops " in raw
+    assert len(raw.encode()) == error["raw_size"]
+    _, words, _ = await run(environment, "job", "errors", str(error["history_id"]))
+    assert "oai:fake.example:12" in words
+    _, none, _ = await run(environment, "job", "errors", "--repository", "999")
+    assert "no record is waiting" in none
+    code, _, err = await run(environment, "job", "errors", "--raw", "999")
     assert (code, "no quarantined record 999" in err) == (2, True)
 
 
 async def test_a_long_wait_is_remembered_until_it_is_ignored(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    harvest = ("zatva", "harvest", fake.url, "--out", str(tmp_path / "out"))
+    harvest = ("harvest", fake.url, "--out", str(tmp_path / "out"))
     fake.fault = lambda asked, good: (
         (503, {"Retry-After": "3600"}, b"") if "metadataPrefix" in asked else good
     )
@@ -108,7 +104,7 @@ async def test_a_long_wait_is_remembered_until_it_is_ignored(
 
 
 async def test_resume_only_goes_on(fake: FakeRepository, environment: dict[str, str], tmp_path: Path) -> None:
-    harvest = ("zatva", "harvest", fake.url, "--out", str(tmp_path / "out"))
+    harvest = ("harvest", fake.url, "--out", str(tmp_path / "out"))
     code, _, err = await run(environment, *harvest, "--resume")
     assert (code, "nothing to go on with" in err, fake.asked) == (2, True, [])
     fake.fault = lambda asked, _: (503, {"Retry-After": "3600"}, b"") if "resumptionToken" in asked else None
@@ -122,12 +118,13 @@ async def test_resume_only_goes_on(fake: FakeRepository, environment: dict[str, 
 async def test_the_process_takes_slices(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    await run(environment, "zatva", "repository", "add", fake.url, str(tmp_path / "out"))
-    code, said, _ = await run(
-        environment, "harvester", "--repository-id", "1", "--slice", "month", "--json",
-        "--harvest-from", "2023-11-01", "--harvest-to", "2024-01-31",
+    await run(environment, "repository", "add", fake.url, str(tmp_path / "out"))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "harvester", "--repository-id", "1", "--slice", "month", "--json",
+        "--harvest-from", "2023-11-01", "--harvest-to", "2024-01-31", env=environment, stdout=PIPE,
     )  # fmt: skip
-    assert (code, objects(said)[-1]["new"]) == (0, 50)
+    said, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert (process.returncode, objects(said.decode())[-1]["new"]) == (0, 50)
     assert len([asked for asked in fake.lists() if "resumptionToken" not in asked]) == 3
 
 
@@ -143,9 +140,9 @@ async def test_warnings_survive_a_kill_and_the_next_run_tells_of_it(
 
     fake.before = stick
     fake.fault = lambda _, good: good.replace(b"Title 12 ", b"<oops ")
-    harvest = ("zatva", "harvest", fake.url, "--out", str(tmp_path / "out"))
+    harvest = ("harvest", fake.url, "--out", str(tmp_path / "out"))
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", *harvest, env=environment, stdout=PIPE, stderr=PIPE
+        sys.executable, "-m", "zatva", *harvest, env=environment, stdout=PIPE, stderr=PIPE
     )
     await asyncio.wait_for(reached.wait(), 30)
     while True:
@@ -178,7 +175,7 @@ async def test_three_harvests_at_once_share_one_embedded_database(tmp_path: Path
     ):
         ended = await asyncio.gather(
             *(
-                run(data, "zatva", "harvest", one.url, "--out", str(tmp_path / str(number)), "--json")
+                run(data, "harvest", one.url, "--out", str(tmp_path / str(number)), "--json")
                 for number, one in enumerate((first, second, third))
             )
         )

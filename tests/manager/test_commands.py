@@ -1,24 +1,9 @@
 """The manager's commands, run as a user runs them."""
 
-import json
-import subprocess
-import sys
-from typing import Any
-
 import pytest
 
+from tests.commands import results, zatva
 from tests.manager.conftest import Tables
-
-
-def zatva(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "zatva", *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
-
-
-def results(environment: dict[str, str], *words: str) -> list[dict[str, Any]]:
-    done = zatva(environment, *words, "--json")
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_a_schedule_is_added_listed_run_paused_resumed_and_removed(

@@ -13,6 +13,7 @@ from manager.status import manager_status
 from oai.database import Database
 from oai.errors import UsageError
 from oai.settings import Settings
+from tests.commands import zatva
 from tests.manager.conftest import (
     PATIENCE,
     Tables,
@@ -22,7 +23,6 @@ from tests.manager.conftest import (
     running_process,
     until,
 )
-from tests.manager.test_commands import zatva
 
 WORKER = ("tests.manager.manager_process", "worker")
 

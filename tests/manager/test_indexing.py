@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,15 +11,16 @@ from typing import Any
 from manager.running import run_worker
 from oai.database import Database
 from oai.settings import Settings
+from tests import commands
+from tests.commands import Done
 from tests.manager.conftest import Tables, managing, until
 from tests.provider.archives import Page, warc_record, write_archive, write_pages
 
 STATES = "SELECT state FROM index_file ORDER BY id"
 
 
-def zatva(environment: dict[str, str], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "zatva", "provider", *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+def zatva(environment: dict[str, str], *arguments: str | Path) -> Done:
+    return commands.zatva(environment, "provider", *arguments)
 
 
 def queue(environment: dict[str, str], *arguments: str | Path) -> dict[str, Any]:

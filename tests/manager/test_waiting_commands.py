@@ -1,8 +1,6 @@
 """`zatva job wait`: until a job has ended, or a repository is quiet."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from sqlalchemy.orm import Session
@@ -10,12 +8,12 @@ from sqlalchemy.orm import Session
 from manager.waiting_commands import Ended, exit_code_of, job_ended, repository_quiet, until
 from oai.database import Database
 from oai.errors import TryLaterError, UsageError
+from tests.commands import Done, zatva
 from tests.manager.conftest import Tables
 
 
-def wait(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "zatva", "job", "wait", *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+def wait(environment: dict[str, str], *words: str) -> Done:
+    return zatva(environment, "job", "wait", *words)
 
 
 @pytest.mark.parametrize(

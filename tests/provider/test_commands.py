@@ -15,14 +15,15 @@ from sqlalchemy import func, select
 from oai.database import Database
 from provider.holdings.identifiers import oai_identifier
 from provider.models import Document
+from tests import commands
+from tests.commands import Done
 from tests.provider.archives import Page, packed, warc_record, write_archive, write_pages
 
 PAGES = [Page(url=f"http://www.a.example/{number}") for number in range(3)]
 
 
-def zatva(environment: dict[str, str], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "zatva", "provider", *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+def zatva(environment: dict[str, str], *arguments: str | Path) -> Done:
+    return commands.zatva(environment, "provider", *arguments)
 
 
 def objects(environment: dict[str, str], *arguments: str | Path) -> list[Any]:

@@ -3,31 +3,23 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
+from tests import commands
+from tests.commands import Done
 from tests.web.conftest import Browser
 
-Zatva = Callable[..., subprocess.CompletedProcess[str]]
+Zatva = Callable[..., Done]
 
 
 @pytest.fixture
 def zatva(environment: dict[str, str]) -> Zatva:
     """Runs the command as a real process."""
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "zatva", *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-
-    return run
+    return partial(commands.zatva, environment)
 
 
 def test_users_are_added_and_listed(zatva: Zatva) -> None:

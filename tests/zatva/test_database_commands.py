@@ -1,18 +1,17 @@
 """The database is checked, backed up and restored by command, on a real server and as real processes."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 from sqlalchemy import func, select, text
 
 from oai.database import Database
 from provider.models import Collection
+from tests import commands
+from tests.commands import Done
 
 
-def zatva(environment: dict[str, str], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "zatva", "database", *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+def zatva(environment: dict[str, str], *arguments: str | Path) -> Done:
+    return commands.zatva(environment, "database", *arguments)
 
 
 def add_collection(database: Database, set_spec: str) -> None:

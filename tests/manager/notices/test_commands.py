@@ -1,23 +1,16 @@
 """`zatva notify`, as a user runs it."""
 
 import asyncio
-import json
-import sys
 from typing import Any
 
+from tests.commands import results
 from tests.manager.conftest import Tables
 from tests.manager.notices.mail_server import mail_server
 from tests.manager.notices.receiver import SECRET, receiver
 
 
 async def zatva(environment: dict[str, str], *words: str, expect: int = 0) -> list[dict[str, Any]]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-W", "error", "-m", "zatva", *words, "--json",
-        env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    out, said = await process.communicate()
-    assert process.returncode == expect, said.decode()
-    return [json.loads(line) for line in out.splitlines()]
+    return await asyncio.to_thread(results, environment, *words, expect=expect)
 
 
 async def test_a_rule_is_added_listed_tried_and_removed(environment: dict[str, str], tables: Tables) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from oai.database import Database
 from provider.aggregate.updating import updater
+from tests.commands import results
 from tests.provider.aggregate.harvested_rows import Harvested
 
 RECORDS = 60
@@ -106,11 +107,4 @@ def test_only_one_publishes_at_a_time(harvested: Harvested, environment: dict[st
         assert mine is not None
         with updater(harvested.database.engine, harvested.settings) as other:
             assert other is None
-    done = subprocess.run(
-        [sys.executable, "-m", "zatva", "provider", "aggregate", "update", "--json"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == '{"records": 0}'
+    assert results(environment, "provider", "aggregate", "update") == [{"records": 0}]

@@ -1,13 +1,13 @@
 """`zatva provider check` against our own provider, and against nobody: real processes, real sockets."""
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
 from provider.checking.checks import CHECKS
+from tests import commands
+from tests.commands import Done
 from tests.end_to_end.processes import running, zatva
 from tests.provider.archive import BEGINNING, Archive
 
@@ -101,12 +101,5 @@ def test_a_file_is_no_address(environment: Mapping[str, str]) -> None:
     assert "write it as http://host/path" in done.stderr
 
 
-def check(environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "zatva", "provider", "check", *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+def check(environment: Mapping[str, str], *arguments: str) -> Done:
+    return commands.zatva(environment, "provider", "check", *arguments)

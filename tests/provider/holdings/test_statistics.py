@@ -1,8 +1,6 @@
 """The kept numbers are those that counting would give."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from provider.holdings.selection import Selection
 from provider.holdings.statistics import by_collection, by_domain, by_month, by_type
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import DocumentMonth
+from tests.commands import zatva
 from tests.provider.archives import Page, write_pages
 
 OPTIONS = IndexOptions(margin=1)
@@ -92,8 +91,7 @@ def test_the_command_prints_each_table(indexed: Database, environment: dict[str,
     del indexed
 
     def run(*options: str) -> str:
-        command = [sys.executable, "-m", "zatva", "provider", "statistics", "--by", by, *options]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        return zatva(environment, "provider", "statistics", "--by", by, *options).stdout
 
     rows: list[dict[str, Any]] = [json.loads(line) for line in run("--json").splitlines()]
     assert rows

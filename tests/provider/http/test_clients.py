@@ -1,9 +1,6 @@
 """Who harvests: from requests over HTTP into the tables, and what is read from them."""
 
 import asyncio
-import json
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,6 +24,7 @@ from provider.http.clients import (
 from provider.http.outcome import Outcome
 from provider.http.tally import Client, Tally
 from provider.protocol.exchange import Progress
+from tests.commands import results
 from tests.provider.archive import Archive
 from tests.provider.conftest import BASE_URL, small_pages
 
@@ -231,6 +229,4 @@ def test_the_command_shows_clients_and_lists(database: Database, environment: di
 
 
 def shown(environment: dict[str, str], *options: str) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "zatva", "provider", "harvesters", "--json", *options]
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return results(environment, "provider", "harvesters", *options)

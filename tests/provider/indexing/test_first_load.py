@@ -1,8 +1,6 @@
 """A first load builds the indexes for lists afterwards, and nobody overlooks one that was interrupted."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from oai.database import Database
 from oai.errors import DatabaseNotReadyError, UsageError
 from provider.indexing.first_load import begin_first_load, finish_first_load, missing_indexes, refuse_unserved
 from provider.indexing.indexer import IndexOptions, index_file
+from tests.commands import Done, zatva
 from tests.provider.archives import Page, write_pages
 
 PAGES = [Page(url=f"http://www.a.example/{number}") for number in range(3)]
@@ -25,9 +24,8 @@ def indexes(database: Database) -> list[str]:
         return list(found)
 
 
-def first_load(environment: dict[str, str], path: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "zatva", "provider", "index", "--first-load", "--json", str(path)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+def first_load(environment: dict[str, str], path: Path) -> Done:
+    return zatva(environment, "provider", "index", "--first-load", "--json", path)
 
 
 def test_a_first_load_ends_with_the_same_indexes(
@@ -64,10 +62,7 @@ def test_an_interrupted_first_load_is_noticed_and_gone_on_with(
         refuse_unserved(session)
     with pytest.raises(DatabaseNotReadyError, match="--first-load"):
         index_file(database, path, IndexOptions(margin=1))
-    command = [sys.executable, "-m", "zatva", "provider", "serve", "--port", "0"]
-    served = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    served = zatva(environment, "provider", "serve", "--port", "0")
     assert (served.returncode, "first load is not finished" in served.stderr) == (6, True)
     done = first_load(environment, path)
     assert done.returncode == 0, done.stderr
