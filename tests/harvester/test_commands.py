@@ -179,12 +179,13 @@ async def test_the_process_takes_the_parameters_of_the_uiuc_page(
         for number in range(20)
     ]
     repository_id = _repository(database, fake.url)
-    done = await run(
+    process = await start(
         environment, "harvester",
         "--repository-id", str(repository_id), "--job-id", "3", "--recurring-id", "4",
         "--method", "1", "--set-spec", "a", "--harvest-from", "2024-01-05", "--harvest-to", "2024-01-12",
         "--metadata-prefix", "oai_dc", "--validation", "0", "--no-parse-id", "--files-per-dir", "3", "--json",
     )  # fmt: skip
+    done = await ended(process)
     assert done.code == 0, done.err
     with database.session() as session:
         history = session.scalars(select(History)).one()
