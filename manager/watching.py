@@ -52,6 +52,8 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
     if ended is None and session.get(Repository, run.repository_id) is not None:
         ended = write_cut_off(session, run, ending)
     if job is None or ended is None:
+        if written is not None and written.status in GOOD:
+            _withdraw(session, run, written, settings)
         return
     if ending.cause is Cause.PAUSED and ended.status not in GOOD:
         _put_by(job, ended)
@@ -91,6 +93,28 @@ def _written(session: Session, run: Run) -> History | None:
         .order_by(History.history_id.desc())
     )
     return session.scalars(query.limit(1)).one_or_none()
+
+
+def _withdraw(session: Session, run: Run, written: History, settings: ManagerSettings) -> None:
+    """Take back the next try of a harvest that was held to be lost with its worker, and has ended well."""
+    again = session.scalars(
+        select(Job)
+        .where(
+            Job.repository_id == run.repository_id,
+            Job.recurring_id.is_not_distinct_from(run.recurring_id),
+            Job.metadata_prefix == run.metadata_prefix,
+            Job.set_spec.is_not_distinct_from(run.set_spec),
+            Job.attempt > 0,
+            Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED)),
+        )
+        .with_for_update(skip_locked=True)
+    ).first()
+    if again is None:
+        return
+    session.delete(again)
+    if run.recurring_id is not None:
+        note_end(session, run.recurring_id, written, settings)
+    session.flush()
 
 
 def _put_by(job: Job, ended: History) -> None:

@@ -107,6 +107,36 @@ def test_what_a_lost_harvest_had_written_itself_decides(
     assert (minutes_to_the_next_try(tables) is not None) is tried_again
 
 
+@pytest.mark.parametrize(("status", "tried_again"), [("completed", False), ("failed", True)])
+def test_a_harvest_that_ends_well_after_all_is_not_tried_again(
+    database: Database, tables: Tables, status: str, *, tried_again: bool
+) -> None:
+    """Its worker gave no sign of life, was held to be lost, and lived."""
+    tables.add("oai_recurring_job", repository_id=tables.repository("x"), frequency="hourly", state=1)
+    running_job(tables, recurring_id=1, set_spec="a")
+    with database.session() as session:
+        job = session.get(Job, 1)
+        assert job is not None
+        run = run_of(job)
+    settle_job(database, Ending(cause=Cause.LOST))
+    assert minutes_to_the_next_try(tables) is not None
+    assert tables.one("SELECT failures FROM oai_recurring_job") == 1
+    tables.add(
+        "oai_history",
+        repository_id=run.repository_id,
+        job_id=1,
+        status=status,
+        harvest_start_time="2026-01-01",
+    )
+    for _ in range(2):
+        with database.session() as session:
+            settle(session, run, Ending(cause=Cause.ENDED, exit_code=0), SETTINGS)
+            session.commit()
+    assert (minutes_to_the_next_try(tables) is not None) is tried_again
+    assert tables.one("SELECT failures FROM oai_recurring_job") == int(tried_again)
+    assert [row.status for row in tables("SELECT status FROM oai_history ORDER BY 1")] == [status, "lost"]
+
+
 def test_a_repository_that_was_removed_meanwhile_takes_its_history_along(
     database: Database, tables: Tables
 ) -> None:
