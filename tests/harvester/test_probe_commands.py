@@ -22,7 +22,7 @@ def nothing(tmp_path: Path) -> dict[str, str]:
 
 async def test_a_probe_tells_people_what_it_found(nothing: dict[str, str], tmp_path: Path) -> None:
     async with serve(FakeRepository(items=many(25), sets=[f"s{n}" for n in range(12)])) as fake:
-        done = await run(nothing, "zatva", "probe", fake.url)
+        done = await run(nothing, "probe", fake.url)
     assert done.code == 0, done.err
     for words in (
         f"Fake, {fake.url}",
@@ -43,7 +43,7 @@ async def test_a_probe_tells_programs_what_it_found(nothing: dict[str, str]) -> 
         return 200, {"Content-Type": "text/xml", "Content-Encoding": "gzip"}, gzip.compress(good)
 
     async with serve(FakeRepository(items=many(3), fault=zipped)) as fake:
-        done = await run(nothing, "zatva", "probe", fake.url, "--json")
+        done = await run(nothing, "probe", fake.url, "--json")
     assert done.code == 0, done.err
     found = done.json
     wanted = {
@@ -70,25 +70,25 @@ async def test_a_probe_tells_programs_what_it_found(nothing: dict[str, str]) -> 
 
 async def test_the_exit_code_tells_what_there_is(nothing: dict[str, str]) -> None:
     async with serve(FakeRepository(fault=lambda _asked, _good: b"<html>Welcome</html>")) as fake:
-        page = await run(nothing, "zatva", "probe", fake.url)
+        page = await run(nothing, "probe", fake.url)
         fake.fault = lambda _asked, _good: (503, {"Retry-After": "7200"}, b"")
-        busy = await run(nothing, "zatva", "probe", fake.url)
+        busy = await run(nothing, "probe", fake.url)
     assert (page.code, busy.code) == (4, 75)
     assert "Is this the base URL?" in page.err
-    assert (await run(nothing, "zatva", "probe", "http://127.0.0.1:1/oai")).code == 4
-    wrong = await run(nothing, "zatva", "probe", "ftp://x/")
+    assert (await run(nothing, "probe", "http://127.0.0.1:1/oai")).code == 4
+    wrong = await run(nothing, "probe", "ftp://x/")
     assert (wrong.code, wrong.out) == (2, "")
-    assert (await run(nothing, "zatva", "probe", "http://127.0.0.1:1/", "--timeout", "0")).code == 2
+    assert (await run(nothing, "probe", "http://127.0.0.1:1/", "--timeout", "0")).code == 2
 
 
 async def test_the_options_of_the_client_are_obeyed(nothing: dict[str, str]) -> None:
     answer = FakeRepository().answer({"verb": "Identify"}).encode()
     server = RawServer(answer=lambda _: reply(answer))
     async with serve_raw(server):
-        await run(nothing, "zatva", "probe", server.url, "--user-agent", "Somebody/1", "--delay", "0.01")
+        await run(nothing, "probe", server.url, "--user-agent", "Somebody/1", "--delay", "0.01")
     assert "User-Agent: Somebody/1\r\n" in server.asked[0]
     silent = RawServer(answer=lambda _: b"HTTP/1.1 200 OK\r\n", hold=True)
     async with serve_raw(silent):
-        done = await run(nothing, "zatva", "probe", silent.url, "--timeout", "0.2")
+        done = await run(nothing, "probe", silent.url, "--timeout", "0.2")
     assert done.code == 4
     assert "setting timeout" in done.err

@@ -39,7 +39,6 @@ async def test_a_run_is_kept_and_replayed_with_other_rules(
     rules.write_text(_FILTERS)
     kept = await run(
         environment,
-        "zatva",
         "harvest",
         fake.url,
         "--out",
@@ -53,7 +52,7 @@ async def test_a_run_is_kept_and_replayed_with_other_rules(
     assert (kept.json["new"], kept.json["filtered"]) == (5, 45)
     assert (Path(environment["ZATVA_DATA"]) / kept.json["raw_path"]).is_file()
     asked = len(fake.asked)
-    replayed = await run(environment, "zatva", "harvest", "--replay", "1", "--json")
+    replayed = await run(environment, "harvest", "--replay", "1", "--json")
     assert replayed.code == 0, replayed.err
     assert (replayed.json["new"], replayed.json["unchanged"], replayed.json["raw_path"]) == (45, 5, None)
     assert len(list(out.rglob("*.xml"))) == 50
@@ -63,9 +62,9 @@ async def test_a_run_is_kept_and_replayed_with_other_rules(
 async def test_a_killed_run_leaves_a_file_that_is_replayed_together_with_the_next_one(
     fake: FakeRepository, environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
-    command = ("zatva", "harvest", fake.url, "--out", str(tmp_path / "out"), "--keep-raw", "--json")
+    command = ("harvest", fake.url, "--out", str(tmp_path / "out"), "--keep-raw", "--json")
     reached = stuck_at(fake, "30|")
-    process = await start(environment, *command)
+    process = await start(environment, "zatva", *command)
     await asyncio.wait_for(reached.wait(), 30)
     with database.session() as session:
         while (session.scalars(select(Harvest.resumption_token)).one_or_none() or "")[:3] != "30|":
@@ -78,7 +77,7 @@ async def test_a_killed_run_leaves_a_file_that_is_replayed_together_with_the_nex
     assert (resumed.code, resumed.json["resumed_at"]) == (0, 30), resumed.err
     with database.session() as session:
         last = session.scalars(select(History.history_id).order_by(History.history_id.desc())).first()
-    replayed = await run(environment, "zatva", "harvest", "--replay", str(last), "--json")
+    replayed = await run(environment, "harvest", "--replay", str(last), "--json")
     assert replayed.code == 0, replayed.err
     assert (replayed.json["records"], replayed.json["unchanged"]) == (50, 50)
     assert len(list((Path(environment["ZATVA_DATA"]) / "raw").rglob("*.warc.gz"))) == 2
@@ -87,14 +86,14 @@ async def test_a_killed_run_leaves_a_file_that_is_replayed_together_with_the_nex
 async def test_what_cannot_be_replayed_is_told(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    assert (await run(environment, "zatva", "harvest", fake.url, "--out", str(tmp_path / "out"))).code == 0
+    assert (await run(environment, "harvest", fake.url, "--out", str(tmp_path / "out"))).code == 0
     for arguments, words in (
         (("--replay", "1"), "nothing was kept of run 1"),
         (("--replay", "99"), "there is no run 99"),
         ((fake.url, "--replay", "1"), "leave URL|ID and --out out"),
         ((), "give the base URL"),
     ):
-        refused = await run(environment, "zatva", "harvest", *arguments)
+        refused = await run(environment, "harvest", *arguments)
         assert refused.code == 2
         assert words in refused.err
 
@@ -103,7 +102,7 @@ async def test_the_clients_options_are_obeyed(
     environment: dict[str, str], fake: FakeRepository, tmp_path: Path
 ) -> None:
     def harvest(url: str, *more: str) -> tuple[str, ...]:
-        return ("zatva", "harvest", url, "--out", str(tmp_path / url.split(":")[2][:5]), *more)
+        return ("harvest", url, "--out", str(tmp_path / url.split(":")[2][:5]), *more)
 
     busy = RawServer(answer=lambda _: reply(b"", "Retry-After: 30", status="503 Busy"))
     async with serve_raw(busy):
@@ -130,9 +129,7 @@ async def test_a_delay_lies_between_the_requests(
         times.append(asyncio.get_running_loop().time())
 
     fake.before = note
-    done = await run(
-        environment, "zatva", "harvest", fake.url, "--out", str(tmp_path / "out"), "--delay", "0.2"
-    )
+    done = await run(environment, "harvest", fake.url, "--out", str(tmp_path / "out"), "--delay", "0.2")
     assert done.code == 0, done.err
     assert len(times) == 6
     assert all(later - earlier > 0.19 for earlier, later in itertools.pairwise(times))
@@ -145,7 +142,7 @@ async def test_the_commands_of_the_page_on_raw_answers_work(
     (tmp_path / "filters.xml").write_text(_FILTERS)
     (tmp_path / "normalise.xml").write_text(_MAPPINGS)
     for example in examples("how-to/keep-raw-answers.md", "console"):
-        command = example.code.replace("https://repository.example/oai", fake.url).removeprefix("$ ").split()
+        command = example.code.replace("https://repository.example/oai", fake.url).removeprefix("$ zatva ").split()
         done = await run(environment, *command)
         assert done.code == 0, done.err
     assert len(list((tmp_path / "records").rglob("*.xml"))) == 50

@@ -103,7 +103,7 @@ async def test_the_page_does_what_it_says(
         (tmp_path / name).write_text(text, encoding="utf-8")
     ends: list[Ended] = []
     for wanted, command in blocks("run"):
-        words = shlex.split(command.removeprefix("$ "))
+        words = shlex.split(command.removeprefix("$ zatva "))
         addresses = {"https://gallery.example/oai": gallery.url, "https://library.example/oai": library.url}
         ends.append(await run(environment, *(addresses.get(word, word) for word in words)))
         assert ends[-1].code == int(wanted), ends[-1]

@@ -36,25 +36,25 @@ async def fake() -> AsyncIterator[FakeRepository]:
 async def test_a_rule_is_kept_in_versions(environment: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "mine.xml"
     file.write_bytes(FILTERS)
-    added = await run(environment, "zatva", "rule", "add", "Culture", str(file), "--note", "one", "--json")
+    added = await run(environment, "rule", "add", "Culture", str(file), "--note", "one", "--json")
     assert (added.code, added.json["number"], added.json["kind"]) == (0, 1, "filter"), added.err
     kept = Path(added.json["path"])
     assert _bytes(kept) == FILTERS
 
     _write(kept, _FEW)
-    shown = await run(environment, "zatva", "rule", "show", "Culture")
+    shown = await run(environment, "rule", "show", "Culture")
     assert "changed by hand; `zatva rule edit RULE` keeps that as a version" in shown.out
-    edited = await run(environment, "zatva", "rule", "edit", "Culture", "--json")
+    edited = await run(environment, "rule", "edit", "Culture", "--json")
     assert (edited.code, edited.json["number"]) == (0, 2), edited.err
-    listed = await run(environment, "zatva", "rule", "versions", "Culture", "--diff")
+    listed = await run(environment, "rule", "versions", "Culture", "--diff")
     assert "-  <filter" in listed.out
 
     file.write_bytes(b"<filters><filter xpath='//x' regexp='('/></filters>")
-    refused = await run(environment, "zatva", "rule", "edit", "Culture", str(file))
+    refused = await run(environment, "rule", "edit", "Culture", str(file))
     assert refused.code == 2
     assert "line 1, column" in refused.err
     assert _bytes(kept) == _FEW
-    checked = await run(environment, "zatva", "rule", "check", str(kept))
+    checked = await run(environment, "rule", "check", str(kept))
     assert checked.code == 0, checked.err
 
 
@@ -64,20 +64,20 @@ async def test_rules_are_tried_and_a_replay_tells_before_it_does(
     filters, mappings = tmp_path / "filters.xml", tmp_path / "mappings.xml"
     filters.write_bytes(_FEW)
     mappings.write_bytes(_MAPPINGS)
-    harvest = ("zatva", "harvest", fake.url, "--out", str(tmp_path / "out"), "--keep-raw")
+    harvest = ("harvest", fake.url, "--out", str(tmp_path / "out"), "--keep-raw")
     assert (await run(environment, *harvest)).code == 0
 
-    tried = await run(environment, "zatva", "rule", "try", str(filters), "--repository", "1", "--json")
+    tried = await run(environment, "rule", "try", str(filters), "--repository", "1", "--json")
     assert tried.code == 0, tried.err
     assert (tried.json["tried"], tried.json["counts"]) == (20, {"accepted": 5, "refused": 15})
     assert tried.json["never_matched"] == [2]
-    live = await run(environment, "zatva", "rule", "try", str(mappings), "--live", "1", "--records", "5")
+    live = await run(environment, "rule", "try", str(mappings), "--live", "1", "--records", "5")
     assert live.code == 0, live.err
     assert "5 of 5 samples tried: 5 changed" in live.out
     assert "+      <dc:subject>Titles</dc:subject>" in live.out
 
     rules = ("--filter", str(filters), "--normalise", str(mappings))
-    told = await run(environment, "zatva", "rule", "replay", "1", *rules, "--json")
+    told = await run(environment, "rule", "replay", "1", *rules, "--json")
     assert told.code == 0, told.err
     counts = {word: number for word, number in told.json["counts"].items() if number}
     assert counts == {"updated": 5, "left out now": 15}
@@ -86,14 +86,14 @@ async def test_rules_are_tried_and_a_replay_tells_before_it_does(
     with database.session() as session:
         assert session.scalars(select(History.history_id)).all() == [1]
 
-    done = await run(environment, "zatva", "rule", "replay", "1", *rules, "--apply")
+    done = await run(environment, "rule", "replay", "1", *rules, "--apply")
     assert done.code == 0, done.err
     with database.session() as session:
         replayed = session.get_one(History, 2)
         assert (replayed.updated_count, replayed.filtered_count) == (5, 15)
         assert replayed.filter_digest is not None
         assert replayed.normalize_digest is not None
-    again = await run(environment, "zatva", "rule", "replay", "1", *rules, "--json")
+    again = await run(environment, "rule", "replay", "1", *rules, "--json")
     assert {word: number for word, number in again.json["counts"].items() if number} == {
         "unchanged": 5,
         "left out now": 15,
@@ -101,8 +101,8 @@ async def test_rules_are_tried_and_a_replay_tells_before_it_does(
 
 
 async def test_examples_are_listed_and_begun_with(environment: dict[str, str]) -> None:
-    listed = await run(environment, "zatva", "rule", "examples")
+    listed = await run(environment, "rule", "examples")
     assert "marc-books" in listed.out
-    added = await run(environment, "zatva", "rule", "add", "Books", "--example", "marc-books")
+    added = await run(environment, "rule", "add", "Books", "--example", "marc-books")
     assert added.code == 0, added.err
     assert "version 1" in added.out

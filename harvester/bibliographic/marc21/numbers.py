@@ -13,6 +13,8 @@ from harvester.bibliographic.standard_numbers import find_doi, find_isbn, find_i
 
 Find = Callable[[str], tuple[str, bool] | None]
 
+_NUMBERS: Final = "az"
+"""Subfields of valid and of cancelled numbers; what is said of a number is kept as it is where there is none."""
 _QUALIFIER: Final = re.compile(r"\(([^()]*)\)")
 _STATES: Final = {"a": "valid", "l": "valid", "m": "cancelled", "y": "cancelled", "z": "cancelled"}
 _OTHER_SCHEMES: Final = {"0": "isrc", "1": "upc", "2": "ismn", "3": "ean", "4": "sici", "8": "other"}
@@ -27,8 +29,10 @@ _SIMPLE: Final = {
 
 def take_isbn(found: OpenField, draft: Draft) -> None:
     """Take field 020."""
+    if not found.has(_NUMBERS):
+        return
     qualifiers = [clean(value).strip("()") for value in found.take("q")]
-    _take_checked(found, draft, "isbn", "az", find_isbn, qualifiers)
+    _take_checked(found, draft, "isbn", _NUMBERS, find_isbn, qualifiers)
 
 
 def take_issn(found: OpenField, draft: Draft) -> None:
@@ -39,25 +43,29 @@ def take_issn(found: OpenField, draft: Draft) -> None:
 
 def take_other(found: OpenField, draft: Draft) -> None:
     """Take field 024."""
+    if not found.has(_NUMBERS):
+        return
     mark = found.indicators[0]
     scheme = found.first("2").lower() if mark == "7" else _OTHER_SCHEMES.get(mark, "other")
     qualifiers = [clean(value).strip("()") for value in found.take("q")]
     if scheme == "ismn":
-        _take_checked(found, draft, "ismn", "az", find_ismn, qualifiers)
+        _take_checked(found, draft, "ismn", _NUMBERS, find_ismn, qualifiers)
         return
-    for code, value in found.pairs("az"):
+    for code, value in found.pairs(_NUMBERS):
         known = find_doi(value) if scheme in {"doi", "other"} else None
         _add(draft, "doi" if known else scheme or "other", known or value, value, _STATES[code], qualifiers)
 
 
 def take_number(found: OpenField, draft: Draft) -> None:
     """Take a number that has no check digit."""
+    if not found.has(_NUMBERS):
+        return
     scheme = _SIMPLE[found.tag]
     source = found.first("2").lower() if found.tag in {"015", "016"} else ""
     qualifiers = [clean(value).strip("()") for value in found.take("q")]
     if found.tag == "028":
         qualifiers += [clean(value) for value in found.take("b")]
-    for code, value in found.pairs("az"):
+    for code, value in found.pairs(_NUMBERS):
         _add(draft, source or scheme, value, value, _STATES[code], qualifiers)
 
 

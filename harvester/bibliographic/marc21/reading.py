@@ -57,6 +57,10 @@ class OpenField:
             self.left = [one for one in self.left if one.code not in codes]
         return [(one.code, value) for one in found if (value := tidy(one.value))]
 
+    def has(self, codes: str) -> bool:
+        """Whether one of these subfields says something."""
+        return any(one.code in codes and tidy(one.value) for one in self.left)
+
     def first(self, code: str) -> str:
         """The first value of the subfield, or nothing; others stay, and are kept as such."""
         for place, one in enumerate(self.left):

@@ -47,18 +47,16 @@ def take_variant(found: OpenField, draft: Draft) -> None:
     """Take another title."""
     if found.tag in _ARTICLES and not found.linked:
         _sorting(found, draft, found.raw("a"), found.indicators[_ARTICLES[found.tag]])
-    label = clean(found.first("i")).rstrip(":") or (
-        _LABELS.get(found.indicators[1], "") * (found.tag == "246")
-    )
+    said = clean(found.first("i")).rstrip(":")
+    label = said or _LABELS.get(found.indicators[1], "") * (found.tag == "246")
     text = _joined(found, "abfgklmnoprs")
-    ids = authority_ids(found)
+    draft.keep(found.written, " ".join(f"$0 {one}" for one in authority_ids(found)))
     if not text:
-        draft.broken(found.written, found.rest(), "a title without its subfield a")
+        rest = " ".join(filter(None, (f"$i {said}" if said else "", found.rest())))
+        draft.broken(found.written, rest, "a title without its subfield a")
     else:
         kind = "linked" if found.linked else _VARIANTS[found.tag]
         draft.variants.append(TitleVariant(kind=kind, text=text, label=label))
-        if ids:
-            draft.keep(found.written, " ".join(f"$0 {one}" for one in ids))
     _drop_link(found)
 
 

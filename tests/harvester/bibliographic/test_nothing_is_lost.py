@@ -3,7 +3,7 @@
 import dataclasses
 import json
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -81,6 +81,10 @@ def _values(fields: list[tuple[str, str, str, list[tuple[str, str]]]]) -> set[st
 
 @settings(max_examples=150, deadline=None)
 @given(leader=_WORDS, fields=_FIELDS)
+@example(leader="", fields=[("130", " ", " ", [("0", "00")])])
+@example(leader="", fields=[("130", " ", " ", [("i", "00")])])
+@example(leader="", fields=[("020", " ", " ", [("q", "0")])])
+@example(leader="", fields=[("024", "7", " ", [("2", "0")])])
 def test_no_word_of_a_marc_record_is_lost(
     leader: str, fields: list[tuple[str, str, str, list[tuple[str, str]]]]
 ) -> None:

@@ -145,15 +145,13 @@ async def test_dates_belong_into_the_query(shelf: Shelf) -> None:
 
 async def test_the_commands_speak_sru(environment: dict[str, str], tmp_path: Path) -> None:
     async with serve_sru(FakeSru(books=books(12))) as fake:
-        probed = await run(environment, "zatva", "probe", fake.url, "--protocol", "sru", "--query", "cats")
+        probed = await run(environment, "probe", fake.url, "--protocol", "sru", "--query", "cats")
         out = str(tmp_path / "out")
         harvested = await run(
-            environment, "zatva", "harvest", fake.url, "--protocol", "sru", "--query", "cats",
+            environment, "harvest", fake.url, "--protocol", "sru", "--query", "cats",
             "--format", "marcxml", "--out", out, "--json",
         )  # fmt: skip
-        again = await run(
-            environment, "zatva", "harvest", "1", "--query", "cats", "--format", "marcxml", "--json"
-        )
+        again = await run(environment, "harvest", "1", "--query", "cats", "--format", "marcxml", "--json")
     assert probed.code == 0, probed.err
     for words in ("Fake catalogue", "SRU 1.2", "12 of 12 on the first page", "Nothing is odd."):
         assert words in probed.out

@@ -114,9 +114,9 @@ async def test_without_yaz_client_it_is_said_what_to_install(monkeypatch: pytest
 
 async def test_the_commands_speak_z3950(ztest: str, environment: dict[str, str], tmp_path: Path) -> None:
     out = str(tmp_path / "out")
-    probed = await run(environment, "zatva", "probe", ztest, "--query", "@attr 1=4 12")
+    probed = await run(environment, "probe", ztest, "--query", "@attr 1=4 12")
     harvested = await run(
-        environment, "zatva", "harvest", ztest, "--query", "@attr 1=4 12", "--format", "marcxml",
+        environment, "harvest", ztest, "--query", "@attr 1=4 12", "--format", "marcxml",
         "--out", out, "--json",
     )  # fmt: skip
     assert probed.code == 0, probed.err
