@@ -142,7 +142,7 @@ async def test_the_commands_of_the_page_on_raw_answers_work(
     (tmp_path / "filters.xml").write_text(_FILTERS)
     (tmp_path / "normalise.xml").write_text(_MAPPINGS)
     for example in examples("how-to/keep-raw-answers.md", "console"):
-        command = example.code.replace("https://repository.example/oai", fake.url).removeprefix("$ zatva ").split()
-        done = await run(environment, *command)
+        command = example.code.replace("https://repository.example/oai", fake.url)
+        done = await run(environment, *command.removeprefix("$ zatva ").split())
         assert done.code == 0, done.err
     assert len(list((tmp_path / "records").rglob("*.xml"))) == 50
