@@ -14,7 +14,7 @@ from harvester.bibliographic.standard_numbers import find_doi, find_isbn, find_i
 Find = Callable[[str], tuple[str, bool] | None]
 
 _NUMBERS: Final = "az"
-"""Subfields of valid and of cancelled numbers. What is said of a number that is not there is kept as it is."""
+"""Subfields of valid and of cancelled numbers. What is said of a number that is not there stays as it is."""
 _QUALIFIER: Final = re.compile(r"\(([^()]*)\)")
 _STATES: Final = {"a": "valid", "l": "valid", "m": "cancelled", "y": "cancelled", "z": "cancelled"}
 _OTHER_SCHEMES: Final = {"0": "isrc", "1": "upc", "2": "ismn", "3": "ean", "4": "sici", "8": "other"}
