@@ -195,7 +195,6 @@ async def test_the_503_says_when_to_come_back(database: Database, settings: Sett
         assert "more than 1 requests in a minute" in await answers[1].text()
 
 
-@pytest.mark.long
 async def test_many_clients_see_no_error_but_503_and_leave_nothing_behind(
     archive: Archive, settings: Settings
 ) -> None:
