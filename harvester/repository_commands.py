@@ -12,6 +12,7 @@ from harvester.vocabulary import DeletionPolicy
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
+from oai.models import columns_of
 
 _COLUMNS = {"repository_id": "ID", "repository_name": "Name", "base_url": "Base URL", "base_dir": "Folder"}
 _AS_SET = "default"
@@ -39,7 +40,7 @@ def repository_add(invocation: Invocation) -> ExitCode:
 def repository_list(invocation: Invocation) -> ExitCode:
     """`zatva repository list`."""
     with open_database(invocation.settings) as database, database.session() as session:
-        rows = [_columns(repository) for repository in repositories.list_repositories(session)]
+        rows = [columns_of(repository) for repository in repositories.list_repositories(session)]
     empty = "no repositories yet; add one with `zatva repository add URL`"
     invocation.console.table(rows, _COLUMNS, empty=empty)
     return ExitCode.DONE
@@ -49,7 +50,7 @@ def repository_show(invocation: Invocation) -> ExitCode:
     """`zatva repository show`."""
     with open_database(invocation.settings) as database, database.session() as session:
         shown = _facts(session, repositories.get_repository(session, invocation.arguments.id))
-    invocation.console.result(shown, "\n".join(f"{name}: {_word(value)}" for name, value in shown.items()))
+    invocation.console.facts(shown)
     return ExitCode.DONE
 
 
@@ -104,10 +105,6 @@ def repository_policy(invocation: Invocation) -> ExitCode:
     return ExitCode.DONE
 
 
-def _columns(repository: Repository) -> dict[str, Any]:
-    return {column.key: getattr(repository, column.key) for column in Repository.__table__.columns}
-
-
 def _facts(session: Session, repository: Repository) -> dict[str, Any]:
     repository_id = repository.repository_id
     prefixes = (
@@ -118,16 +115,10 @@ def _facts(session: Session, repository: Repository) -> dict[str, Any]:
     )
     sets = select(func.count()).select_from(OaiSet).where(OaiSet.repository_id == repository_id)
     return {
-        **_columns(repository),
+        **columns_of(repository),
         "formats": list(session.scalars(prefixes)),
         "sets": session.scalars(sets).one(),
     }
-
-
-def _word(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return "–" if value is None else str(value)  # noqa: RUF001 a dash on purpose
 
 
 def _per_cent(given: str) -> float | None:

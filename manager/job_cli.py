@@ -7,7 +7,7 @@ from oai.cli import add_command
 if TYPE_CHECKING:
     from oai.cli import Subcommands
 
-_HANDLERS = "manager.commands:"
+_HANDLERS = "manager.job_commands:"
 
 
 def add_job_commands(job: "Subcommands") -> None:
@@ -26,6 +26,9 @@ def _add_listings(job: "Subcommands") -> None:
     history = add_command(
         job, "history", help="list harvests that have ended", handler=f"{_HANDLERS}list_history"
     )
+    show = add_command(job, "show", help="show all of a job", handler=f"{_HANDLERS}show_job")
+    show.add_argument("job_id", type=int, metavar="ID")
+    history.add_argument("history_id", type=int, nargs="?", metavar="RUN", help="all of this one")
     for parser in (listing, history):
         parser.add_argument("--repository", type=int, metavar="ID", help="of this repository only")
     history.add_argument("--limit", type=int, default=50, metavar="N", help="how many (default: %(default)s)")

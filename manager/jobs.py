@@ -157,23 +157,6 @@ def remove_job(session: Session, job_id: int) -> bool:
     return False
 
 
-def list_history(
-    session: Session, repository_id: int | None = None, limit: int = 50, before: int | None = None
-) -> list[HistoryView]:
-    """Up to `limit` ended harvests, the newest first; `before` is the last page's last `history_id`."""
-    query = (
-        select(History, _repository_name())
-        .join(Repository, Repository.repository_id == History.repository_id)
-        .order_by(History.history_id.desc())
-        .limit(limit)
-    )
-    if repository_id is not None:
-        query = query.where(History.repository_id == repository_id)
-    if before is not None:
-        query = query.where(History.history_id < before)
-    return [HistoryView(history=history, repository_name=name) for history, name in session.execute(query)]
-
-
 def remove_history(session: Session, history_id: int) -> None:
     """Remove a row of the history; raises UsageError where there is none. The caller commits."""
     gone = delete(History).where(History.history_id == history_id).returning(History.history_id)

@@ -1,24 +1,28 @@
-"""The commands of schedules, described; their handlers are in `commands.py`."""
+"""The commands of schedules, described; their handlers are in `schedule_commands.py`."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oai.cli import add_command
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
 
-_HANDLERS = "manager.commands:"
+_HANDLERS = "manager.schedule_commands:"
 
 
 def add_schedule_commands(schedule: "Subcommands") -> None:
     """Add what can be done with schedules."""
-    _add_plan_options(
-        add_command(schedule, "add", help="plan harvests of a repository", handler=f"{_HANDLERS}add_schedule")
+    add = add_command(
+        schedule, "add", help="plan harvests of a repository", handler=f"{_HANDLERS}add_schedule"
     )
+    add.add_argument("repository_id", type=int, metavar="REPOSITORY_ID")
+    _add_plan_options(_Options(add, with_defaults=True))
     listing = add_command(schedule, "list", help="list schedules", handler=f"{_HANDLERS}list_schedules")
     listing.add_argument("--repository", type=int, metavar="ID", help="of this repository only")
     for name, text in (
+        ("show", "show all of a schedule, and when it is due next"),
+        ("edit", "change what is given; an empty value takes an option back, as in `--set ''`"),
         ("remove", "remove a schedule and its planned jobs"),
         ("run", "harvest now, beside the plan"),
         ("pause", "let a schedule make no jobs for now"),
@@ -26,70 +30,104 @@ def add_schedule_commands(schedule: "Subcommands") -> None:
     ):
         command = add_command(schedule, name, help=text, handler=f"{_HANDLERS}{name}_schedule")
         command.add_argument("recurring_id", type=int, metavar="ID")
+        if name == "edit":
+            _add_plan_options(_Options(command, with_defaults=False))
 
 
-def _add_plan_options(add: argparse.ArgumentParser) -> None:
-    add.add_argument("repository_id", type=int, metavar="REPOSITORY_ID")
-    _add_times(add)
-    _add_selection(add)
-    _add_turns(add)
-    _add_storing(add)
-    add.add_argument(
-        "--slice", choices=("month", "day"),
-        help="a list for each month or day, where tokens expire before a whole list is read",
+class _Options:
+    """Adds options named after a schedule's columns: with defaults for a new one, without for a change."""
+
+    def __init__(self, parser: argparse.ArgumentParser, *, with_defaults: bool) -> None:
+        self._parser = parser
+        self._with_defaults = with_defaults
+
+    def add(self, option: str, column: str, text: str, *, default: object = None, **how: Any) -> None:  # noqa: ANN401 argparse's own
+        """Add an option; the default is told where it holds."""
+        if self._with_defaults and default is not None:
+            how["default"] = default
+            text += "" if isinstance(default, bool) else " (default: %(default)s)"
+        self._parser.add_argument(option, dest=column, help=text, **how)
+
+    def add_flags(self, column: str, *, default: bool, yes: tuple[str, str], no: tuple[str, str]) -> None:
+        """Add an option for yes and one for no, each with its text."""
+        for value, (option, text) in ((True, yes), (False, no)):
+            self.add(option, column, text, default=default, action="store_const", const=value)
+
+
+def _add_plan_options(options: _Options) -> None:
+    _add_times(options)
+    _add_selection(options)
+    _add_turns(options)
+    _add_storing(options)
+    options.add(
+        "--slice", "slice", "a list for each month or day, where tokens expire before a whole list is read",
+        choices=("month", "day", ""), metavar="{month,day}",
     )  # fmt: skip
 
 
-def _add_times(add: argparse.ArgumentParser) -> None:
-    add.add_argument(
+def _add_times(options: _Options) -> None:
+    options.add(
         "--frequency",
+        "frequency",
+        "`every 6 hours`, `daily at 02:30`, a cron expression; once if left out",
         metavar="F",
-        help="`every 6 hours`, `daily at 02:30`, a cron expression; once if left out",
     )
-    add.add_argument("--zone", default="UTC", help="time zone of the frequency (default: %(default)s)")
-    add.add_argument(
+    options.add("--zone", "time_zone", "time zone of the frequency", default="UTC")
+    options.add(
         "--start",
+        "start_date",
+        "not before this time, ISO 8601, UTC if it has no offset; a new one: now",
         metavar="TIME",
-        help="not before this time, ISO 8601, UTC if it has no offset (default: now)",
     )
-    add.add_argument("--end", metavar="TIME", help="not after this time")
+    options.add("--end", "end_date", "not after this time", metavar="TIME")
 
 
-def _add_selection(add: argparse.ArgumentParser) -> None:
-    add.add_argument(
-        "--format", default="oai_dc", metavar="PREFIX", help="metadataPrefix (default: %(default)s)"
+def _add_selection(options: _Options) -> None:
+    options.add("--format", "metadata_prefix", "metadataPrefix", default="oai_dc", metavar="PREFIX")
+    options.add("--set", "set_spec", "setSpec; all records if left out", metavar="SPEC")
+    options.add("--from", "harvest_from", "the first harvest's from", metavar="DATE")
+    options.add("--until", "harvest_to", "each harvest's until", metavar="DATE")
+    options.add_flags(
+        "incremental",
+        default=True,
+        yes=("--incremental", "harvest what changed since the last time; so it is unless told otherwise"),
+        no=("--full", "harvest everything each time, not what changed"),
     )
-    add.add_argument("--set", metavar="SPEC", help="setSpec; all records if left out")
-    add.add_argument("--from", dest="harvest_from", metavar="DATE", help="the first harvest's from")
-    add.add_argument("--until", dest="harvest_to", metavar="DATE", help="each harvest's until")
-    add.add_argument("--full", action="store_true", help="harvest everything each time, not what changed")
-    add.add_argument(
-        "--method", type=int, choices=(0, 1), default=0, help="0 ListRecords, 1 ListIdentifiers and GetRecord"
-    )
-    add.add_argument(
-        "--validation", type=int, choices=(0, 1, 2), default=2, help="0 strict, 1 very strict, 2 loose"
-    )
+    options.add(
+        "--method", "method", "0 ListRecords, 1 ListIdentifiers and GetRecord",
+        type=int, choices=(0, 1), default=0,
+    )  # fmt: skip
+    options.add(
+        "--validation", "validation", "0 strict, 1 very strict, 2 loose",
+        type=int, choices=(0, 1, 2), default=2,
+    )  # fmt: skip
 
 
-def _add_turns(add: argparse.ArgumentParser) -> None:
-    add.add_argument(
+def _add_turns(options: _Options) -> None:
+    options.add(
         "--overlap",
+        "overlap",
+        "what becomes of a run that is due while the last one is under way",
         choices=("skip", "queue"),
         default="skip",
-        help="what becomes of a run that is due while the last one is under way (default: %(default)s)",
     )
-    add.add_argument(
-        "--priority", type=int, default=0, metavar="N", help="-1000 to 1000; the higher one comes first"
-    )
-    add.add_argument("--owner", metavar="NAME", help="whose it is; owners take turns")
+    options.add(
+        "--priority", "priority", "-1000 to 1000; the higher one comes first",
+        type=int, default=0, metavar="N",
+    )  # fmt: skip
+    options.add("--owner", "owner", "whose it is; owners take turns", metavar="NAME")
 
 
-def _add_storing(add: argparse.ArgumentParser) -> None:
-    add.add_argument("--filter-file", metavar="FILE", help="keep only records that match")
-    add.add_argument("--normalize-file", metavar="FILE", help="add normalised elements")
-    add.add_argument(
-        "--no-parse-id", action="store_true", help="all files in one directory, not by identifier"
+def _add_storing(options: _Options) -> None:
+    options.add("--filter-file", "filter_file_path", "keep only records that match", metavar="FILE")
+    options.add("--normalize-file", "normalize_file_path", "add normalised elements", metavar="FILE")
+    options.add_flags(
+        "parse_id",
+        default=True,
+        yes=("--parse-id", "files lie by the parts of their identifier; so it is unless told otherwise"),
+        no=("--no-parse-id", "all files in one directory, not by identifier"),
     )
-    add.add_argument(
-        "--files-per-dir", type=int, metavar="N", help="files in one directory (default: as set)"
-    )
+    options.add(
+        "--files-per-dir", "files_per_dir", "files in one directory; as set where nothing is said",
+        type=int, metavar="N",
+    )  # fmt: skip

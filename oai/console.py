@@ -33,6 +33,10 @@ class Console:
         """Print one result: the object on a line of its own with `--json`, else the text."""
         self._print(json.dumps(data, default=_plain, ensure_ascii=False) if self.as_json else text)
 
+    def facts(self, data: Mapping[str, Any]) -> None:
+        """Print what is known of one thing, a line for each fact; with `--json` the object."""
+        self.result(data, "\n".join(f"{name}: {_cell(value, name)}" for name, value in data.items()))
+
     def table(self, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, empty: str) -> None:
         """Print rows as an aligned table under the headings of `columns` (key to heading).
 
@@ -114,7 +118,7 @@ def _bar(label: str, err: TextIO) -> Iterator[Advance]:
 
 
 def _aligned(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
-    cells = [list(columns.values()), *([_cell(row.get(key)) for key in columns] for row in rows)]
+    cells = [list(columns.values()), *([_cell(row.get(key), key) for key in columns] for row in rows)]
     numeric = [all(isinstance(row.get(key), int | float | None) for row in rows) for key in columns]
     widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
     return "\n".join(
@@ -126,12 +130,22 @@ def _aligned(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> s
     )
 
 
-def _cell(value: object) -> str:
-    if value is None:
+def _cell(value: object, key: str) -> str:
+    """A value in words, also one that consists of several."""
+    if isinstance(value, list) and value:
+        return ", ".join(_cell(part, key) for part in value)
+    if isinstance(value, Mapping) and value:
+        return ", ".join(f"{name} {_cell(part, name)}" for name, part in value.items())
+    return _word(value, key)
+
+
+def _word(value: object, key: str) -> str:
+    """A value in words; numbers that are names, such as those of rows and processes, are not parted."""
+    if value is None or value in ([], {}):
         return "–"  # noqa: RUF001 a dash on purpose
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int):
+    if isinstance(value, int) and key != "id" and not key.endswith("_id"):
         return f"{value:,}"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%SZ")

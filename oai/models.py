@@ -1,8 +1,9 @@
 """What all tables share: the declarative base with its naming rules, and the kernel's own table."""
 
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import DateTime, MetaData, func
+from sqlalchemy import DateTime, MetaData, func, inspect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 _NAMES = {
@@ -29,3 +30,8 @@ class SigningKey(Base):
     purpose: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[bytes]
     created: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+def columns_of(row: Base) -> dict[str, Any]:
+    """The values of a row's columns by their names."""
+    return {attribute.key: getattr(row, attribute.key) for attribute in inspect(type(row)).column_attrs}

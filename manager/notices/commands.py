@@ -1,9 +1,7 @@
 """`zatva notify`: who is told when harvests fail, change something, or end."""
 
 import asyncio
-from typing import Any, Final
-
-from sqlalchemy import inspect
+from typing import Final
 
 from manager.notices import outbox, rules
 from manager.notices.models import Kind, Language, Notice
@@ -14,7 +12,7 @@ from oai.cli import Invocation
 from oai.database import open_database
 from oai.datestamps import utc_now
 from oai.errors import ExitCode
-from oai.models import Base
+from oai.models import columns_of
 
 _RULE_COLUMNS: Final = {
     "rule_id": "rule",
@@ -53,7 +51,7 @@ def add_rule(invocation: Invocation) -> ExitCode:
         rule = rules.add_rule(session, wish, invocation.settings.webhooks)
         session.commit()
         invocation.console.result(
-            _columns(rule), f"rule {rule.rule_id}: added; `zatva notify test {rule.rule_id}` tries it"
+            columns_of(rule), f"rule {rule.rule_id}: added; `zatva notify test {rule.rule_id}` tries it"
         )
     return ExitCode.DONE
 
@@ -62,7 +60,7 @@ def list_rules(invocation: Invocation) -> ExitCode:
     """List the rules."""
     with open_database(invocation.settings) as database, database.session() as session:
         rows = [
-            {**_columns(view.rule), "repository_name": view.repository_name or "all"}
+            {**columns_of(view.rule), "repository_name": view.repository_name or "all"}
             for view in rules.list_rules(session)
         ]
     invocation.console.table(
@@ -84,7 +82,7 @@ def remove_rule(invocation: Invocation) -> ExitCode:
 def list_sent(invocation: Invocation) -> ExitCode:
     """List what was sent, or is to be, the newest first."""
     with open_database(invocation.settings) as database, database.session() as session:
-        rows = [_columns(notice) for notice in outbox.list_notices(session, invocation.arguments.limit)]
+        rows = [columns_of(notice) for notice in outbox.list_notices(session, invocation.arguments.limit)]
     invocation.console.table(rows, _NOTICE_COLUMNS, empty="nothing was to be told yet")
     return ExitCode.DONE
 
@@ -120,7 +118,3 @@ def _now(notice: Notice) -> Claimed:
         created=utc_now(),
         tries=1,
     )
-
-
-def _columns(row: Base) -> dict[str, Any]:
-    return {attribute.key: getattr(row, attribute.key) for attribute in inspect(type(row)).column_attrs}

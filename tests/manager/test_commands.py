@@ -120,3 +120,64 @@ def test_what_cannot_be_done_is_told_with_exit_code_2(
     assert done.returncode == 2
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_schedule_is_shown_and_edited(environment: dict[str, str], tables: Tables) -> None:
+    tables.repository()
+    results(environment, "schedule", "add", "1", "--frequency", "hourly", "--set", "a", "--owner", "eva")
+    (edited,) = results(
+        environment, "schedule", "edit", "1",
+        "--frequency", "daily at 02:30", "--zone", "Europe/Prague", "--set", "", "--full",
+    )  # fmt: skip
+    assert (edited["frequency"], edited["time_zone"], edited["set_spec"]) == (
+        "daily at 02:30",
+        "Europe/Prague",
+        None,
+    )
+    assert (edited["incremental"], edited["owner"], edited["metadata_prefix"]) == (False, "eva", "oai_dc")
+    tables.add(
+        "oai_job", repository_id=1, recurring_id=1, harvest_start_time="2050-03-26T01:30:00Z"
+    )  # the night in which the clocks change
+    (shown,) = results(environment, "schedule", "show", "1")
+    assert shown["runs"] == [
+        "2050-03-26T01:30:00+00:00", "2050-03-27T01:00:00+00:00", "2050-03-28T00:30:00+00:00",
+    ]  # fmt: skip
+    assert "frequency: daily at 02:30" in zatva(environment, "schedule", "show", "1").stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("edit", "1"), "say what to change"),
+        (("edit", "1", "--frequency", "now and then"), "now and then"),
+        (("edit", "1", "--start", "tomorrow"), "'tomorrow' is no time"),
+        (("edit", "9", "--set", "a"), "9"),
+        (("show", "9"), "there is no schedule 9"),
+    ],
+)
+def test_a_wrong_edit_changes_nothing(
+    environment: dict[str, str], tables: Tables, words: tuple[str, ...], said: str
+) -> None:
+    tables.repository()
+    (added,) = results(environment, "schedule", "add", "1", "--frequency", "hourly")
+    refused = zatva(environment, "schedule", *words)
+    assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
+    (shown,) = results(environment, "schedule", "show", "1")
+    assert {name: shown[name] for name in added} == added
+
+
+def test_all_of_a_job_and_of_a_run_is_shown(environment: dict[str, str], tables: Tables) -> None:
+    tables.add("oai_job", repository_id=tables.repository(), set_spec="a:b", harvest_start_time="2050-01-01")
+    (job,) = results(environment, "job", "show", "1")
+    assert (job["job_id"], job["set_spec"], job["state"]) == (1, "a:b", "queued")
+    tables.add(
+        "oai_history", repository_id=1, status="failed", failure_reason="HTTP status 500",
+        harvest_start_time="2026-01-01", warnings='["one", "two"]',
+    )  # fmt: skip
+    (run,) = results(environment, "job", "history", "1")
+    assert (run["history_id"], run["warnings"]) == (1, ["one", "two"])
+    lines = zatva(environment, "job", "history", "1").stdout.splitlines()
+    assert {"failure_reason: HTTP status 500", "warnings: one, two"} <= set(lines)
+    for words in (("show", "9"), ("history", "9")):
+        refused = zatva(environment, "job", *words)
+        assert (refused.returncode, "there is no" in refused.stderr) == (2, True)

@@ -137,6 +137,23 @@ def test_a_harvest_that_ends_well_after_all_is_not_tried_again(
     assert [row.status for row in tables("SELECT status FROM oai_history ORDER BY 1")] == [status, "lost"]
 
 
+@pytest.mark.parametrize(
+    ("status", "cause", "said"),
+    [(3, Cause.ENDED, "stopped"), (5, Cause.ENDED, "paused"), (1, Cause.SHUTDOWN, "the manager ended")],
+)
+def test_the_history_says_what_a_harvest_was_interrupted_for(
+    database: Database, tables: Tables, status: int, cause: Cause, said: str
+) -> None:
+    running_job(tables)
+    tables("UPDATE oai_job SET status = :status", status=status)
+    tables.add(
+        "oai_history", repository_id=1, job_id=1, status="incomplete", failure_reason="interrupted",
+        harvest_start_time="2026-01-01",
+    )  # fmt: skip
+    settle_job(database, Ending(cause=cause, exit_code=130))
+    assert said in tables.one("SELECT failure_reason FROM oai_history")
+
+
 def test_a_repository_that_was_removed_meanwhile_takes_its_history_along(
     database: Database, tables: Tables
 ) -> None:

@@ -10,8 +10,8 @@ from harvester.listing import find_repositories
 from harvester.models import Repository
 from harvester.repositories import get_repository, identify_repository, note_facts, remove_repository
 from harvester.vocabulary import DeletionPolicy
-from manager.jobs import list_history, list_jobs
-from manager.runs import Choice, days_of
+from manager.jobs import list_jobs
+from manager.runs import Choice, days_of, find_runs
 from manager.samples import sample_repository
 from manager.schedules import list_schedules
 from oai.errors import RemoteError, TryLaterError
@@ -118,7 +118,7 @@ async def show(request: web.Request) -> web.Response:
         "repository.html",
         details=details,
         schedules=await database.run(list_schedules, number),
-        runs=await database.run(list_history, number, _LAST_RUNS),
+        runs=await database.run(find_runs, Choice(repository_id=number), limit=_LAST_RUNS),
         jobs=await database.run(list_jobs, number, most=MOST_JOBS),
         days=days,
         plot=bars(

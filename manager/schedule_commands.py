@@ -1,0 +1,153 @@
+"""`zatva schedule`: what to harvest, from when on, how often."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy.orm import Session
+
+from manager import schedules
+from manager.plans import read_plan
+from manager.schedule_listing import find_view
+from manager.schedules import ScheduleView
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.datestamps import utc_now
+from oai.errors import ExitCode, UsageError
+from oai.models import columns_of
+
+_SCHEDULE_COLUMNS = {
+    "id": "schedule",
+    "repository_name": "repository",
+    "metadata_prefix": "format",
+    "set_spec": "set",
+    "frequency": "frequency",
+    "time_zone": "zone",
+    "state_word": "state",
+    "next_due": "next due",
+    "state_reason": "because",
+}
+_SHOWN_RUNS: Final = 3
+
+
+def add_schedule(invocation: Invocation) -> ExitCode:
+    """Plan harvests of a repository."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        schedule = schedules.add_schedule(session, **_given(invocation))
+        session.commit()
+        invocation.console.result(columns_of(schedule), f"schedule {schedule.id}: added")
+    return ExitCode.DONE
+
+
+def edit_schedule(invocation: Invocation) -> ExitCode:
+    """Change what was given; a harvest that runs goes on as it began."""
+    recurring_id = invocation.arguments.recurring_id
+    columns = {name: None if value == "" else value for name, value in _given(invocation).items()}
+    if not columns:
+        raise UsageError(
+            f"schedule edit {recurring_id}: say what to change, for instance with --frequency; "
+            "`zatva schedule edit --help` tells what there is"
+        )
+    with open_database(invocation.settings) as database, database.session() as session:
+        schedule = schedules.change_schedule(session, recurring_id, **columns)
+        session.commit()
+        invocation.console.result(columns_of(schedule), f"schedule {recurring_id}: changed")
+    return ExitCode.DONE
+
+
+def show_schedule(invocation: Invocation) -> ExitCode:
+    """Show all of a schedule, and when it is due next."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        view = find_view(session, invocation.arguments.recurring_id)
+        facts = _row(view)
+    plan = read_plan(view.schedule)
+    due = view.next_due or utc_now()
+    further = [due := found for _ in range(_SHOWN_RUNS - 1) if (found := plan.next_after(due)) is not None]
+    facts["runs"] = [] if view.next_due is None else [view.next_due, *further]
+    invocation.console.facts(facts)
+    return ExitCode.DONE
+
+
+def list_schedules(invocation: Invocation) -> ExitCode:
+    """List schedules."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        views = schedules.list_schedules(session, invocation.arguments.repository)
+        rows = [_row(view) for view in views]
+    invocation.console.table(rows, _SCHEDULE_COLUMNS, empty="no schedules; add one with `zatva schedule add`")
+    return ExitCode.DONE
+
+
+def remove_schedule(invocation: Invocation) -> ExitCode:
+    """Remove a schedule and its planned jobs."""
+    return _change_schedule(invocation, schedules.remove_schedule, "removed")
+
+
+def pause_schedule(invocation: Invocation) -> ExitCode:
+    """Let a schedule make no jobs for now."""
+    return _change_schedule(invocation, schedules.pause_schedule, "paused")
+
+
+def resume_schedule(invocation: Invocation) -> ExitCode:
+    """Let a paused schedule go on."""
+    return _change_schedule(invocation, schedules.resume_schedule, "resumed")
+
+
+def run_schedule(invocation: Invocation) -> ExitCode:
+    """Harvest now, beside the plan."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        job = schedules.run_now(session, invocation.arguments.recurring_id)
+        session.commit()
+        invocation.console.result(columns_of(job), f"job {job.job_id}: due now")
+    return ExitCode.DONE
+
+
+def _change_schedule(invocation: Invocation, change: Callable[[Session, int], None], done: str) -> ExitCode:
+    recurring_id = invocation.arguments.recurring_id
+    with open_database(invocation.settings) as database, database.session() as session:
+        change(session, recurring_id)
+        session.commit()
+    invocation.console.result({"id": recurring_id, done: True}, f"schedule {recurring_id}: {done}")
+    return ExitCode.DONE
+
+
+def _row(view: ScheduleView) -> dict[str, Any]:
+    """A schedule as tables and JSON show it."""
+    return {
+        **columns_of(view.schedule),
+        "repository_name": view.repository_name,
+        "state_word": view.state,
+        "next_due": view.next_due,
+    }
+
+
+def _given(invocation: Invocation) -> dict[str, Any]:
+    """The columns that options were given for, or have a value for where none is."""
+    given = vars(invocation.arguments)
+    columns = {name: value for name, value in given.items() if name in schedules.CHANGEABLE}
+    read = {name: _READERS.get(name, str)(value) for name, value in columns.items() if isinstance(value, str)}
+    return {name: value for name, value in {**columns, **read}.items() if value is not None}
+
+
+def _moment(text: str) -> datetime | str:
+    """A time; nothing stays nothing."""
+    if not text:
+        return text
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no time; write it as 2026-01-31T02:30+01:00") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _absolute(path: str) -> str:
+    """The manager runs in another folder, maybe; nothing stays nothing."""
+    return path and str(Path(path).absolute())
+
+
+_READERS: Final[dict[str, Callable[[str], Any]]] = {
+    "start_date": _moment,
+    "end_date": _moment,
+    "filter_file_path": _absolute,
+    "normalize_file_path": _absolute,
+}
