@@ -105,6 +105,15 @@ def _add_catalogue(group: "Subcommands") -> None:
     )
     search.add_argument("text", nargs="*", metavar="WORD", help='words, "phrases", -words to leave out, or')
     _add_repositories(search)
+    _add_conditions_of_hits(search)
+    _add_paging(search)
+    show = add_command(
+        group, "show", help="show a record with all its parts", handler=f"{_CATALOGUE}show_record"
+    )
+    show.add_argument("id", type=int, metavar="ID", help="the record's number, as `search` shows it")
+
+
+def _add_conditions_of_hits(search: "argparse.ArgumentParser") -> None:
     search.add_argument(
         "--language", action="append", default=[], metavar="CODE", help="cze, slo …; may be repeated"
     )
@@ -119,6 +128,9 @@ def _add_catalogue(group: "Subcommands") -> None:
     search.add_argument(
         "--authority", default="", metavar="ID", help="authority id of a person or corporate body"
     )
+
+
+def _add_paging(search: "argparse.ArgumentParser") -> None:
     search.add_argument(
         "--order", choices=("relevance", "title", "newest"), help="default: relevance, or title"
     )
@@ -131,10 +143,6 @@ def _add_catalogue(group: "Subcommands") -> None:
     search.add_argument(
         "--facets", action="store_true", help="counts by source, language, decade and type instead"
     )
-    show = add_command(
-        group, "show", help="show a record with all its parts", handler=f"{_CATALOGUE}show_record"
-    )
-    show.add_argument("id", type=int, metavar="ID", help="the record's number, as `search` shows it")
 
 
 def _add_repositories(parser: "argparse.ArgumentParser") -> None:

@@ -12,6 +12,25 @@ _HANDLERS = "provider.aggregate_commands"
 
 def add_commands(aggregate: "Subcommands") -> None:
     """Add what can be done with the aggregate."""
+    _add_sources(aggregate)
+    add_command(
+        aggregate,
+        "status",
+        help="show how much of each repository is given out, and what hinders the rest",
+        handler=f"{_HANDLERS}:show_status",
+    )
+    update = add_command(
+        aggregate,
+        "update",
+        help="publish what was harvested; `zatva provider serve` does it by itself",
+        handler=f"{_HANDLERS}:update",
+    )
+    update.add_argument(
+        "--whole", action="store_true", help="look at every record, not only at what the change feed tells"
+    )
+
+
+def _add_sources(aggregate: "Subcommands") -> None:
     add = add_command(
         aggregate, "add", help="give out a harvested repository's records again", handler=f"{_HANDLERS}:add"
     )
@@ -35,18 +54,3 @@ def add_commands(aggregate: "Subcommands") -> None:
     )
     remove.add_argument("repository", metavar="REPOSITORY", help="number, base URL, name or set")
     add_command(aggregate, "list", help="list the repositories", handler=f"{_HANDLERS}:show_sources")
-    add_command(
-        aggregate,
-        "status",
-        help="show how much of each repository is given out, and what hinders the rest",
-        handler=f"{_HANDLERS}:show_status",
-    )
-    update = add_command(
-        aggregate,
-        "update",
-        help="publish what was harvested; `zatva provider serve` does it by itself",
-        handler=f"{_HANDLERS}:update",
-    )
-    update.add_argument(
-        "--whole", action="store_true", help="look at every record, not only at what the change feed tells"
-    )

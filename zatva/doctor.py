@@ -94,6 +94,10 @@ def _database(settings: Settings) -> Iterator[Finding]:
     yield Finding(
         check="database", well=True, found=f"PostgreSQL {version}{' (embedded)' if embedded else ''}"
     )
+    yield from _tables(revision, missing, embedded=embedded)
+
+
+def _tables(revision: str | None, missing: list[str], *, embedded: bool) -> Iterator[Finding]:
     well = revision in {None, migrations.HEAD} or (embedded and (revision or "") < migrations.HEAD)
     yield Finding(
         check="tables",
