@@ -6,11 +6,14 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 import pytest
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 _PROGRAM: Final = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
+PATIENCE: Final = 60_000
+"""Milliseconds: how long a page takes tells of the machine and what else it does."""
+expect.set_options(timeout=PATIENCE)
 _ARGUMENTS: Final = (
     "--headless",
     "--disable-gpu",

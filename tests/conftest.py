@@ -17,7 +17,7 @@ from sqlalchemy import URL, make_url
 from oai.database import Database, open_database
 from oai.embedded import EmbeddedServer, cluster_folder
 from oai.settings import Settings
-from tests.chromium import launched
+from tests.chromium import PATIENCE, launched
 
 _TEMPLATE = "zatva_template"
 _MEMORY = Path("/dev/shm")  # noqa: S108 Linux has its memory there; names in it are made by mkdtemp
@@ -140,6 +140,7 @@ async def chromium() -> AsyncIterator[Browser]:
 async def context(chromium: Browser) -> AsyncIterator[BrowserContext]:
     """A fresh profile of a user in Prague."""
     context = await chromium.new_context(timezone_id="Europe/Prague", locale="en-GB")
+    context.set_default_timeout(PATIENCE)
     yield context
     await context.close()
 

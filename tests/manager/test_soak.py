@@ -168,7 +168,7 @@ def came_to(tables: Tables, number: int) -> bool:
 
 
 def over(tables: Tables) -> bool:
-    """Whether every schedule has had its run, and nothing runs, is due, or is to be told any more."""
+    """Whether every schedule has had its run, and its next one planned, and nothing more is under way."""
     rest = tables.one(
         "SELECT (SELECT count(*) FROM oai_job"
         " WHERE status <> 0 OR harvest_start_time < now() + interval '1 hour')"
@@ -176,7 +176,9 @@ def over(tables: Tables) -> bool:
         " + (SELECT count(*) FROM notice WHERE ended IS NULL)"
         " + (SELECT count(*) FROM oai_recurring_job AS schedule WHERE NOT EXISTS"
         " (SELECT FROM oai_history WHERE recurring_id = schedule.id"
-        " AND status IN ('completed', 'no changes', 'not alone')))"
+        " AND status IN ('completed', 'no changes', 'not alone'))"
+        " OR schedule.frequency IS NOT NULL"
+        " AND NOT EXISTS (SELECT FROM oai_job WHERE recurring_id = schedule.id))"
     )
     return bool(rest == 0)
 

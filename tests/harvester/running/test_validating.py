@@ -50,7 +50,7 @@ async def server() -> AsyncIterator[SchemaServer]:
 async def bench(
     database: Database, settings: Settings, tmp_path: Path, server: SchemaServer
 ) -> AsyncIterator[Bench]:
-    quick = settings.harvester.model_copy(update={"retries": 0, "max_wait": 5.0, "rule_seconds": 0.3})
+    quick = settings.harvester.model_copy(update={"retries": 0, "max_wait": 5.0, "rule_seconds": 1.5})
     async with serve(announcing(f"{server.url}/book.xsd")) as fake:
         yield Bench(database, settings.model_copy(update={"harvester": quick}), fake, tmp_path / "out")
 
@@ -147,7 +147,7 @@ def costly(tmp_path: Path) -> Path:
 async def test_a_loose_run_leaves_out_the_record_on_which_an_xpath_takes_too_long(
     bench: Bench, costly: Path
 ) -> None:
-    bench.fake.items[3] = book(3, "<page/>" * 20_000)
+    bench.fake.items[3] = book(3, "<page/>" * 60_000)
 
     outcome = await bench.run(metadata_prefix="book", filter_file=costly)
 
@@ -161,7 +161,7 @@ async def test_a_loose_run_leaves_out_the_record_on_which_an_xpath_takes_too_lon
 
 
 async def test_a_strict_run_ends_there(bench: Bench, costly: Path) -> None:
-    bench.fake.items[3] = book(3, "<page/>" * 20_000)
+    bench.fake.items[3] = book(3, "<page/>" * 60_000)
 
     outcome = await bench.run(metadata_prefix="book", filter_file=costly, validation=Level.STRICT)
 
