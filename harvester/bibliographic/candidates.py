@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from harvester.bibliographic.candidate import Candidate
 from harvester.store import arrays
 
 # LIMIT keeps each look-up one by the whole key. As plain joins, tables without statistics (those of a first
@@ -74,19 +75,6 @@ _FORGET_OMISSIONS = text(
 )
 
 FIRST = uuid.UUID(int=0)
-
-
-class Candidate(NamedTuple):
-    """A harvested record to look at, and what the tables have of it; a tuple, for many are made."""
-
-    key: uuid.UUID
-    identifier: str
-    filename: str | None
-    datestamp: str
-    digest: bytes | None
-    bibliographic_id: int | None
-    content_digest: bytes | None
-    omitted: str | None
 
 
 class Scope(NamedTuple):

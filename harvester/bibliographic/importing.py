@@ -3,34 +3,32 @@
 It may be ended at any moment: a batch is there whole or not at all, and the next import finds what is left.
 """
 
-import uuid
+import contextlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from lxml import etree
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic import imports
+from harvester.bibliographic.batches import Batch, Chooser, Converting
+from harvester.bibliographic.candidate import Candidate
 from harvester.bibliographic.candidates import (
     FIRST,
-    Candidate,
     Scope,
     count_candidates,
     forget_departed,
     read_candidates,
 )
 from harvester.bibliographic.conditions import Conditions, Match
-from harvester.bibliographic.converting import CONVERTERS, Converter, converter_for
 from harvester.bibliographic.filtering_sets import set_by_id
 from harvester.bibliographic.formats import choose_prefix
 from harvester.bibliographic.imports import ImportFacts, only_import
-from harvester.bibliographic.rows import as_json, digest_of, values_of
+from harvester.bibliographic.side_by_side import convert_all, processes_for
 from harvester.bibliographic.sources import source_settings
-from harvester.bibliographic.stored_metadata import NoMetadataError, UnreadableFileError, read_metadata
-from harvester.bibliographic.writing import UNREADABLE, Omitted, Same, Table, Written
+from harvester.bibliographic.writing import Table
 from harvester.repositories import base_folder, get_repository
 from harvester.vocabulary import RunStatus
 from oai.database import Database
@@ -48,37 +46,6 @@ Progress = Callable[[Counter[str], int | None], None]
 
 def _no_progress(_counts: Counter[str], _expected: int | None) -> None:
     """Tell nobody."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Chooser:
-    """What decides which records are imported, and what their rows are made by."""
-
-    rules: Conditions
-    suffix: str = ""
-    """Which filtering set, in which revision."""
-
-    def basis(self, converter: Converter | None) -> str:
-        """What a row, or an omission, is made by."""
-        if converter is None:
-            return "none of " + " ".join(f"{one.name}/{one.version}" for one in CONVERTERS)
-        return f"{converter.name}/{converter.version}{self.suffix}"
-
-    def bases(self) -> list[str]:
-        """All that a row may be made by."""
-        return [self.basis(converter) for converter in (*CONVERTERS, None)]
-
-
-@dataclass(kw_only=True)
-class _Batch:
-    """What becomes of some records."""
-
-    written: list[Written] = field(default_factory=list)
-    same: list[Same] = field(default_factory=list)
-    omitted: list[Omitted] = field(default_factory=list)
-    welcome: list[uuid.UUID] = field(default_factory=list)
-    """Keys of records that were omitted before."""
-    counts: Counter[str] = field(default_factory=Counter)
 
 
 def run_import(
@@ -140,12 +107,21 @@ class _Work:
             raise
         return self._end(import_id, self._state(), None)
 
-    def _all(self, import_id: int, scope: Scope, chooser: _Chooser, folder: Path) -> None:
+    def _all(self, import_id: int, scope: Scope, chooser: Chooser, folder: Path) -> None:
         with self.database.session() as session:
             expected = count_candidates(session, scope)
             imports.note_counts(session, import_id, self.counts, expected=expected)
             session.commit()
         self._forget(import_id, scope)
+        converting = Converting(folder=folder, chooser=chooser)
+        work = convert_all(self._pages(scope), converting, processes=processes_for(expected))
+        with contextlib.closing(work) as batches:
+            for batch in batches:
+                self._write(import_id, scope, batch)
+                self.on_progress(self.counts, expected)
+
+    def _pages(self, scope: Scope) -> Iterator[Sequence[Candidate]]:
+        """The candidates, read ahead of what is written: that changes only what lies before them."""
         after = FIRST
         while True:
             with self.database.session() as session:
@@ -153,9 +129,7 @@ class _Work:
             if not candidates:
                 return
             after = candidates[-1].key
-            batch = _converted(candidates, chooser, folder)
-            self._write(import_id, scope, batch)
-            self.on_progress(self.counts, expected)
+            yield candidates
 
     def _forget(self, import_id: int, scope: Scope) -> None:
         while True:
@@ -167,7 +141,7 @@ class _Work:
             if forgotten < _FORGOTTEN:
                 return
 
-    def _write(self, import_id: int, scope: Scope, batch: _Batch) -> None:
+    def _write(self, import_id: int, scope: Scope, batch: Batch) -> None:
         """Write the batch and the counts in one transaction."""
         with self.database.session() as session:
             table = Table(
@@ -176,7 +150,7 @@ class _Work:
                 metadata_prefix=scope.metadata_prefix,
             )
             table.forget_omissions(batch.welcome)
-            table.write(batch.written)
+            table.write(batch.rows)
             table.note_same(batch.same)
             table.omit(batch.omitted)
             counts = self.counts + batch.counts
@@ -197,92 +171,9 @@ class _Work:
             return imports.get_import(session, import_id)
 
 
-def _chooser(session: Session, repository_id: int) -> _Chooser:
+def _chooser(session: Session, repository_id: int) -> Chooser:
     set_id = source_settings(session, repository_id).set_id
     if set_id is None:
-        return _Chooser(rules=Conditions(match=Match.ALL, conditions=()))
+        return Chooser(rules=Conditions(match=Match.ALL, conditions=()))
     chosen = set_by_id(session, set_id)
-    return _Chooser(rules=chosen.rules, suffix=f" set {set_id}/{chosen.revision}")
-
-
-def _converted(candidates: Sequence[Candidate], chooser: _Chooser, folder: Path) -> _Batch:
-    """Read the records' files, choose, and convert."""
-    batch = _Batch(counts=Counter(seen=len(candidates)))
-    for candidate in candidates:
-        try:
-            metadata = read_metadata(folder, candidate)
-        except UnreadableFileError as error:
-            _omit(batch, candidate, chooser.basis(None), UNREADABLE, str(error))
-            continue
-        except NoMetadataError as error:
-            _omit(batch, candidate, chooser.basis(None), "refused", str(error))
-            continue
-        _look_at(batch, candidate, metadata, chooser)
-    return batch
-
-
-def _look_at(batch: _Batch, candidate: Candidate, metadata: etree._Element, chooser: _Chooser) -> None:
-    converter = converter_for(metadata)
-    basis = chooser.basis(converter)
-    if converter is None:
-        _omit(batch, candidate, basis, "refused", f"no converter reads {metadata.tag!r}")
-    elif chooser.rules.conditions and not chooser.rules.accepts(list(converter.fields(metadata))):
-        _omit(batch, candidate, basis, "filtered", "")
-    else:
-        _convert(batch, candidate, converter, metadata, basis)
-
-
-def _convert(
-    batch: _Batch, candidate: Candidate, converter: Converter, metadata: etree._Element, basis: str
-) -> None:
-    record = converter.convert(metadata)
-    values = values_of(record)
-    contributors, identifiers = as_json(record.contributors), as_json(record.identifiers)
-    digest = digest_of(values, contributors, identifiers)
-    if candidate.omitted is not None:
-        batch.welcome.append(candidate.key)
-    file_digest = candidate.digest.hex() if candidate.digest is not None else None
-    if candidate.bibliographic_id is not None and candidate.content_digest == digest:
-        batch.counts["unchanged"] += 1
-        batch.same.append(
-            Same(
-                bibliographic_id=candidate.bibliographic_id,
-                file_digest=file_digest,
-                basis=basis,
-                datestamp=candidate.datestamp,
-            )
-        )
-        return
-    batch.counts["new" if candidate.bibliographic_id is None else "updated"] += 1
-    header = {
-        "identifier": candidate.identifier,
-        "datestamp": candidate.datestamp,
-        "format": converter.name,
-        "basis": basis,
-        "file_digest": file_digest,
-        "content_digest": digest.hex(),
-    }
-    batch.written.append(
-        Written(
-            bibliographic_id=candidate.bibliographic_id,
-            key=candidate.key,
-            values=header | values,
-            contributors=contributors,
-            identifiers=identifiers,
-        )
-    )
-
-
-def _omit(batch: _Batch, candidate: Candidate, basis: str, kind: str, reason: str) -> None:
-    batch.counts["filtered" if kind == "filtered" else "refused"] += 1
-    batch.counts["deleted"] += candidate.bibliographic_id is not None and kind != UNREADABLE
-    batch.omitted.append(
-        Omitted(
-            identifier_key=candidate.key,
-            bibliographic_id=candidate.bibliographic_id,
-            file_digest=candidate.digest.hex() if candidate.digest is not None else None,
-            basis=basis,
-            kind=kind,
-            reason=reason,
-        )
-    )
+    return Chooser(rules=chosen.rules, suffix=f" set {set_id}/{chosen.revision}")

@@ -4,6 +4,7 @@ The table is our own: a library with all 8,000 languages, their names in 200 lan
 thirty times as much as this program's converters.
 """
 
+import functools
 import re
 from typing import Final
 
@@ -48,6 +49,7 @@ _NO_LANGUAGE: Final = frozenset({"und", "mul", "zxx", "mis"})
 _CODE: Final = re.compile(r"[a-z]{3}")
 
 
+@functools.lru_cache(maxsize=1024)
 def language_code(text: str) -> str | None:
     """The code for a code, a tag such as `cs-CZ`, or a name; None where it is not known to be a language.
 

@@ -152,7 +152,7 @@ class Omission(Base):
     """As in `bibliographic_record`."""
     kind: Mapped[str] = mapped_column(Text)
     """filtered, by the filtering set; refused, for no converter reads it; unreadable, the file is not there
-    or not as it was written: it is looked at again by each import."""
+    or not as it was written, or the converter failed on it: it is looked at again by each import."""
     reason: Mapped[str] = mapped_column(Text, server_default="")
 
 

@@ -43,13 +43,14 @@ def list_omissions(
     )
     if repository_id is not None:
         wanted = wanted.where(Omission.repository_id == repository_id)
-    return [
-        OmissionFacts(
-            repository_id=row.repository_id,
-            identifier=identifier,
-            metadata_prefix=row.metadata_prefix,
-            kind=row.kind,
-            reason=row.reason,
-        )
-        for row, identifier in session.execute(wanted)
-    ]
+    return [_facts(row, identifier) for row, identifier in session.execute(wanted)]
+
+
+def _facts(row: Omission, identifier: str) -> OmissionFacts:
+    return OmissionFacts(
+        repository_id=row.repository_id,
+        identifier=identifier,
+        metadata_prefix=row.metadata_prefix,
+        kind=row.kind,
+        reason=row.reason,
+    )

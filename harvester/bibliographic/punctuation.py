@@ -7,6 +7,8 @@ _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\u
 _LEADING: Final = re.compile(r"^(?:[:;,=/+]\s+|\.\s*-\s+|\s)+")
 _TRAILING: Final = re.compile(r"(?:\s*[:;,=/+]|\s+\.\s*-|\.\s+-|\s+-|\s)+$")
 _SIGNS: Final = ":;,=/+-"
+_TRAILED: Final = f"{_SIGNS}. "
+"""All that `_TRAILING` may find in a tidy text."""
 _STOP: Final = re.compile(r"(?<=[^\W\d_]{3})\.$|(?<=[\d\])])\.$")
 _ROUND: Final = re.compile(r"^\((?P<inner>[^()]*)\)$")
 
@@ -41,8 +43,10 @@ def clean(text: str, *, stop: bool = False) -> str:
     if text and not text[0].isalnum():
         text = _LEADING.sub("", text)
     if text and text[-1] in _SIGNS:
-        text = _TRAILING.sub("", text)
-    return _STOP.sub("", text) if stop else text
+        # Looked for from the end: from the beginning, the expression is tried at each character.
+        found = _TRAILING.search(text, len(text.rstrip(_TRAILED)))
+        text = text[: found.start()] if found else text
+    return _STOP.sub("", text) if stop and text.endswith(".") else text
 
 
 def unbracketed(text: str) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from harvester.bibliographic.folding import fold
 from harvester.bibliographic.record import (
@@ -31,6 +31,8 @@ _FIELDS: Final = {
     kind: tuple(kind.__dataclass_fields__)
     for kind in (Contributor, Identifier, Link, Note, Publication, Related, Series, Subject, TitleVariant)
 }
+_PARTS: Final = ("publications", "series", "subjects", "genres", "related", "links", "notes")
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 
 Values = dict[str, Any]
 
@@ -58,13 +60,7 @@ def values_of(record: BibliographicRecord) -> Values:
         "languages": record.languages,
         "original_languages": record.original_languages,
         "titles": as_json(record.variants),
-        "publications": as_json(record.publications),
-        "series": as_json(record.series),
-        "subjects": as_json(record.subjects),
-        "genres": as_json(record.genres),
-        "related": as_json(record.related),
-        "links": as_json(record.links),
-        "notes": as_json(record.notes),
+        **{name: as_json(getattr(record, name)) for name in _PARTS},
         **_words(record),
     }
 
@@ -74,10 +70,22 @@ def as_json(items: Iterable[Any]) -> list[Values]:
     return [{name: getattr(item, name) for name in _FIELDS[type(item)]} for item in items]
 
 
-def digest_of(values: Values, contributors: list[Values], identifiers: list[Values]) -> bytes:
-    """The digest of all that was converted."""
-    whole = json.dumps([values, contributors, identifiers], ensure_ascii=False, sort_keys=True)
-    return hashlib.sha256(whole.encode()).digest()[:_DIGEST]
+class Texts(NamedTuple):
+    """A converted record as JSON texts, one for its row and one for its rows in each other table."""
+
+    values: str
+    contributors: str
+    identifiers: str
+
+    def digest(self) -> bytes:
+        """The digest of all that was converted."""
+        return hashlib.sha256(f"[{', '.join(self)}]".encode()).digest()[:_DIGEST]
+
+
+def texts_of(record: BibliographicRecord) -> Texts:
+    """The record's rows; written once, for its digest and for the server."""
+    parts = (values_of(record), as_json(record.contributors), as_json(record.identifiers))
+    return Texts._make(map(_ENCODER.encode, parts))
 
 
 def _words(record: BibliographicRecord) -> dict[str, str]:

@@ -57,27 +57,30 @@ class HitPage:
 class _Sorting:
     """How an order is put in SQL: the key's columns, compared as a row with those of the last hit."""
 
-    columns: str
-    direction: str
-    compared: str
+    columns: tuple[str, str]
     types: tuple[str, str]
+    direction: str
+
+    @property
+    def behind(self) -> str:
+        """The condition that a hit comes after the last one, whose key is in `first` and `second`."""
+        values = ", ".join(
+            f"CAST(:{name} AS {type_})" for name, type_ in zip(("first", "second"), self.types, strict=True)
+        )
+        return f"({', '.join(self.columns)}) {'>' if self.direction == 'ASC' else '<'} ({values})"
 
 
 _SORTINGS: Final = {
     Order.RELEVANCE: _Sorting(
-        columns="rank, -row.bibliographic_id", direction="DESC", compared="<", types=("float4", "bigint")
+        columns=("ts_rank(row.words, to_tsquery('simple', :words))", "-row.bibliographic_id"),
+        types=("float4", "bigint"),
+        direction="DESC",
     ),
     Order.TITLE: _Sorting(
-        columns="row.sort_title, row.bibliographic_id",
-        direction="ASC",
-        compared=">",
-        types=("text", "bigint"),
+        columns=("row.sort_title", "row.bibliographic_id"), types=("text", "bigint"), direction="ASC"
     ),
     Order.NEWEST: _Sorting(
-        columns="row.sort_year, row.bibliographic_id",
-        direction="DESC",
-        compared="<",
-        types=("integer", "bigint"),
+        columns=("row.sort_year", "row.bibliographic_id"), types=("integer", "bigint"), direction="DESC"
     ),
 }
 _SHOWN: Final = (
@@ -88,7 +91,6 @@ _NAMES: Final = """
     ARRAY(SELECT name FROM bibliographic_contributor AS named
           WHERE named.bibliographic_id = row.bibliographic_id ORDER BY position LIMIT 3) AS contributors
     """
-_RANK: Final = "ts_rank(row.words, to_tsquery('simple', :words))"
 
 
 def search(
@@ -102,19 +104,12 @@ def search(
     if not 1 <= limit <= _MOST_HITS:
         raise UsageError(f"{limit} hits on a page: from 1 to {_MOST_HITS:,} there may be")
     conditions, values = conditions_of(wanted)
-    if "words" not in values and order is Order.RELEVANCE:
-        order = Order.TITLE
-    chosen = order or (Order.RELEVANCE if "words" in values else Order.TITLE)
+    chosen = _chosen(order, has_words="words" in values)
     sorting = _SORTINGS[chosen]
-    columns = sorting.columns.replace("rank", _RANK)
     if after is not None:
-        first, second = _position(after, chosen)
-        conditions.append(
-            f"({columns}) {sorting.compared} "
-            f"(CAST(:first AS {sorting.types[0]}), CAST(:second AS {sorting.types[1]}))"
-        )
-        values |= {"first": first, "second": second}
-    keys = [column.strip() for column in _split(columns)]
+        conditions.append(sorting.behind)
+        values["first"], values["second"] = _position(after, chosen)
+    keys = sorting.columns
     statement = f"""
         SELECT {", ".join(f"row.{name}" for name in _SHOWN)}, {_NAMES},
                {keys[0]} AS key_one, {keys[1]} AS key_two
@@ -129,10 +124,11 @@ def search(
     )
 
 
-def _split(columns: str) -> tuple[str, str]:
-    """The two columns of a key; both may contain commas."""
-    first, _, second = columns.rpartition(", ")
-    return first, second
+def _chosen(order: Order | None, *, has_words: bool) -> Order:
+    """The order that is asked for; nothing is more relevant than another where no words are searched."""
+    if has_words:
+        return order or Order.RELEVANCE
+    return Order.TITLE if order in {None, Order.RELEVANCE} else order
 
 
 def _key(order: Order, first: object, second: object) -> str:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from harvester.bibliographic.models import BibliographicRow, ContributorRow, IdentifierRow, Source
 from harvester.bibliographic.record import Contributor, Identifier
 from harvester.bibliographic.sources import local_part, record_url
-from harvester.models import Repository
+from harvester.models import Record, Repository
 from oai.errors import UsageError
 
 Parts = Sequence[Mapping[str, Any]]
@@ -86,6 +86,28 @@ def get_record(session: Session, bibliographic_id: int) -> FoundRecord:
         ),
         contributors=_contributors(session, bibliographic_id),
         identifiers=_identifiers(session, bibliographic_id),
+    )
+
+
+def described_as(session: Session, record: Record) -> int | None:
+    """The number of the bibliographic record that was made from a harvested one; None where none was."""
+    return session.scalar(
+        select(BibliographicRow.bibliographic_id).where(
+            BibliographicRow.repository_id == record.repository_id,
+            BibliographicRow.metadata_prefix == record.metadata_prefix,
+            BibliographicRow.identifier_key == record.identifier_key,
+        )
+    )
+
+
+def made_from(session: Session, row: BibliographicRow) -> int | None:
+    """The number of the harvested record that a bibliographic one was made from; None where it is gone."""
+    return session.scalar(
+        select(Record.record_id).where(
+            Record.repository_id == row.repository_id,
+            Record.metadata_prefix == row.metadata_prefix,
+            Record.identifier_key == row.identifier_key,
+        )
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from harvester.bibliographic.candidates import Candidate
+from harvester.bibliographic.candidate import Candidate
 from oai.errors import MalformedXmlError, ZatvaError
 from oai.vocabulary import OAI_NAMESPACE
 from oai.xml import parse
@@ -28,9 +28,10 @@ def read_metadata(folder: Path, candidate: Candidate) -> etree._Element:
     """
     if candidate.filename is None:
         raise UnreadableFileError("the record has no file; harvest it again")
-    path = folder / candidate.filename
     try:
-        data = path.read_bytes()
+        # In one piece and unbuffered, for there are many of them.
+        with open(f"{folder}/{candidate.filename}", "rb", buffering=0) as file:  # noqa: PTH123
+            data = file.read()
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise UnreadableFileError(

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy.orm import Session
 
+from harvester.bibliographic.candidate import Candidate
 from harvester.bibliographic.candidates import read_sample
 from harvester.bibliographic.conditions import Conditions
 from harvester.bibliographic.converting import converter_for
 from harvester.bibliographic.formats import choose_prefix
+from harvester.bibliographic.record import RawField
 from harvester.bibliographic.stored_metadata import NoMetadataError, UnreadableFileError, read_metadata
 from harvester.repositories import base_folder, get_repository
 from oai.settings import Settings
@@ -55,22 +58,28 @@ def try_conditions(
             continue
         for candidate in read_sample(session, repository_id, prefix, most=most):
             trial.looked_at += 1
-            try:
-                metadata = read_metadata(folder, candidate)
-            except (UnreadableFileError, NoMetadataError):
+            read = _read(folder, candidate)
+            if read is None:
                 trial.unreadable += 1
                 continue
-            converter = converter_for(metadata)
-            if converter is None:
-                trial.unreadable += 1
-                continue
-            fields = list(converter.fields(metadata))
+            title, fields = read
             for place, condition in enumerate(rules.conditions):
                 trial.true_of[place] += condition.accepts(fields)
-            title = converter.convert(metadata).title
             tried = Tried(repository_id=repository_id, identifier=candidate.identifier, title=title)
             _note(trial, tried, chosen=rules.accepts(fields))
     return trial
+
+
+def _read(folder: Path, candidate: Candidate) -> tuple[str, Sequence[RawField]] | None:
+    """The record's title and its fields; None where no converter can read it."""
+    try:
+        metadata = read_metadata(folder, candidate)
+    except (UnreadableFileError, NoMetadataError):
+        return None
+    converter = converter_for(metadata)
+    if converter is None:
+        return None
+    return converter.convert(metadata).title, list(converter.fields(metadata))
 
 
 def never_true(trial: Trial, rules: Conditions) -> Iterable[str]:

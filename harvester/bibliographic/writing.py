@@ -3,7 +3,6 @@
 A batch goes to the server as one JSON text for each table, which PostgreSQL takes apart itself.
 """
 
-import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any, Final
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.rows import Values
+from harvester.bibliographic.batches import UNREADABLE, Omitted, Rows, Same, as_text
 from harvester.store import arrays
 
 _TEXTS: Final = (
@@ -25,8 +24,6 @@ _OBJECTS: Final = ("titles", "publications", "series", "subjects", "genres", "re
 _COLUMNS: Final = (*_TEXTS, *_YEARS, *_LISTS, *_OBJECTS)
 _BYTES: Final = ("file_digest", "content_digest")
 _WEIGHTS: Final = "abcd"
-UNREADABLE: Final = "unreadable"
-"""Why a record is omitted whose file may be read another time."""
 
 _TYPED: Final = ", ".join(
     [
@@ -41,15 +38,17 @@ _TYPED: Final = ", ".join(
 _WORDS: Final = " || ".join(
     f"setweight(to_tsvector('simple', words_{weight}), '{weight.upper()}')" for weight in _WEIGHTS
 )
+_ID: Final = "(CAST(:ids AS bigint[]))[number]"
+_PARTS: Final = "json_to_recordset(CAST(:rows AS json)) AS row(number integer, parts json)"
 _SET: Final = ", ".join(f"{name} = excluded.{name}" for name in (*_COLUMNS, *_BYTES, "words", "imported"))
 _WRITE = text(
     f"""
     INSERT INTO bibliographic_record (bibliographic_id, repository_id, metadata_prefix, identifier_key,
                                       {", ".join(_COLUMNS)}, {", ".join(_BYTES)}, words, imported)
-    SELECT bibliographic_id, :repository_id, :prefix, identifier_key, {", ".join(_COLUMNS)},
+    SELECT {_ID}, :repository_id, :prefix, identifier_key, {", ".join(_COLUMNS)},
            {", ".join(f"decode({name}, 'hex')" for name in _BYTES)}, {_WORDS}, now()
     FROM json_to_recordset(CAST(:rows AS json))
-         AS row(bibliographic_id bigint, identifier_key uuid, {_TYPED})
+         AS row(number integer, identifier_key uuid, {_TYPED})
     ON CONFLICT (repository_id, metadata_prefix, identifier_key) DO UPDATE SET {_SET}
     """  # noqa: S608 made of our own words
 )
@@ -76,21 +75,24 @@ _FORGET_NUMBERS = text(
     "DELETE FROM bibliographic_identifier WHERE bibliographic_id = ANY(CAST(:ids AS bigint[]))"
 )
 _NAMES = text(
-    """
+    f"""
     INSERT INTO bibliographic_contributor
         (bibliographic_id, position, name, kind, dates, titles, roles, authority_ids, work, main, linked)
-    SELECT * FROM json_to_recordset(CAST(:rows AS json))
-        AS row(bibliographic_id bigint, position smallint, name text, kind text, dates text, titles text,
-               roles text[], authority_ids text[], work text, main boolean, linked text)
-    """
+    SELECT {_ID}, position - 1, name, kind, dates, titles, roles, authority_ids, work, main, linked
+    FROM {_PARTS}, ROWS FROM (json_to_recordset(parts)
+        AS (name text, kind text, dates text, titles text, roles text[], authority_ids text[], work text,
+            main boolean, linked text))
+        WITH ORDINALITY AS part(name, kind, dates, titles, roles, authority_ids, work, main, linked, position)
+    """  # noqa: S608 made of our own words
 )
 _NUMBERS = text(
-    """
+    f"""
     INSERT INTO bibliographic_identifier (bibliographic_id, position, scheme, value, found, state, qualifier)
-    SELECT * FROM json_to_recordset(CAST(:rows AS json))
-        AS row(bibliographic_id bigint, position smallint, scheme text, value text, found text, state text,
-               qualifier text)
-    """
+    SELECT {_ID}, position - 1, scheme, value, found, state, qualifier
+    FROM {_PARTS}, ROWS FROM (json_to_recordset(parts)
+        AS (scheme text, value text, found text, state text, qualifier text))
+        WITH ORDINALITY AS part(scheme, value, found, state, qualifier, position)
+    """  # noqa: S608 made of our own words
 )
 _OMIT = text(
     """
@@ -113,40 +115,6 @@ _FORGET_OMISSIONS = text(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Written:
-    """A record to write."""
-
-    bibliographic_id: int | None
-    """None for one that has no row yet."""
-    key: uuid.UUID
-    values: Values
-    contributors: list[Values]
-    identifiers: list[Values]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Same:
-    """A record whose rows stay as they are."""
-
-    bibliographic_id: int
-    file_digest: str | None
-    basis: str
-    datestamp: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Omitted:
-    """A record that gets no row, or loses it."""
-
-    identifier_key: uuid.UUID
-    bibliographic_id: int | None
-    file_digest: str | None
-    basis: str
-    kind: str
-    reason: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """The bibliographic rows of one format of a repository."""
@@ -155,32 +123,24 @@ class Table:
     repository_id: int
     metadata_prefix: str
 
-    def write(self, records: Sequence[Written]) -> None:
+    def write(self, rows: Rows) -> None:
         """Insert or replace records with the names and numbers that they have; a record keeps its number."""
-        if not records:
+        if not rows.ids:
             return
-        ids = self._ids(records)
-        known = [record.bibliographic_id for record in records if record.bibliographic_id is not None]
+        known = [number for number in rows.ids if number is not None]
         if known:
             self.session.execute(_FORGET_NAMES, {"ids": arrays.of_numbers(known)})
             self.session.execute(_FORGET_NUMBERS, {"ids": arrays.of_numbers(known)})
-        rows = [
-            {"bibliographic_id": number, "identifier_key": record.key.hex, **record.values}
-            for number, record in zip(ids, records, strict=True)
-        ]
-        self.session.execute(_WRITE, {**self._scope(), "rows": _json(rows)})
-        names = _placed(ids, [record.contributors for record in records])
-        if names:
-            self.session.execute(_NAMES, {"rows": _json(names)})
-        numbers = _placed(ids, [record.identifiers for record in records])
-        if numbers:
-            self.session.execute(_NUMBERS, {"rows": _json(numbers)})
+        ids = arrays.of_numbers(self._numbered(rows.ids))
+        self.session.execute(_WRITE, {**self._scope(), "ids": ids, "rows": rows.records})
+        self.session.execute(_NAMES, {"ids": ids, "rows": rows.contributors})
+        self.session.execute(_NUMBERS, {"ids": ids, "rows": rows.identifiers})
 
     def note_same(self, records: Sequence[Same]) -> None:
         """Note that records were looked at, and are as they were."""
         if records:
             rows = [{name: getattr(one, name) for name in Same.__slots__} for one in records]
-            self.session.execute(_UNCHANGED, {"rows": _json(rows)})
+            self.session.execute(_UNCHANGED, {"rows": as_text(rows)})
 
     def omit(self, records: Sequence[Omitted]) -> None:
         """Note why records have no rows, and delete those that they had; unreadable ones keep them."""
@@ -203,7 +163,7 @@ class Table:
             }
             for one in records
         ]
-        self.session.execute(_OMIT, {**self._scope(), "rows": _json(rows)})
+        self.session.execute(_OMIT, {**self._scope(), "rows": as_text(rows)})
 
     def forget_omissions(self, keys: Sequence[uuid.UUID]) -> None:
         """Forget why records had no rows, for they have some now."""
@@ -215,20 +175,8 @@ class Table:
     def _scope(self) -> dict[str, Any]:
         return {"repository_id": self.repository_id, "prefix": self.metadata_prefix}
 
-    def _ids(self, records: Sequence[Written]) -> list[int]:
-        number = sum(record.bibliographic_id is None for record in records)
-        new = iter(self.session.scalars(_NEW_IDS, {"number": number}).all() if number else ())
-        return [next(new) if one.bibliographic_id is None else one.bibliographic_id for one in records]
-
-
-def _placed(ids: Sequence[int], groups: Sequence[list[Values]]) -> list[Values]:
-    """The rows that belong to records, each with its record's number and its place."""
-    return [
-        {"bibliographic_id": number, "position": position, **values}
-        for number, group in zip(ids, groups, strict=True)
-        for position, values in enumerate(group)
-    ]
-
-
-def _json(rows: Sequence[Values]) -> str:
-    return json.dumps(rows, ensure_ascii=False)
+    def _numbered(self, ids: Sequence[int | None]) -> list[int]:
+        """The records' numbers, with new ones for those that have none."""
+        missing = ids.count(None)
+        new = iter(self.session.scalars(_NEW_IDS, {"number": missing}).all() if missing else ())
+        return [next(new) if number is None else number for number in ids]

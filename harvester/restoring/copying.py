@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,25 @@ from harvester.store.files import FileStore
 
 START: Final = "index.html"
 _AT_ONCE: Final = 64
+
+
+@dataclass(kw_only=True)
+class _Files:
+    """Files on their way to the disk, some at a time; those that are right already are left alone."""
+
+    folder: Path
+    store: FileStore
+    waiting: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def add(self, path: str, body: bytes) -> None:
+        if _is_new(self.folder / path, body):
+            self.waiting.append((path, body))
+        if len(self.waiting) >= _AT_ONCE:
+            self.finish()
+
+    def finish(self) -> None:
+        self.store.write_all(self.waiting)
+        self.waiting = []
 
 
 def write_copy(
@@ -33,20 +53,17 @@ def write_copy(
     targets = [target_of(entry, _in_site(entry)) for entry in entries.values()]
     site = SiteMap(targets)
     faults: list[Missing] = []
-    batch: list[tuple[str, bytes]] = []
+    files = _Files(folder=folder, store=store)
     for number, entry in enumerate(_treated(entries.values()), 1):
         body = (folder / entry.original).read_bytes()
         try:
             body = treated(entry, body, site, _in_site(entry), most=most)
         except PackedError as error:
             faults.append(_packed(entry, str(error)))
-        batch += _if_new(folder, entry.file, body)
-        if len(batch) >= _AT_ONCE:
-            store.write_all(batch)
-            batch = []
+        files.add(entry.file, body)
         on_file(number)
-    batch += _if_new(folder, START, start_page(targets, title))
-    store.write_all(batch)
+    files.add(START, start_page(targets, title))
+    files.finish()
     return faults
 
 
@@ -66,11 +83,8 @@ def _in_site(entry: Entry) -> str:
     return entry.file.removeprefix(f"{SITE}/")
 
 
-def _if_new(folder: Path, path: str, body: bytes) -> list[tuple[str, bytes]]:
-    full = folder / path
-    if full.is_file() and full.stat().st_size == len(body) and full.read_bytes() == body:
-        return []
-    return [(path, body)]
+def _is_new(path: Path, body: bytes) -> bool:
+    return not (path.is_file() and path.stat().st_size == len(body) and path.read_bytes() == body)
 
 
 def _packed(entry: Entry, detail: str) -> Missing:

@@ -1,7 +1,8 @@
 """Fetches many documents, a few at a time, and keeps them in batches."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from harvester.restoring.captures import Capture
@@ -58,26 +59,35 @@ async def fetch_all(
     `on_done` is told how many are done and how many are missing. What came before an error or an interruption
     is kept. Raises what `fetch` and `keep` raise.
     """
-    waiting, batches, done = iter(captures), Batches(keep), 0
-    absent: list[Missing] = []
-
-    async def work() -> None:
-        nonlocal done
-        for capture in waiting:
-            found = await fetch(capture)
-            if isinstance(found, Missing):
-                absent.append(found)
-            else:
-                await batches.add(found)
-            done += 1
-            on_done(done, len(absent))
-
+    queue = _Queue(waiting=iter(captures), fetch=fetch, batches=Batches(keep), on_done=on_done)
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(workers):
-                group.create_task(work())
+                group.create_task(queue.work())
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     finally:
-        await batches.flush()
-    return absent
+        await queue.batches.flush()
+    return queue.absent
+
+
+@dataclass(kw_only=True)
+class _Queue:
+    """What several workers take captures from."""
+
+    waiting: Iterator[Capture]
+    fetch: Fetch
+    batches: Batches
+    on_done: Callable[[int, int], None]
+    done: int = 0
+    absent: list[Missing] = field(default_factory=list)
+
+    async def work(self) -> None:
+        for capture in self.waiting:
+            found = await self.fetch(capture)
+            if isinstance(found, Missing):
+                self.absent.append(found)
+            else:
+                await self.batches.add(found)
+            self.done += 1
+            self.on_done(self.done, len(self.absent))

@@ -26,6 +26,9 @@ class Keeper(Protocol):
     def finish(self) -> None:
         """Nothing more comes."""
 
+    def close(self) -> None:
+        """Let go of what is open, finished or not."""
+
 
 class FileKeeper:
     """Keeps documents as files: as they are, or, where links are to be changed, first as originals."""
@@ -51,6 +54,9 @@ class FileKeeper:
         return (self._folder / (entry.original or entry.file)).is_file()
 
     def finish(self) -> None:
+        """Nothing is under way."""
+
+    def close(self) -> None:
         """Nothing is open."""
 
     def _entry(self, document: Document) -> Entry:

@@ -7,6 +7,7 @@ So an interrupted restore goes on where it was, and one that ended fetches nothi
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -108,8 +109,7 @@ async def _restored(asked: Restore, manifest: Manifest, transport: HttpTransport
         retrying=_retrying(asked),
         most=asked.settings.max_answer_bytes,
     )
-    with FileStore(asked.folder) as store:
-        keeper = _keeper(asked, manifest, wanted, store)
+    with FileStore(asked.folder) as store, closing(_keeper(asked, manifest, wanted, store)) as keeper:
         to_fetch = [one for one in wanted.captures if not _is_here(manifest, keeper, one)]
         absent = await _fetched(asked, manifest, keeper, fetcher, to_fetch)
         keeper.finish()

@@ -25,7 +25,7 @@ from harvester.restoring.manifest import Entry, sync_folder
 FOLDER: Final = "warc"
 _OPEN: Final = ".open"
 _LARGEST: Final = 1024**3
-"""Bytes; from there on another file is begun."""
+"""Bytes; where a file has as many, the next batch of documents begins another."""
 _SOFTWARE: Final = "Zatva (restore)"
 _NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9.-]+")
 _LONGEST_NAME: Final = 60
@@ -46,7 +46,10 @@ class WarcKeeper:
         self._path = self._folder
 
     def keep(self, documents: Sequence[Document]) -> list[Entry]:
-        """Add the documents to the file that is under way."""
+        """Add the documents to the file that is under way; one that is full gets its name before."""
+        # Not within a batch: a file with its name is never cut again, so the manifest must know all of it.
+        if self._file is not None and self._file.tell() >= _LARGEST:
+            self.finish()
         entries = []
         for document in documents:
             file = self._opened()
@@ -56,8 +59,6 @@ class WarcKeeper:
             packed = file.tell() - offset
             name = f"{FOLDER}/{self._path.name}"
             entries.append(entry_of(document, name, offset=offset, packed=packed))
-            if file.tell() >= _LARGEST:
-                self.finish()
         if self._file is not None:
             self._sync(self._file)
         return entries
@@ -74,10 +75,15 @@ class WarcKeeper:
             self._leave_nothing_open()
             return
         self._sync(self._file)
-        self._file.close()
-        self._file = None
+        self.close()
         _unfinished(self._path).replace(self._path)
         sync_folder(self._folder)
+
+    def close(self) -> None:
+        """Leave the file that is under way as it is; the next run goes on with it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _opened(self) -> BinaryIO:
         if self._file is None:

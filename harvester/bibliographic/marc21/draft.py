@@ -24,6 +24,11 @@ from harvester.bibliographic.record import (
 )
 
 _UNKNOWN: Final = Years()
+_LISTS: Final = (
+    "languages", "original_languages", "variants", "contributors", "publications", "series", "subjects",
+    "genres", "identifiers", "related", "links", "notes",
+)  # fmt: skip
+"""What a record has several of."""
 
 
 @dataclass(kw_only=True)
@@ -70,7 +75,7 @@ class Draft:
         """Note the subfields that nobody took, with indicators that say something."""
         rest = found.rest()
         if rest:
-            marks = "".join(found.indicators).replace(" ", "#")
+            marks = found.indicators.replace(" ", "#")
             self.keep(found.written, rest if marks == "##" else f"{marks} {rest}")
 
     def add_languages(self, where: str, codes: list[str], *, original: bool = False) -> None:
@@ -106,20 +111,9 @@ class Draft:
             years=years,
             date_text=self.date_text,
             country=self.country,
-            languages=tuple(self.languages),
-            original_languages=tuple(self.original_languages),
             edition=" ; ".join(self.editions),
             extent=" ; ".join(self.extents),
-            variants=tuple(self.variants),
-            contributors=tuple(self.contributors),
-            publications=tuple(self.publications),
-            series=tuple(self.series),
-            subjects=tuple(self.subjects),
-            genres=tuple(self.genres),
-            identifiers=tuple(self.identifiers),
-            related=tuple(self.related),
-            links=tuple(self.links),
-            notes=tuple(self.notes),
+            **{name: tuple(getattr(self, name)) for name in _LISTS},
         )
 
     def _name_it(self) -> None:

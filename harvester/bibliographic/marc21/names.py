@@ -1,6 +1,7 @@
 """Fields of names: 100-111, 700-711, 720, and 800-811 among the series."""
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from harvester.bibliographic.marc21.draft import Draft
@@ -36,12 +37,12 @@ def take_name(found: OpenField, draft: Draft) -> None:
 
 def take_work(found: OpenField) -> str:
     """The title in a name's field (subfield t and what follows it), where the field is of a work."""
-    if not any(one.code == "t" for one in found.left):
+    if "t" not in found.codes:
         return ""
     begin = next(place for place, one in enumerate(found.left) if one.code == "t")
     codes = _WORK if found.tag[1:] != "11" else "fhklpst"
     named, titled = found.left[:begin], found.left[begin:]
-    part = OpenField(tag=found.tag, written=found.written, indicators=found.indicators, left=titled)
+    part = replace(found, left=titled, codes=set(found.codes))
     work = ". ".join(clean(value, stop=True) for value in part.take(codes))
     found.left = [*named, *part.left]
     return work

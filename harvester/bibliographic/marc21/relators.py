@@ -3,6 +3,7 @@
 Source: MARC Code List for Relators, Library of Congress.
 """
 
+import functools
 import re
 from typing import Final
 
@@ -83,6 +84,7 @@ _WORDS: Final = {
 _CODES: Final = {word.replace("_", " "): code for code, words in _WORDS.items() for word in words.split()}
 
 
+@functools.lru_cache(maxsize=1024)
 def relator(text: str) -> str:
     """The relator code of a code, an address that ends with one, or a word; else the text as it is.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from lxml import etree
 from sqlalchemy import select, text
 
 from harvester.bibliographic import candidates, importing, imports
@@ -15,13 +16,15 @@ from harvester.bibliographic.conditions import Match, parse_condition
 from harvester.bibliographic.converting import CONVERTERS
 from harvester.bibliographic.filtering_sets import add_set, edit_set
 from harvester.bibliographic.imports import ImportBusyError, only_import
+from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.models import Import
 from harvester.bibliographic.omissions import list_omissions
+from harvester.bibliographic.record import BibliographicRecord
 from harvester.bibliographic.sources import save_source, source_settings
 from oai.errors import UsageError
 from tests.harvester.bibliographic.conftest import Catalogue, counts
 
-_ROWS = """
+ROWS = """
     SELECT row.identifier, row.title, row.words::text, row.notes::text, row.file_digest, row.content_digest,
            ARRAY(SELECT name FROM bibliographic_contributor c
                  WHERE c.bibliographic_id = row.bibliographic_id ORDER BY position),
@@ -31,7 +34,8 @@ _ROWS = """
     """
 
 
-def _choose(catalogue: Catalogue, lines: Sequence[str]) -> None:
+def choose(catalogue: Catalogue, lines: Sequence[str]) -> None:
+    """Let a filtering set of these conditions choose what is imported."""
     with catalogue.database.session() as session:
         found = add_set(
             session, name="mine", match=Match.ALL, conditions=[parse_condition(line) for line in lines]
@@ -97,7 +101,7 @@ def test_a_new_version_of_a_converter_looks_at_its_records_anew(
 
 def test_a_filtering_set_chooses_and_its_changes_are_followed(catalogue: Catalogue) -> None:
     catalogue.imported()
-    _choose(catalogue, ["655 exists"])
+    choose(catalogue, ["655 exists"])
     assert counts(catalogue.imported()) == {"seen": 3, "unchanged": 2, "deleted": 1, "filtered": 1}
     assert counts(catalogue.imported()) == {}
     with catalogue.database.session() as session:
@@ -139,6 +143,33 @@ async def test_a_record_that_no_converter_reads_is_refused_once(catalogue: Catal
     assert counts(catalogue.imported()) == {}
     with catalogue.database.session() as session:
         assert "mods" in list_omissions(session)[0].reason
+
+
+def test_a_fault_of_a_converter_refuses_that_record_alone(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue.imported()
+    good = Marc21Converter.convert
+
+    def faulty(self: Marc21Converter, element: etree._Element) -> BibliographicRecord:
+        record = good(self, element)
+        if record.control_number == "nr2":
+            raise LookupError("nothing is where it was")
+        return record
+
+    monkeypatch.setattr(Marc21Converter, "convert", faulty)
+    facts = catalogue.imported(anew=True)
+    assert (counts(facts), facts.state) == (
+        {"seen": 3, "unchanged": 2, "refused": 1},
+        "completed with errors",
+    )
+    with catalogue.database.session() as session:
+        (omission,) = list_omissions(session)
+    assert omission.reason == "the converter marc21 ended with LookupError: nothing is where it was"
+    assert len(catalogue.titles()) == 3
+    monkeypatch.setattr(Marc21Converter, "convert", good)
+    assert counts(catalogue.imported()) == {"seen": 1, "unchanged": 1}
+    assert counts(catalogue.imported()) == {}
 
 
 async def test_of_two_formats_the_one_that_tells_more_is_imported(catalogue: Catalogue) -> None:
@@ -195,11 +226,11 @@ async def test_killed_in_the_middle_and_begun_again_it_ends_with_the_same_rows(c
     assert 0 < there < 1303
     facts = catalogue.imported()
     assert counts(facts) == {"seen": 1303 - there, "new": 1303 - there}
-    taken_up = catalogue.rows(_ROWS)
+    taken_up = catalogue.rows(ROWS)
     with catalogue.database.engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM bibliographic_record")
     catalogue.imported()
-    assert taken_up == catalogue.rows(_ROWS)
+    assert taken_up == catalogue.rows(ROWS)
 
 
 async def test_tables_without_statistics_are_compared_by_the_whole_key(catalogue: Catalogue) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from harvester.bibliographic.importing import run_import
+from harvester.bibliographic.imports import ImportFacts
+from harvester.bibliographic.models import BibliographicRow
 from harvester.models import History, Record, Repository
 from harvester.repositories import add_repository
 from harvester.running.harvest import harvest
@@ -135,6 +138,39 @@ async def test_a_server_that_gives_no_more_leaves_a_partial_harvest(shelf: Shelf
     assert outcome.failure_reason is not None
     assert "narrow the query" in outcome.failure_reason
     assert len(shelf.records()) == 20
+
+
+def _imported(shelf: Shelf) -> tuple[ImportFacts, list[tuple[str, str, str]]]:
+    """An import, and what the bibliographic rows are then: identifier, title, format."""
+    facts = run_import(shelf.database, shelf.settings, shelf.repository_id, started_by="me")
+    with shelf.database.session() as session:
+        rows = session.execute(
+            select(BibliographicRow.identifier, BibliographicRow.title, BibliographicRow.format).order_by(
+                BibliographicRow.identifier
+            )
+        )
+        return facts, [(row.identifier, row.title, row.format) for row in rows]
+
+
+@pytest.mark.parametrize(("prefix", "format_"), [("marcxml", "marc21"), ("oai_dc", "dublin_core")])
+async def test_what_came_by_sru_becomes_bibliographic_rows(prefix: str, format_: str, shelf: Shelf) -> None:
+    await shelf.run(metadata_prefix=prefix)
+    facts, rows = _imported(shelf)
+    assert (facts.state, facts.metadata_prefix, facts.new, facts.refused) == ("completed", prefix, 25, 0)
+    assert rows == [
+        (f"sru:127.0.0.1:sru:books:{book.number}", book.title, format_) for book in shelf.fake.books
+    ]
+
+
+async def test_an_import_follows_what_changes_in_a_catalogue_harvested_by_sru(shelf: Shelf) -> None:
+    await shelf.run(set_spec="")
+    _imported(shelf)
+    shelf.fake.books[3] = Book(number="nkc0003", title="Another", changed="20240202000000.0")
+    del shelf.fake.books[24]
+    await shelf.run(set_spec="")
+    facts, rows = _imported(shelf)
+    assert (facts.seen, facts.updated, facts.deleted) == (1, 1, 1)
+    assert [title for _, title, _ in rows][3:] == ["Another", *(f"Title {number}" for number in range(4, 24))]
 
 
 async def test_dates_belong_into_the_query(shelf: Shelf) -> None:

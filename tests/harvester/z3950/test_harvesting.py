@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from harvester.bibliographic.importing import run_import
+from harvester.bibliographic.models import BibliographicRow
 from harvester.client.errors import CannotDisseminateFormatError, OaiError, TransportError, TransportKind
 from harvester.client.selection import Selection
 from harvester.models import Record
@@ -48,6 +50,24 @@ async def test_a_result_becomes_files_and_rows(
     assert outcome.verdict is Verdict.COMPLETE
     assert len(rows) == len(list((tmp_path / "out").rglob("*.xml"))) == outcome.counts["new"]
     assert rows[0].identifier.startswith("z3950:127.0.0.1:Default:")
+
+
+async def test_what_came_by_z3950_becomes_bibliographic_rows(
+    ztest: str, database: Database, settings: Settings, tmp_path: Path
+) -> None:
+    with database.session() as open_session:
+        repository_id = add_repository(open_session, base_url=ztest, base_dir=str(tmp_path)).repository_id
+        open_session.commit()
+    request = HarvestRequest(repository_id=repository_id, metadata_prefix="marcxml", set_spec="@attr 1=4 20")
+    harvested = await harvest(database, settings, request, stop=asyncio.Event())
+    facts = run_import(database, settings, repository_id, started_by="me")
+    assert (facts.state, facts.new, facts.refused) == ("completed", harvested.counts["new"], 0)
+    with database.session() as open_session:
+        rows = open_session.scalars(select(BibliographicRow)).all()
+    assert {(row.format, row.metadata_prefix, bool(row.title)) for row in rows} == {
+        ("marc21", "marcxml", True)
+    }
+    assert all(row.identifier.startswith("z3950:127.0.0.1:Default:") for row in rows)
 
 
 async def test_a_result_is_gone_on_with_at_its_position(ztest: str) -> None:
