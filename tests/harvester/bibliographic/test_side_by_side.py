@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import multiprocessing
 import os
-import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -75,8 +74,7 @@ def test_a_process_that_is_killed_fails_the_import_and_the_next_goes_on(
 ) -> None:
     def kill(_seen: Counter[str], _expected: int | None) -> None:
         for process in multiprocessing.active_children():
-            assert process.pid is not None
-            os.kill(process.pid, signal.SIGKILL)
+            process.kill()
             process.join()
 
     with pytest.raises(ZatvaError, match="ended by force; import again"):
