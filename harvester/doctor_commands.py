@@ -2,12 +2,12 @@
 
 import asyncio
 
+from harvester.access import access_of
 from harvester.doctor.examining import examine
 from harvester.doctor.findings import Report
 from harvester.doctor.keeping import keep_report
 from harvester.doctor.letters import in_lines, letter
 from harvester.repositories import check_base_url, get_repository
-from harvester.vocabulary import AccessProtocol
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
@@ -32,7 +32,7 @@ def _of_number(invocation: Invocation, repository_id: int) -> Report:
     with open_database(invocation.settings) as database:
         with database.session() as session:
             repository = get_repository(session, repository_id)
-            if repository.protocol != AccessProtocol.OAI_PMH:
+            if access_of(repository.protocol).query is not None:
                 raise UsageError(
                     f"repository {repository_id} is asked by {repository.protocol}; only repositories that"
                     " speak OAI-PMH are examined. `zatva probe` looks at it"

@@ -5,6 +5,7 @@ import asyncio
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from harvester.access import access_of
 from harvester.client.repository_client import open_client
 from harvester.models import Repository
 from harvester.repositories import check_base_url, get_repository
@@ -12,7 +13,6 @@ from harvester.running import checkpoints
 from harvester.running.opening import target
 from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Plan, Standing, Target, plan
-from harvester.vocabulary import AccessProtocol
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError
 from oai.settings import Settings
@@ -28,7 +28,7 @@ def rehearse(
     Raises UsageError, ClientError and TryLaterError.
     """
     row = get_repository(session, request.repository_id) if url is None else _row(session, url, folder)
-    if row is not None and row.protocol != AccessProtocol.OAI_PMH:
+    if row is not None and access_of(row.protocol).query is not None:
         raise UsageError(
             f"repository {row.repository_id} is asked by {row.protocol};"
             " --dry-run plans harvests by OAI-PMH only"

@@ -4,27 +4,22 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from harvester.access import Access, access_of
 from harvester.client import replies
 from harvester.client.answers import FormatPage, Identity, Page, SetPage
 from harvester.client.errors import ClientError, HttpStatusError
+from harvester.client.probing import Exchange, Watching
+from harvester.client.protocol_client import ProtocolClient
+from harvester.client.selection import Selection
 from harvester.client.transport import Arguments, HttpReply, open_transport, request_url
+from harvester.protocols import open_protocol_client
+from harvester.vocabulary import AccessProtocol
 from oai.settings import Settings
 from oai.vocabulary import Verb
-
-TAKEN: Final = MappingProxyType(
-    {
-        Verb.IDENTIFY: (),
-        Verb.LIST_METADATA_FORMATS: ("identifier",),
-        Verb.LIST_SETS: ("resumptionToken",),
-        Verb.LIST_IDENTIFIERS: ("metadataPrefix", "set", "from", "until", "resumptionToken"),
-        Verb.LIST_RECORDS: ("metadataPrefix", "set", "from", "until", "resumptionToken"),
-        Verb.GET_RECORD: ("identifier", "metadataPrefix"),
-    }
-)
-"""The arguments that each verb takes (specification, section 4)."""
 
 _SUCCESS: Final = 200
 _LISTS: Final = frozenset({Verb.LIST_RECORDS, Verb.LIST_IDENTIFIERS, Verb.GET_RECORD})
@@ -70,9 +65,17 @@ async def ask(
     verb: Verb,
     arguments: Arguments,
     *,
+    protocol: str = AccessProtocol.OAI_PMH,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Asked:
-    """Ask once, with no second try and the arguments as they are; what goes wrong is in the result."""
+    """Ask once, with no second try; what goes wrong is in the result.
+
+    OAI-PMH is sent the arguments as they are; by another protocol, they have to make sense to be sent. Raises
+    UsageError where they do not, and SettingsError where a program that the protocol needs is missing.
+    """
+    access = access_of(protocol)
+    if access.query is not None:
+        return await _ask_by_query(base_url, settings, access, verb, arguments, clock=clock)
     request = [("verb", verb.value), *arguments]
     asked = Asked(verb=verb, arguments=arguments, url=request_url(base_url, request), seconds=0.0)
     begun = clock()
@@ -86,6 +89,52 @@ async def ask(
         return await asyncio.to_thread(_with_answer, asked, reply)
     except ClientError as error:
         return replace(asked, error=error)
+
+
+async def _ask_by_query(
+    base_url: str,
+    settings: Settings,
+    access: Access,
+    verb: Verb,
+    arguments: Arguments,
+    *,
+    clock: Callable[[], float],
+) -> Asked:
+    """Ask as a harvest does: by the protocol's client, which knows how the question is put."""
+    given = dict(arguments)
+    if verb is Verb.LIST_RECORDS:
+        access.check(given.get("set"))
+    exchanges: list[Exchange] = []
+    watched = partial(Watching, exchanges=exchanges)
+    asked = Asked(verb=verb, arguments=arguments, url=base_url, seconds=0.0)
+    begun = clock()
+    try:
+        opened = open_protocol_client(access.protocol, base_url, settings.harvester, retries=0, over=watched)
+        async with opened as client:
+            asked = await _ANSWERED_BY[verb](
+                client, asked, given.get("metadataPrefix") or access.usual_format
+            )
+    except ClientError as error:
+        asked = replace(asked, error=error)
+    reply = exchanges[-1].reply if exchanges else None
+    return replace(asked, seconds=clock() - begun, reply=reply, url=reply.url if reply else base_url)
+
+
+async def _explained(client: ProtocolClient, asked: Asked, _prefix: str) -> Asked:
+    identity = await client.identify()
+    formats = FormatPage(url=client.base_url, response_date="", formats=await client.list_metadata_formats())
+    return replace(asked, identity=identity, formats=formats)
+
+
+async def _found(client: ProtocolClient, asked: Asked, prefix: str) -> Asked:
+    given = dict(asked.arguments)
+    selection = Selection(metadata_prefix=prefix, set_spec=given.get("set"))
+    pages = client.pages(asked.verb, selection, resumption_token=given.get("resumptionToken", ""), loose=True)
+    return replace(asked, page=await anext(pages))
+
+
+_ANSWERED_BY: Final = MappingProxyType({Verb.IDENTIFY: _explained, Verb.LIST_RECORDS: _found})
+"""How the questions of `Access.questions` are put by a protocol's client."""
 
 
 def _with_answer(asked: Asked, reply: HttpReply) -> Asked:

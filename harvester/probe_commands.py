@@ -5,60 +5,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harvester.client.answers import Page, Record
-from harvester.client.oddities import oddities
-from harvester.client.probing import Exchange, Findings, Watching, probe
-from harvester.client.transport import open_transport
+from harvester.client.probing import Exchange, Findings
+from harvester.looking import look
 from harvester.overrides import overridden
-from harvester.protocols import http_client, open_protocol_client, protocol_of
+from harvester.protocols import protocol_of
 from harvester.repositories import check_base_url
-from harvester.vocabulary import AccessProtocol
 from oai.cli import Invocation
-from oai.datestamps import utc_now
 from oai.errors import ExitCode
 
 _SHOWN = 10
 _TITLE_CHARACTERS = 60
-_RETRIES = 1
 _MAX_WAIT = 30.0
 """Seconds; somebody sits and waits for the probe."""
 
 
 def probe_repository(invocation: Invocation) -> ExitCode:
     """`zatva probe`."""
-    protocol = protocol_of(invocation.arguments.url, invocation.arguments.protocol)
-    base_url = check_base_url(invocation.arguments.url, protocol)
-    found = asyncio.run(_probe(invocation, base_url, protocol))
-    odd = oddities(found, now=utc_now()) if protocol is AccessProtocol.OAI_PMH else _odd(found)
-    shown = _as_json(found) | {"odd": list(odd)}
-    invocation.console.result(shown, "\n".join(_lines(shown)))
-    return ExitCode.DONE
-
-
-async def _probe(invocation: Invocation, base_url: str, protocol: AccessProtocol) -> Findings:
-    settings = overridden(invocation.settings, invocation.arguments).harvester
+    arguments = invocation.arguments
+    protocol = protocol_of(arguments.url, arguments.protocol)
+    base_url = check_base_url(arguments.url, protocol)
+    settings = overridden(invocation.settings, arguments).harvester
 
     def on_wait(seconds: float, reason: str) -> None:
         invocation.console.note(f"waiting {seconds:,.1f} s: {reason}")
 
-    query: str = invocation.arguments.set
-    if protocol is AccessProtocol.Z3950:
-        opened = open_protocol_client(protocol, base_url, settings, retries=_RETRIES, on_wait=on_wait)
-        async with opened as asking:
-            return await probe(asking, None, set_spec=query)
-    async with open_transport(settings) as transport:
-        watching = Watching(transport)
-        client = http_client(
-            protocol, base_url, watching, retries=_RETRIES, max_wait=_MAX_WAIT, on_wait=on_wait
-        )
-        return await probe(client, watching, set_spec=query)
-
-
-def _odd(found: Findings) -> Iterator[str]:
-    """What could not be had, and what was odd about the records, by another protocol than OAI-PMH."""
-    yield from (f"{error}" for error in found.failures.values())
-    if found.page is not None:
-        yield from found.page.notes
-        yield from (fault.reason for fault in found.page.faults)
+    brisk = settings.model_copy(update={"max_wait": min(settings.max_wait, _MAX_WAIT)})
+    looked = asyncio.run(look(base_url, protocol, brisk, set_spec=arguments.set, on_wait=on_wait))
+    shown = _as_json(looked.findings) | {"odd": list(looked.odd)}
+    invocation.console.result(shown, "\n".join(_lines(shown)))
+    return ExitCode.DONE
 
 
 def _as_json(found: Findings) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Which client speaks which protocol (BIB-4): a new protocol is a new module, and a line here."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from typing import Unpack
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final, Unpack
 
 from harvester.client.exchange import Send
 from harvester.client.protocol_client import ProtocolClient
@@ -14,6 +15,8 @@ from harvester.z3950.address import SCHEME
 from oai.errors import UsageError
 from oai.sections import HarvesterSettings
 
+_SRU_ADDRESS: Final = re.compile(r"[/.]sr[uw]([./?:_-]|$)", re.IGNORECASE)
+
 
 def protocol_of(base_url: str, given: str | None = None) -> AccessProtocol:
     """The protocol to speak to an address: the one that is given, or the one that the address tells.
@@ -24,10 +27,21 @@ def protocol_of(base_url: str, given: str | None = None) -> AccessProtocol:
     chosen = AccessProtocol(given) if given else told or AccessProtocol.OAI_PMH
     if (chosen is AccessProtocol.Z3950) != (told is AccessProtocol.Z3950):
         raise UsageError(
-            f"{base_url!r} is no address for protocol {chosen.value}; Z39.50 has z3950://host:port/database,"
-            " the others http:// or https://"
+            "%(base_url)s is no address for protocol %(protocol)s; Z39.50 has z3950://host:port/database,"
+            " the others http:// or https://",
+            base_url=repr(base_url),
+            protocol=chosen.value,
         )
     return chosen
+
+
+def spoken_at(base_url: str) -> Sequence[AccessProtocol]:
+    """The protocols that may be spoken at an address, the likelier ones first."""
+    told = protocol_of(base_url)
+    if told is AccessProtocol.Z3950:
+        return (told,)
+    over_http = (AccessProtocol.OAI_PMH, AccessProtocol.SRU)
+    return over_http[::-1] if _SRU_ADDRESS.search(base_url) else over_http
 
 
 def http_client(
@@ -51,10 +65,12 @@ async def open_protocol_client(
     retries: int | None = None,
     on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None,
     around: Callable[[Send], Send] = lambda send: send,
+    over: Callable[[Transport], Transport] = lambda transport: transport,
 ) -> AsyncIterator[ProtocolClient]:
     """A client of the protocol; `settings` has limits, patience and manners, and `retries` wins over it.
 
-    `around` may put something between an HTTP transport and the network, as the raw capture does.
+    `around` may put something between an HTTP transport and the network, as the raw capture does, and `over`
+    between the client and the transport, as a watch does.
     """
     if protocol == AccessProtocol.Z3950:
         from harvester.z3950.client import Z3950Client  # noqa: PLC0415 as above
@@ -65,7 +81,7 @@ async def open_protocol_client(
         yield http_client(
             protocol,
             base_url,
-            transport,
+            over(transport),
             retries=settings.retries if retries is None else retries,
             max_wait=settings.max_wait,
             first_delay=settings.first_delay,

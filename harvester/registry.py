@@ -13,6 +13,7 @@ from typing import Final
 
 from harvester.client.errors import ClientError, HttpStatusError, NotOaiPmhError
 from harvester.client.transport import HttpReply, open_transport
+from harvester.repositories import check_base_url
 from oai.errors import MalformedXmlError, TryLaterError
 from oai.settings import Settings
 from oai.vocabulary import Verb
@@ -64,7 +65,11 @@ async def load_registry(
 
 
 async def friends_of(base_url: str, settings: Settings) -> Sequence[str]:
-    """The repositories that this one names as its friends. Raises ClientError and TryLaterError."""
+    """The repositories that this one names as its friends, by OAI-PMH.
+
+    Raises UsageError for no address of that protocol, ClientError and TryLaterError.
+    """
+    check_base_url(base_url)
     reply = await _fetched(base_url, settings, ("verb", Verb.IDENTIFY.value))
     own = base_url.rstrip("/")
     return [url for url in base_urls_in(reply.body, url=base_url, below="friends") if url.rstrip("/") != own]

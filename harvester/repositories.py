@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,12 +11,13 @@ from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from harvester.access import access_of
 from harvester.client.answers import FormatInfo, Identity, SetInfo
-from harvester.client.errors import OaiError
+from harvester.client.errors import ClientError, OaiError, TransportError
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Client
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
-from harvester.protocols import open_protocol_client, protocol_of
+from harvester.protocols import open_protocol_client, protocol_of, spoken_at
 from harvester.vocabulary import AccessProtocol
 from harvester.z3950.address import read_address
 from oai.errors import UsageError
@@ -34,6 +35,32 @@ class RepositoryFacts:
     identity: Identity | None = None
     sets: Sequence[SetInfo] = ()
     formats: Sequence[FormatInfo] = ()
+    protocol: AccessProtocol = AccessProtocol.OAI_PMH
+    silence: str = ""
+    """Why it does not say who it is; empty where it does."""
+
+
+async def recognise_repository(
+    base_url: str, settings: Settings, *, protocol: str | None = None
+) -> RepositoryFacts:
+    """Ask an address who it is by each protocol that it may speak, until one is answered.
+
+    A protocol that is given is the one. A service that answers queries need not say who it is then.
+    Raises UsageError for no address, ClientError or TryLaterError as the likeliest protocol's client does,
+    and SettingsError where a program that it needs is missing.
+    """
+    if protocol is not None:
+        return await _asked_by(base_url, settings, protocol)
+    first: ClientError | None = None
+    for possible in spoken_at(base_url):
+        try:
+            return await identify_repository(base_url, settings, protocol=possible)
+        except TransportError:
+            raise  # nobody is there, whatever is spoken
+        except ClientError as error:
+            first = first or error
+    assert first is not None  # noqa: S101 there is one protocol at least
+    raise first
 
 
 async def identify_repository(
@@ -50,7 +77,7 @@ async def identify_repository(
     chosen = _checked_protocol(repository, protocol)
     opened = open_protocol_client(chosen, repository, settings.harvester, retries=_TRIES_WHEN_ASKED)
     async with opened as client:
-        return await _facts(client)
+        return replace(await _facts(client), protocol=chosen)
 
 
 def check_base_url(base_url: str, protocol: str = AccessProtocol.OAI_PMH) -> str:
@@ -180,6 +207,17 @@ def _checked_protocol(base_url: str, protocol: str | None) -> AccessProtocol:
     chosen = protocol_of(base_url, protocol)
     check_base_url(base_url, chosen)
     return chosen
+
+
+async def _asked_by(base_url: str, settings: Settings, protocol: str) -> RepositoryFacts:
+    try:
+        return await identify_repository(base_url, settings, protocol=protocol)
+    except TransportError:
+        raise
+    except ClientError as error:
+        if access_of(protocol).query is None:
+            raise
+        return RepositoryFacts(protocol=AccessProtocol(protocol), silence=str(error))
 
 
 async def _facts(client: ProtocolClient) -> RepositoryFacts:

@@ -10,10 +10,11 @@ from lxml import etree
 
 from harvester.client.answers import Page, Record
 from harvester.client.errors import NoRecordsMatchError
-from harvester.client.repository_client import open_client
 from harvester.client.selection import Selection
+from harvester.protocols import open_protocol_client
 from harvester.rules.filtering import Filters, load_filters
 from harvester.rules.normalising import Mappings, load_mappings
+from harvester.vocabulary import AccessProtocol
 from oai.errors import ZatvaError
 from oai.settings import Settings
 from oai.vocabulary import Verb
@@ -72,12 +73,15 @@ async def fetch_sample(
     settings: Settings,
     selection: Selection,
     rules: Rules,
+    *,
+    protocol: str = AccessProtocol.OAI_PMH,
 ) -> Sample:
     """Ask for the first page of records and try the rules on its first ten.
 
-    Raises ClientError and TryLaterError where there is no page.
+    Raises ClientError and TryLaterError where there is no page, SettingsError where a program that the
+    protocol needs is missing.
     """
-    async with open_client(base_url, settings.harvester, retries=_TRIES) as client:
+    async with open_protocol_client(protocol, base_url, settings.harvester, retries=_TRIES) as client:
         try:
             page = await anext(client.pages(Verb.LIST_RECORDS, selection, loose=True))
         except NoRecordsMatchError:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from sqlalchemy.orm import Session
 
+from harvester.access import access_of
 from harvester.models import Repository
+from harvester.repositories import check_base_url
 from harvester.rules.filtering import load_filters
 from harvester.rules.normalising import load_mappings
 from harvester.running.windows import Slice
@@ -92,12 +93,9 @@ def check_surroundings(session: Session, row: RecurringJob | Job) -> None:
     which managers and workers run.
     """
     repository = session.get(Repository, row.repository_id)
-    if repository is not None and not _is_address(repository.base_url):
-        raise UsageError(
-            "base_url %(base_url)s of repository %(number)s: no http or https address",
-            base_url=repr(repository.base_url),
-            number=repository.repository_id,
-        )
+    if repository is not None:
+        check_base_url(repository.base_url, repository.protocol)
+        check_access(repository, row)
     for name, load in _RULES:
         path = getattr(row, name)
         if not path:
@@ -124,12 +122,11 @@ def check_job(session: Session, job: Job) -> Reason | None:
     return None
 
 
-def _is_address(base_url: str) -> bool:
-    try:
-        parts = urlsplit(base_url)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+def check_access(repository: Repository, row: RecurringJob | Job) -> None:
+    """Raise UsageError where the repository's protocol does not select by what the row says."""
+    access = access_of(repository.protocol)
+    access.check(row.set_spec)
+    access.check_dates(row.harvest_from, row.harvest_to, row.slice)
 
 
 def _check_parameters(row: RecurringJob | Job) -> None:

@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from harvester.cli_options import add_protocol
 from oai.cli import add_command
 
 if TYPE_CHECKING:
@@ -80,7 +81,11 @@ def _add_checks(rule: "Subcommands") -> None:
     attempt.add_argument("--repository", type=int, metavar="ID", help="on its stored records")
     attempt.add_argument("--live", metavar="URL|ID", help="on the first page of this repository")
     attempt.add_argument("--format", default="", metavar="PREFIX", help="metadataPrefix")
-    attempt.add_argument("--set", default="", metavar="SPEC", help="setSpec, with --live")
+    attempt.add_argument(
+        "--set", "--query", default="", metavar="SPEC",
+        help="setSpec, with --live; of SRU a query in CQL, of Z39.50 one in PQF",
+    )  # fmt: skip
+    add_protocol(attempt)
     attempt.add_argument("--records", type=int, default=100, metavar="N", help="samples (default: 100)")
     attempt.add_argument("--shown", type=int, default=3, metavar="N", help="shown of each fate (default: 3)")
     attempt.add_argument("--seconds", type=float, default=60, metavar="S", help="longest time (default: 60)")

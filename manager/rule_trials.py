@@ -2,12 +2,11 @@
 
 import asyncio
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from harvester.models import History
+from harvester.protocols import protocol_of
 from harvester.repositories import check_base_url, get_repository
 from harvester.rule_lab.checking import kind_of, read_rules
 from harvester.rule_lab.files import file_of
@@ -21,8 +20,7 @@ from harvester.rule_lab.wording import trial_in_words
 from harvester.rules.rule_files import read_bytes
 from harvester.running.parameters import HarvestRequest
 from harvester.running.process import run_harvest
-from harvester.running.sourcing import replay_request
-from manager.models import RecurringJob
+from manager.replays import RuleFiles, wished_replay
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
@@ -97,36 +95,13 @@ def _apply(invocation: Invocation, database: Database, request: HarvestRequest) 
 
 def _request(session: Session, settings: Settings, invocation: Invocation) -> HarvestRequest:
     arguments = invocation.arguments
-    files_per_directory = settings.harvester.files_per_directory
-    wish = HarvestRequest(repository_id=0, files_per_directory=files_per_directory)
-    run = session.get(History, arguments.run)
-    schedule = session.get(RecurringJob, run.recurring_id) if run is not None and run.recurring_id else None
-    if arguments.filter is None and arguments.normalise is None:
-        if run is not None and schedule is None:
-            raise UsageError(
-                f"run {arguments.run} comes from no schedule; give the rules with --filter and --normalise"
-            )
-        files = (
-            _optional(schedule.filter_file_path if schedule else None),
-            _optional(schedule.normalize_file_path if schedule else None),
+    files = None
+    if arguments.filter is not None or arguments.normalise is not None:
+        files = RuleFiles(
+            filter_file=_chosen(session, settings, arguments.filter),
+            normalize_file=_chosen(session, settings, arguments.normalise),
         )
-    else:
-        files = (
-            _chosen(session, settings, arguments.filter),
-            _chosen(session, settings, arguments.normalise),
-        )
-    if schedule is not None:
-        wish = replace(
-            wish,
-            parse_id=schedule.parse_id,
-            files_per_directory=schedule.files_per_dir or files_per_directory,
-        )
-    wish = replace(wish, filter_file=files[0], normalize_file=files[1])
-    return replay_request(session, settings, wish, arguments.run)
-
-
-def _optional(path: str | None) -> Path | None:
-    return Path(path) if path else None
+    return wished_replay(session, settings, arguments.run, files)
 
 
 def _chosen(session: Session, settings: Settings, named: str | None) -> Path | None:
@@ -155,10 +130,14 @@ def _samples(session: Session, invocation: Invocation) -> Samples:
         return read_files(files)
     url: str = arguments.live
     if url.isascii() and url.isdigit():
-        url = get_repository(session, int(url)).base_url
+        repository = get_repository(session, int(url))
+        url, protocol = repository.base_url, repository.protocol
+    else:
+        protocol = protocol_of(url, arguments.protocol).value
     page = first_page(
-        check_base_url(url),
+        check_base_url(url, protocol),
         settings,
+        protocol=protocol,
         metadata_prefix=arguments.format,
         set_spec=arguments.set,
         most=arguments.records,

@@ -100,6 +100,14 @@ def find_runs(
     return [HistoryView(history=run, repository_name=name) for run, name in session.execute(query)]
 
 
+def count_runs(session: Session, choice: Choice) -> int:
+    """How many runs there are; `choice` should have a `since`."""
+    query = select(func.count()).select_from(History).where(*_conditions(choice))
+    if choice.words:
+        query = query.join(Repository, Repository.repository_id == History.repository_id)
+    return session.scalars(query).one()
+
+
 def days_of(session: Session, choice: Choice, *, zone: str) -> list[Day]:
     """The days on which runs ended, in the time zone, the oldest first; `choice` should have a `since`."""
     ended: ColumnElement[Any] = cast(func.timezone(zone, History.harvest_end_time), Date)

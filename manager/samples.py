@@ -4,6 +4,7 @@ from typing import Final
 
 from sqlalchemy.orm import Session
 
+from harvester.access import access_of
 from harvester.models import Repository
 from manager.models import Job, RecurringJob
 from manager.schedules import database_now, job_of
@@ -27,19 +28,24 @@ def sample_schedule(session: Session, recurring_id: int, records: int) -> Job:
     return _added(session, job, records)
 
 
-def sample_repository(session: Session, repository_id: int, metadata_prefix: str, records: int) -> Job:
+def sample_repository(
+    session: Session, repository_id: int, metadata_prefix: str, records: int, *, set_spec: str | None = None
+) -> Job:
     """Make a job that is due now and ends after so many records of a format. The caller commits.
 
-    Raises UsageError as `sample_schedule` does.
+    Raises UsageError as `sample_schedule` does, and SelectionError for what is no set or query.
     """
-    if session.get(Repository, repository_id) is None:
+    repository = session.get(Repository, repository_id)
+    if repository is None:
         raise UsageError(
             f"repository {repository_id!r}: there is none of that number; see `zatva repository list`"
         )
+    access_of(repository.protocol).check(set_spec)
     _check(records)
     job = Job(
         repository_id=repository_id,
         metadata_prefix=metadata_prefix,
+        set_spec=set_spec,
         harvest_start_time=database_now(session),
     )
     return _added(session, job, records)

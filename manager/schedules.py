@@ -7,9 +7,10 @@ from typing import Any, Final
 from sqlalchemy import delete, exists, func, select, update
 from sqlalchemy.orm import Session
 
+from harvester.access import access_of
 from harvester.models import History, Repository
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
-from manager.plans import read_plan
+from manager.plans import check_access, read_plan
 from oai.errors import UsageError
 
 CHANGEABLE: Final = frozenset(
@@ -55,11 +56,13 @@ def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN
     """Add a schedule with these columns of `oai_recurring_job`; `repository_id` is required.
 
     The manager makes its first job at its next tick. The caller commits. Raises UsageError for an unknown
-    repository or column, a frequency, time zone or datestamp that cannot be read, an end before the start.
+    repository or column, a frequency, time zone or datestamp that cannot be read, an end before the start,
+    and SelectionError for what is no set or query of the repository.
     """
     _check_names(columns)
     repository_id = columns.get("repository_id")
-    if repository_id is None or session.get(Repository, repository_id) is None:
+    repository = None if repository_id is None else session.get(Repository, repository_id)
+    if repository is None:
         raise UsageError(
             f"repository {repository_id!r}: there is none of that number; see `zatva repository list`"
         )
@@ -67,12 +70,13 @@ def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN
     defaults = {
         "start_date": database_now(session),
         "time_zone": "UTC",
-        "metadata_prefix": "oai_dc",
+        "metadata_prefix": access_of(repository.protocol).usual_format,
         "method": 0,
         "validation": 2,
     }
     schedule = RecurringJob(**{**defaults, **given})
     read_plan(schedule)
+    check_access(repository, schedule)
     session.add(schedule)
     session.flush()
     return schedule
@@ -89,6 +93,7 @@ def change_schedule(session: Session, recurring_id: int, **columns: Any) -> Recu
     _set(schedule, columns)
     try:
         read_plan(schedule)
+        check_access(session.get_one(Repository, schedule.repository_id), schedule)
     except UsageError:
         _set(schedule, before)
         raise

@@ -63,4 +63,5 @@ def _client_row(client: Harvester) -> dict[str, Any]:
 
 def _list_row(list_: HarvestedList, client: Harvester | None) -> dict[str, Any]:
     whose = {"address": client.address, "user_agent": client.user_agent} if client else {}
-    return whose | asdict(list_) | {"client": str(list_.client), "state": list_.state.value}
+    keys = {"key": str(list_.key), "client": str(list_.client)}
+    return whose | asdict(list_) | keys | {"state": list_.state.value}

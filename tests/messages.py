@@ -28,7 +28,9 @@ from web.rights import Role
 _WEB: Final = CATALOGUES.parent
 _ROOT: Final = _WEB.parent
 _SPEAKING: Final = {
+    "harvester/access.py": "SelectionError",
     "harvester/doctor/letters.py": "translate",
+    "harvester/protocols.py": "UsageError",
     "harvester/repositories.py": "UsageError",
     "harvester/rule_lab/examples.py": "translate",
     "harvester/rule_lab/files.py": "UsageError",

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from harvester.access import access_of
 from harvester.client.answers import Header
 from harvester.exploring import Asked
 from harvester.models import Repository
@@ -22,7 +23,9 @@ Look = Callable[[Asked, Repository], Iterator[str]]
 
 def oddities(asked: Asked, repository: Repository) -> Sequence[str]:
     """Sentences, the most general first; none where all is as it should be."""
-    return [sentence for look in _LOOKS for sentence in look(asked, repository)]
+    by_query = access_of(repository.protocol).query is not None
+    looks = _LOOKS_AT_ANY if by_query else (*_LOOKS_AT_OAI_PMH, *_LOOKS_AT_ANY)
+    return [sentence for look in looks for sentence in look(asked, repository)]
 
 
 def _transfer(asked: Asked, _repository: Repository) -> Iterator[str]:
@@ -62,7 +65,11 @@ def _identity(asked: Asked, repository: Repository) -> Iterator[str]:
         yield _("Identify gives another base URL: %(address)s.") % {"address": identity.base_url or _NONE}
     if identity.protocol_version != PROTOCOL_VERSION:
         yield _("The protocol version is %(version)s, not 2.0.") % {"version": identity.protocol_version}
-    yield from identity.notes
+
+
+def _notes(asked: Asked, _repository: Repository) -> Iterator[str]:
+    if asked.identity is not None:
+        yield from asked.identity.notes
 
 
 def _parts(asked: Asked, _repository: Repository) -> Iterator[str]:
@@ -150,14 +157,17 @@ def _is_in(header: Header, wanted: str) -> bool:
     return any(spec == wanted or spec.startswith(f"{wanted}:") for spec in header.set_specs)
 
 
-_LOOKS: tuple[Look, ...] = (
+_LOOKS_AT_OAI_PMH: tuple[Look, ...] = (
     _transfer,
-    _speed,
     _clock,
     _identity,
-    _parts,
-    _records,
     _datestamps,
     _selection,
     _tokens,
+)
+_LOOKS_AT_ANY: tuple[Look, ...] = (
+    _speed,
+    _notes,
+    _parts,
+    _records,
 )

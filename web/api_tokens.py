@@ -107,11 +107,15 @@ def find_token(session: Session, token: str) -> SignedIn | None:
     )
 
 
-def list_tokens(session: Session, user_id: int | None = None) -> list[TokenView]:
-    """The user's tokens, or all, the newest first."""
-    rows = select(ApiToken, User.name).join(User, User.user_id == ApiToken.user_id)
+def list_tokens(
+    session: Session, user_id: int | None = None, *, limit: int | None = None, before: int | None = None
+) -> list[TokenView]:
+    """The user's tokens, or all, the newest first, older than the one numbered `before`."""
+    rows = select(ApiToken, User.name).join(User, User.user_id == ApiToken.user_id).limit(limit)
     if user_id is not None:
         rows = rows.where(ApiToken.user_id == user_id)
+    if before is not None:
+        rows = rows.where(ApiToken.token_id < before)
     return [
         TokenView(
             token_id=row.token_id,

@@ -30,8 +30,10 @@ from web.pages import (
     alerts,
     archive,
     archive_activity,
+    archive_aggregate,
     archive_collections,
     archive_documents,
+    archive_exports,
     audit_log,
     bibliographic_records,
     doctor,
@@ -49,6 +51,7 @@ from web.pages import (
     records,
     repositories,
     rule_editor,
+    rule_replay,
     rules,
     runs,
     schedules,
@@ -57,6 +60,7 @@ from web.pages import (
     wizard,
 )
 from web.rendering import STATIC, TEMPLATES, make_environment
+from web.replays import REPLAYS, Replays
 from web.rule_trials import TRIALS, Trials
 from web.self_tests import SELF_TESTS, SelfTests
 from web.streams import HUB
@@ -88,12 +92,15 @@ _PARTS = (
     errors,
     alerts,
     rule_editor,
+    rule_replay,
     rules,
     streams,
     archive,
     archive_activity,
+    archive_aggregate,
     archive_collections,
     archive_documents,
+    archive_exports,
     guide,
     health,
     table,
@@ -117,12 +124,14 @@ def create_app(settings: Settings, database: Database, *, poll_seconds: float = 
     app[LIMITER] = Limiter(per_minute=settings.web.api_per_minute)
     app[SELF_TESTS] = SelfTests(app[DATABASE])
     app[TRIALS] = Trials(settings=app[SETTINGS], database=app[DATABASE])
+    app[REPLAYS] = Replays(settings=app[SETTINGS])
     app[DRAFTS] = Drafts(settings=app[SETTINGS])
     app[EXAMINATIONS] = Examinations(settings=app[SETTINGS], database=app[DATABASE])
     app[EXPLORATIONS] = Explorations(settings=app[SETTINGS])
     app[IMPORTS] = ImportProcesses(settings=app[SETTINGS], database=app[DATABASE])
     app.cleanup_ctx.append(_database_threads)
     app.cleanup_ctx.append(_imports)
+    app.cleanup_ctx.append(_replays)
     app.cleanup_ctx.append(_examinations)
     app.cleanup_ctx.append(_self_tests)
     app.cleanup_ctx.append(_poller)
@@ -142,6 +151,11 @@ async def _database_threads(app: web.Application) -> AsyncIterator[None]:
 async def _imports(app: web.Application) -> AsyncIterator[None]:
     yield
     await app[IMPORTS].close()
+
+
+async def _replays(app: web.Application) -> AsyncIterator[None]:
+    yield
+    await app[REPLAYS].close()
 
 
 async def _self_tests(app: web.Application) -> AsyncIterator[None]:

@@ -14,6 +14,11 @@ def provider_address(settings: Settings) -> str:
     return settings.provider.base_url or _USUAL
 
 
+def aggregate_address(settings: Settings) -> str:
+    """The base URL of the aggregate; below the provider's."""
+    return f"{provider_address(settings).rstrip('/')}/aggregate"
+
+
 def document_address(settings: Settings, key: object) -> str:
     """Where the provider gives an archived document; beside the base URL."""
     return urljoin(provider_address(settings), f"archive/{UUID(str(key)).hex}")

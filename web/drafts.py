@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from harvester.repositories import RepositoryFacts, identify_repository
+from harvester.repositories import RepositoryFacts, recognise_repository
 from oai.settings import Settings
 from web.patience import impatient
 
@@ -22,19 +22,22 @@ class Drafts:
 
     settings: Settings
     clock: Callable[[], float] = time.monotonic
-    _kept: OrderedDict[str, tuple[float, RepositoryFacts]] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[tuple[str, str | None], tuple[float, RepositoryFacts]] = field(
+        default_factory=OrderedDict
+    )
 
-    async def ask(self, base_url: str, *, anew: bool = False) -> RepositoryFacts:
+    async def ask(self, base_url: str, protocol: str | None = None, *, anew: bool = False) -> RepositoryFacts:
         """What the repository says of itself; asked where that is not known, or with `anew`.
 
-        Raises ClientError and TryLaterError.
+        Without a protocol, it is recognised. Raises ClientError, TryLaterError and SettingsError.
         """
-        known = self._kept.get(base_url)
+        key = (base_url, protocol)
+        known = self._kept.get(key)
         if known is not None and not anew and self.clock() - known[0] < _SECONDS:
             return known[1]
-        facts = await identify_repository(base_url, impatient(self.settings))
-        self._kept[base_url] = (self.clock(), facts)
-        self._kept.move_to_end(base_url)
+        facts = await recognise_repository(base_url, impatient(self.settings), protocol=protocol)
+        self._kept[key] = (self.clock(), facts)
+        self._kept.move_to_end(key)
         while len(self._kept) > _MOST:
             self._kept.popitem(last=False)
         return facts

@@ -32,11 +32,18 @@ class Explorations:
     async def ask(self, repository: Repository, verb: Verb, arguments: Arguments) -> Asked:
         """Ask, when it is this question's turn.
 
-        Raises TryLaterError where the repository asked to be left alone, or was asked too often.
+        Raises TryLaterError where the repository asked to be left alone, or was asked too often; UsageError
+        and SettingsError as `harvester.exploring.ask` does.
         """
         self.check(repository)
         async with self._turn(repository.repository_id):
-            return await ask(repository.base_url, impatient(self.settings), verb, arguments)
+            return await ask(
+                repository.base_url,
+                impatient(self.settings),
+                verb,
+                arguments,
+                protocol=repository.protocol,
+            )
 
     def check(self, repository: Repository) -> None:
         """Count a question. Raises TryLaterError as `ask` does."""

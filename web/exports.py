@@ -1,11 +1,14 @@
 """A list as a file: CSV for spreadsheets (RFC 4180) or JSON for programs, a batch of rows after the other."""
 
+import contextlib
 import csv
 import io
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Final, TypeVar
+from uuid import UUID
 
 from aiohttp import web
 
@@ -13,8 +16,8 @@ from oai.datestamps import format_datestamp
 
 KINDS: Final = "{kind:csv|json}"
 """How an exported list's address ends."""
-AT_ONCE: Final = 1000
-"""Rows of a batch, where they can be had in any number."""
+AT_ONCE: Final = 300
+"""Rows of a batch, where they can be had in any number: few enough for the first bytes to come at once."""
 _MOST: Final = 100_000
 _TYPES: Final = {"csv": "text/csv", "json": "application/json"}
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -23,13 +26,9 @@ _Row = TypeVar("_Row")
 Columns = Mapping[str, Callable[[_Row], object]]
 
 
-def columns_of(*names: str) -> dict[str, Callable[[object], object]]:
-    """Columns that have the names of the rows' attributes."""
-
-    def value(name: str) -> Callable[[object], object]:
-        return lambda row: getattr(row, name)
-
-    return {name: value(name) for name in names}
+def columns_of(*names: str, of: str | None = None) -> dict[str, Callable[[object], object]]:
+    """Columns that have the names of the rows' attributes, or of those of their attribute `of`."""
+    return {name: attrgetter(f"{of}.{name}" if of else name) for name in names}
 
 
 async def export(
@@ -51,6 +50,19 @@ async def export(
         }
     )
     await response.prepare(request)
+    # Who goes away in the middle gets no more.
+    with contextlib.suppress(ConnectionResetError):
+        await _write(response, kind, rows, columns, behind)
+    return response
+
+
+async def _write(
+    response: web.StreamResponse,
+    kind: str,
+    rows: Sequence[_Row],
+    columns: Columns[_Row],
+    behind: Callable[[_Row | None], Awaitable[Sequence[_Row]]],
+) -> None:
     opening, between, closing = ("[\n", ",\n", "\n]\n") if kind == "json" else (_line(columns), "", "")
     await response.write(opening.encode())
     count = 0
@@ -60,7 +72,6 @@ async def export(
         count += len(rows)
         rows = await behind(rows[-1])
     await response.write(closing.encode())
-    return response
 
 
 def _written(row: Mapping[str, object], kind: str) -> str:
@@ -69,6 +80,8 @@ def _written(row: Mapping[str, object], kind: str) -> str:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, UUID):
+        return str(value)
     return format_datestamp(value) if isinstance(value, datetime) else value
 
 

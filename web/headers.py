@@ -32,7 +32,11 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     response.headers.update(EVERYWHERE)
     token = fresh_session(request)
     if token:
-        set_session(request, response, token)
+        # The answer's own cookies stand in its headers already; one that is added to them now is lost.
+        carrier = web.Response()
+        set_session(request, carrier, token)
+        for cookie in carrier.cookies.values():
+            response.headers.add("Set-Cookie", cookie.OutputString())
     if canonical(request) != "/static":
         response.headers.setdefault("Cache-Control", "no-store")
     elif response.status < 300 and "v" in request.query:  # noqa: PLR2004 the successes

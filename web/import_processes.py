@@ -11,9 +11,9 @@ from aiohttp import web
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.imports import last_imports
-from manager.processes import HarvestProcess, environment_for
 from oai.errors import ExitCode
 from oai.settings import Settings
+from web.child_processes import carry_out, last_words
 from web.threads import DatabaseThreads
 
 _log = logging.getLogger(__name__)
@@ -80,21 +80,8 @@ class ImportProcesses:
     async def _process(self, repository_id: int, by: str) -> str | None:
         """Run it to its end; gives what it said where it ended otherwise than well."""
         command = [*_COMMAND, f"--repository={repository_id}", f"--by={by}"]
-        try:
-            process = await HarvestProcess.start(command, environment_for(self.settings))
-        except OSError as error:
-            return f"{sys.executable}: {error.strerror}"
-        waiting = asyncio.create_task(process.wait())
-        try:
-            outcome = await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            process.ask_to_stop()
-            await waiting
-            raise
-        if outcome.exit_code in _NOTED:
-            return None
-        lines = outcome.said.strip().splitlines()
-        return lines[-1] if lines else f"it ended with {outcome.exit_code}"
+        outcome = await carry_out(command, self.settings)
+        return None if outcome.exit_code in _NOTED else last_words(outcome)
 
 
 def _last_numbers(session: Session, repository_ids: Sequence[int]) -> dict[int, int]:

@@ -10,13 +10,15 @@ from sqlalchemy.orm import Session
 
 from harvester.bibliographic.imports import ImportFacts, last_imports
 from harvester.bibliographic.models import FilteringSet, Source
-from harvester.bibliographic.sources import SourceSettings, check_template, save_source
+from harvester.bibliographic.sources import SourceSettings, check_template, save_source, source_settings
 from harvester.listing import find_repositories
 from harvester.models import Repository
 from oai.errors import UsageError
 from web.forms import FormModel
 from web.import_processes import ImportProcesses
 from web.planning import PREFIX
+from web.sessions import SignedIn
+from web.set_owners import choices_for
 from web.words import mark
 
 QUEUED: Final = "queued"
@@ -93,9 +95,11 @@ def find_source(session: Session, repository_id: int) -> SourceView:
     return _views(session, [session.get_one(Repository, repository_id)])[0]
 
 
-def change_source(session: Session, repository_id: int, wanted: SourceForm) -> None:
-    """Keep the settings. Raises UsageError for a set that there is not."""
-    if wanted.set_id is not None and session.get(FilteringSet, wanted.set_id) is None:
+def change_source(session: Session, who: SignedIn, repository_id: int, wanted: SourceForm) -> None:
+    """Keep the settings. Raises UsageError for a set that there is not, or that somebody does not see."""
+    present = source_settings(session, repository_id).set_id
+    choices = {one.set_id for one in choices_for(session, who, present)}
+    if wanted.set_id is not None and wanted.set_id not in choices:
         raise UsageError(f"there is no filtering set {wanted.set_id}; it may have been removed")
     save_source(session, SourceSettings(repository_id=repository_id, **wanted.model_dump()))
 

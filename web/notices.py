@@ -41,6 +41,7 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "rule-saved": mark("The rule is saved; the next harvest reads it as it is now."),
         "rule-restored": mark("The old version is in force again."),
         "rule-removed": mark("The rule was removed. Its file was kept."),
+        "replay-begun": mark("The replay has begun; its result will stand in the history."),
         "import-begun": mark("The import begins; its figures grow on this page."),
         "import-changed": mark("The source is set."),
         "set-saved": mark("The filtering set is saved."),

@@ -18,6 +18,7 @@ from manager.models import Job, RecurringJob
 from oai.errors import UsageError
 from web.models import Organisation, RepositoryOwner, User
 from web.sessions import SignedIn
+from web.set_owners import follow_organisation
 from web.words import _
 
 _SHORT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
@@ -60,44 +61,30 @@ def get_organisation(session: Session, short_name: str) -> Organisation:
     return found
 
 
-def list_organisations(session: Session) -> list[OrganisationView]:
-    """All organisations by short name."""
-    users = (
-        select(User.organisation_id, func.count().label("number")).group_by(User.organisation_id).subquery()
-    )
-    owned = (
-        select(RepositoryOwner.organisation_id, func.count().label("number"))
-        .group_by(RepositoryOwner.organisation_id)
-        .subquery()
-    )
-    rows = (
-        select(Organisation, func.coalesce(users.c.number, 0), func.coalesce(owned.c.number, 0))
-        .outerjoin(users, users.c.organisation_id == Organisation.organisation_id)
-        .outerjoin(owned, owned.c.organisation_id == Organisation.organisation_id)
-        .order_by(Organisation.short_name)
-    )
-    return [
-        OrganisationView(
-            organisation_id=row.organisation_id,
-            short_name=row.short_name,
-            name=row.name,
-            created=row.created,
-            users=user_count,
-            repositories=repository_count,
-        )
-        for row, user_count, repository_count in session.execute(rows)
-    ]
+def list_organisations(
+    session: Session, *, limit: int | None = None, after: str = ""
+) -> list[OrganisationView]:
+    """Organisations by short name, behind the short name `after`."""
+    rows = _rows().where(Organisation.short_name > after) if after else _rows()
+    return [_view(*row) for row in session.execute(rows.order_by(Organisation.short_name).limit(limit))]
+
+
+def find_organisation_view(session: Session, organisation_id: int) -> OrganisationView | None:
+    """The organisation of that number, if there is one."""
+    row = session.execute(_rows().where(Organisation.organisation_id == organisation_id)).one_or_none()
+    return _view(*row) if row is not None else None
 
 
 def change_organisation(
     session: Session, organisation_id: int, *, short_name: str, name: str
 ) -> Organisation:
-    """Rename it; its schedules and jobs get the new short name. Raises UsageError as `add_organisation`."""
+    """Rename it; its schedules, jobs and filtering sets follow. Raises UsageError as `add_organisation`."""
     organisation = _organisation(session, organisation_id)
     short_name, name = _checked(short_name, name)
     other = find_organisation(session, short_name)
     if other is not None and other is not organisation:
         raise _taken(short_name)
+    follow_organisation(session, organisation.short_name, short_name)
     organisation.short_name, organisation.name = short_name, name
     theirs = select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
     for table in (RecurringJob, Job):
@@ -120,6 +107,7 @@ def remove_organisation(session: Session, organisation_id: int) -> Organisation:
     theirs = select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
     for table in (RecurringJob, Job):
         session.execute(update(table).where(table.repository_id.in_(theirs)).values(owner=None))
+    follow_organisation(session, organisation.short_name, None)
     session.delete(organisation)
     session.flush()
     return organisation
@@ -187,6 +175,26 @@ def add_owned_schedule(session: Session, **columns: Any) -> RecurringJob:  # noq
     if owner is not None:
         columns["owner"] = owner.short_name
     return schedules.add_schedule(session, **columns)
+
+
+def _rows() -> Any:  # noqa: ANN401 an SQL expression
+    """Organisations with their users and repositories, counted of each one that is given."""
+    counts = (
+        select(func.count()).where(table.organisation_id == Organisation.organisation_id).scalar_subquery()
+        for table in (User, RepositoryOwner)
+    )
+    return select(Organisation, *counts)
+
+
+def _view(row: Organisation, users: int, repositories: int) -> OrganisationView:
+    return OrganisationView(
+        organisation_id=row.organisation_id,
+        short_name=row.short_name,
+        name=row.name,
+        created=row.created,
+        users=users,
+        repositories=repositories,
+    )
 
 
 def _organisation(session: Session, organisation_id: int) -> Organisation:

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from harvester.access import Access
 from harvester.rules.filtering import load_filters
 from harvester.rules.normalising import load_mappings
 from harvester.running.windows import Slice
@@ -20,7 +21,8 @@ from web.forms import FormModel
 from web.words import _, told
 
 PREFIX: Final = r"^[A-Za-z0-9\-_.!~*'()]+$"
-_SET: Final = r"^[A-Za-z0-9\-_.!~*'()]+(:[A-Za-z0-9\-_.!~*'()]+)*$"
+LONGEST_SELECTION: Final = 4096
+"""Of a set or query; `harvester.access` knows what it may be."""
 _EMPTY_IS_NONE: Final = (
     "set_spec", "start_date", "end_date", "filter_file_path", "normalize_file_path", "slice", "harvest_from",
     "harvest_to", "files_per_dir",
@@ -32,7 +34,11 @@ class PlanForm(FormModel):
     """What is harvested, when and how; empty texts mean what the field's hint says."""
 
     metadata_prefix: str = Field("oai_dc", pattern=PREFIX, max_length=60)
-    set_spec: str | None = Field(None, pattern=_SET, max_length=1000)
+    set_spec: str | None = Field(
+        None,
+        max_length=LONGEST_SELECTION,
+        description="The set; of a repository that is asked by a query, the query.",
+    )
     frequency: str = Field("", max_length=200)
     time_zone: str = "UTC"
     start_date: datetime | None = None
@@ -119,16 +125,19 @@ class PlanForm(FormModel):
         due = list(islice(upcoming, _SHOWN_RUNS))
         return [each for each in due if self.end_date is None or each <= self.end_date]
 
-    def in_words(self) -> str:
-        """The plan as a sentence."""
-        what = (
-            _("the set %(set)s in the format %(prefix)s")
-            if self.set_spec
-            else _("the whole repository in the format %(prefix)s")
-        ) % {"set": self.set_spec, "prefix": self.metadata_prefix}
+    def in_words(self, access: Access) -> str:
+        """The plan as a sentence, for a repository that can be asked for so much."""
+        if not self.set_spec:
+            what = _("the whole repository in the format %(prefix)s")
+        elif access.query is None:
+            what = _("the set %(set)s in the format %(prefix)s")
+        else:
+            what = _("what the query %(set)s finds in the format %(prefix)s")
+        what %= {"set": self.set_spec, "prefix": self.metadata_prefix}
         if not self.frequency:
             return _("Once, as soon as it is asked for: %(what)s.") % {"what": what}
-        how = _("only what has changed") if self.incremental else _("everything each time")
+        changes = self.incremental and access.query is None
+        how = _("only what has changed") if changes else _("everything each time")
         return _("%(often)s (%(zone)s): %(what)s, %(how)s.") % {
             "often": self.frequency,
             "zone": self.time_zone,

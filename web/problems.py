@@ -6,6 +6,8 @@ from typing import Final
 
 from harvester.client.errors import (
     AnswerTooLargeError,
+    BadArgumentError,
+    CannotDisseminateFormatError,
     EndlessListError,
     HttpStatusError,
     MalformedAnswerError,
@@ -99,6 +101,11 @@ def _words(error: ZatvaError) -> tuple[str, str]:
         return _(title), _(advice)
     if isinstance(error, HttpStatusError):
         return _status(error.status)
+    if isinstance(error, BadArgumentError | CannotDisseminateFormatError):
+        return (
+            _("The repository refuses what was asked for: %(code)s.") % {"code": error.code},
+            _("Check the metadata format, and the set or query."),
+        )
     if isinstance(error, OaiError):
         return (
             _("The repository answered with the error %(code)s.") % {"code": error.code},

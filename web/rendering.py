@@ -32,6 +32,8 @@ class Tab:
 
     path: str
     title: str
+    current: str | None
+    """What `aria-current` says: page on its own page, true on those below it."""
 
 
 def make_environment() -> Environment:
@@ -67,13 +69,13 @@ def render(
     **context: Any,  # noqa: ANN401 whatever the template shows
 ) -> web.Response:
     """The page as an answer; besides `context` the template knows who asks, where, and the form token."""
-    page = request.config_dict[TEMPLATES].get_template(template)
+    page, who = request.config_dict[TEMPLATES].get_template(template), signed_in(request)
     shared = {
-        "who": signed_in(request),
-        "path": request.path,
+        "who": who,
         "language": language.get(),
         "zone": here().key,
-        "tabs": _tabs(signed_in(request)),
+        "tabs": _tabs(request.path, who),
+        "seldom_tabs": _seldom_tabs(request.path, who),
         "notice": notice_of(request.query.get("done")),
         "csrf_field": FIELD,
         "csrf_token": expected_token(request),
@@ -82,22 +84,32 @@ def render(
     return web.Response(text=text, content_type="text/html", status=status, headers=headers)
 
 
-def _tabs(who: SignedIn | None) -> tuple[Tab, ...]:
-    archive = (Tab(path="/archive", title=_("Archive")),)
-    administration = (Tab(path="/admin", title=_("Administration")),)
-    return (
-        Tab(path="/", title=_("Overview")),
-        Tab(path="/repositories", title=_("Repositories")),
-        Tab(path="/schedules", title=_("Schedules")),
-        Tab(path="/jobs", title=_("Current jobs")),
-        Tab(path="/runs", title=_("History")),
-        Tab(path="/records", title=_("Records")),
-        Tab(path="/imports", title=_("Imports")),
-        Tab(path="/rules", title=_("Rules")),
-        Tab(path="/alerts", title=_("Alerts")),
-        *(archive if who is not None and who.may(Right.LOOK_AROUND) else ()),
-        *(administration if who is not None and who.may(Right.ADMINISTER) else ()),
-    )
+def _tabs(path: str, who: SignedIn | None) -> list[Tab]:
+    """What is needed daily; more would not fit into one row."""
+    archive = {"/archive": _("Archive")} if who is not None and who.may(Right.LOOK_AROUND) else {}
+    titles = {
+        "/": _("Overview"),
+        "/repositories": _("Repositories"),
+        "/schedules": _("Schedules"),
+        "/jobs": _("Current jobs"),
+        "/runs": _("History"),
+        "/records": _("Records"),
+        "/alerts": _("Alerts"),
+        **archive,
+    }
+    return [_tab(path, place, title) for place, title in titles.items()]
+
+
+def _seldom_tabs(path: str, who: SignedIn | None) -> list[Tab]:
+    """What is set up once and then left alone."""
+    administration = {"/admin": _("Administration")} if who is not None and who.may(Right.ADMINISTER) else {}
+    titles = {"/imports": _("Imports"), "/rules": _("Rules"), **administration}
+    return [_tab(path, place, title) for place, title in titles.items()]
+
+
+def _tab(path: str, place: str, title: str) -> Tab:
+    below = place != "/" and path.startswith(f"{place}/")
+    return Tab(path=place, title=title, current="page" if path == place else "true" if below else None)
 
 
 def _static_urls() -> dict[str, str]:

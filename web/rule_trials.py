@@ -14,7 +14,7 @@ from harvester.rule_lab.trying import Trial, try_rules
 from oai.settings import Settings
 from web.forms import FormModel
 from web.patience import impatient
-from web.planning import PREFIX
+from web.planning import LONGEST_SELECTION, PREFIX
 from web.threads import DatabaseThreads
 
 SECONDS: Final = 20.0
@@ -22,7 +22,6 @@ SECONDS: Final = 20.0
 _AT_ONCE: Final = 2
 STORED: Final = "stored"
 LIVE: Final = "live"
-_SET: Final = r"^[A-Za-z0-9\-_.!~*'()]+(:[A-Za-z0-9\-_.!~*'()]+)*$"
 
 
 class SampleForm(FormModel):
@@ -31,7 +30,7 @@ class SampleForm(FormModel):
     repository: int = Field(ge=1, le=999_999_999)
     source: str = Field(STORED, pattern=f"^({STORED}|{LIVE})$")
     metadata_prefix: str | None = Field(None, pattern=PREFIX, max_length=60)
-    set_spec: str | None = Field(None, pattern=_SET, max_length=1000)
+    set_spec: str | None = Field(None, max_length=LONGEST_SELECTION)
     samples: int = Field(100, ge=1, le=1000)
 
     @field_validator("metadata_prefix", "set_spec", mode="before")
@@ -49,13 +48,14 @@ class Trials:
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     async def run(self, content: bytes, kind: RuleKind, asked: SampleForm, repository: Repository) -> Trial:
-        """Try the rules. Raises RuleFileError, ClientError, TryLaterError; UsageError: nothing is stored."""
+        """Try the rules. Raises RuleFileError, UsageError where nothing is stored, and as `first_page`."""
         async with self._turn:
             prefix = asked.metadata_prefix or ""
             if asked.source == LIVE:
                 samples = await first_page(
                     repository.base_url,
                     impatient(self.settings),
+                    protocol=repository.protocol,
                     metadata_prefix=prefix,
                     set_spec=asked.set_spec or "",
                     most=asked.samples,

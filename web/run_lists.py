@@ -13,7 +13,6 @@ from web.access import visible_repositories, who_asks
 from web.lookups import chosen_repository
 from web.zones import midnight
 
-_DIGITS: Final = 18
 _DAY: Final = timedelta(days=1)
 TROUBLE: Final = "trouble"
 """The filter for every status that somebody should look at."""
@@ -79,12 +78,6 @@ def filters_of(request: web.Request) -> Filters:
         since=_date(query.get("since", "")),
         until=_date(query.get("until", "")),
     )
-
-
-def before_of(request: web.Request) -> int | None:
-    """The run that the page's runs are older than."""
-    text = request.query.get("before", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
 
 
 def _date(text: str) -> date | None:

@@ -3,6 +3,7 @@
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from harvester.access import access_of
 from harvester.doctor.findings import Profile
 from manager.models import RecurringJob
 from web.catalogue import Details
@@ -15,13 +16,15 @@ _WALL_CLOCK: Final = "%Y-%m-%d %H:%M"
 def suggested_values(details: Details) -> dict[str, str]:
     """What the form for a new schedule begins with: the examination's profile where there is one."""
     formats = [row.metadata_prefix for row in details.formats]
-    prefix = "oai_dc" if "oai_dc" in formats or not formats else formats[0]
+    access = access_of(details.repository.protocol)
+    usual = access.usual_format
+    prefix = usual if usual in formats or not formats else formats[0]
     profile = Profile.from_json(details.repository.profile) or Profile(metadata_prefix=prefix)
     return {
         "metadata_prefix": profile.metadata_prefix,
         "frequency": "daily at 02:30",
         "time_zone": here().key,
-        "incremental": "yes" if profile.incremental else "",
+        "incremental": "yes" if profile.incremental and access.query is None else "",
         "validation": str(profile.validation),
         "method": str(profile.method),
         "slice": profile.slice or "",

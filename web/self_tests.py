@@ -25,7 +25,6 @@ CHECK_COUNT: Final = len(CHECKS)
 _TIMEOUT: Final = 60.0
 _MOST_REQUESTS: Final = 300
 _STARTING: Final = 0x7A_73_74  # "zst": one is started at a time
-_KEPT: Final = 20
 _TOLD_EVERY: Final = 10
 _GIVEN_UP: Final = timedelta(hours=1)
 
@@ -76,9 +75,10 @@ class SelfTests:
 SELF_TESTS: Final = web.AppKey("self_tests", SelfTests)
 
 
-def list_self_tests(session: Session) -> Sequence[SelfTest]:
-    """The self-tests that are kept, the newest first."""
-    return session.scalars(select(SelfTest).order_by(SelfTest.self_test_id.desc()).limit(_KEPT)).all()
+def list_self_tests(session: Session, *, limit: int, before: int | None = None) -> Sequence[SelfTest]:
+    """The self-tests, the newest first, older than the one numbered `before`."""
+    rows = select(SelfTest).order_by(SelfTest.self_test_id.desc()).limit(limit)
+    return session.scalars(rows if before is None else rows.where(SelfTest.self_test_id < before)).all()
 
 
 def _begin(session: Session, base_url: str, asked_by: str | None) -> SelfTest:

@@ -43,10 +43,16 @@ class Findings:
 
 
 class Watching:
-    """A transport that notes what goes through it."""
+    """A transport that notes what goes through it, in a list of its own or in `exchanges`."""
 
-    def __init__(self, transport: Transport, *, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.exchanges: list[Exchange] = []
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        exchanges: list[Exchange] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.exchanges: list[Exchange] = [] if exchanges is None else exchanges
         self._transport = transport
         self._clock = clock
 

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from harvester.listing import Among
@@ -34,21 +34,7 @@ def list_rules(
     limit: int = 500,
 ) -> Sequence[RuleView]:
     """Rules by number, behind the one numbered `after`; with `among`, those of these repositories alone."""
-    newest = (
-        select(RuleVersion.rule_id, func.max(RuleVersion.number).label("number"))
-        .group_by(RuleVersion.rule_id)
-        .subquery()
-    )
-    query = (
-        select(Rule, RuleVersion, Repository.repository_name, Repository.base_url)
-        .join(newest, newest.c.rule_id == Rule.rule_id)
-        .join(
-            RuleVersion,
-            (RuleVersion.rule_id == Rule.rule_id) & (RuleVersion.number == newest.c.number),
-        )
-        .outerjoin(Repository, Repository.repository_id == Rule.repository_id)
-        .where(Rule.rule_id > after)
-    )
+    query = _with_last_versions().where(Rule.rule_id > after)
     if among is not None:
         query = query.where(Rule.repository_id.in_(among))
     if kind is not None:
@@ -60,6 +46,24 @@ def list_rules(
         RuleView(rule=rule, version=version, repository_name=name or address)
         for rule, version, name, address in rows
     ]
+
+
+def _with_last_versions() -> Select[Rule, RuleVersion, str | None, str]:
+    """Rules, each with its last version, and the name and address of its repository."""
+    newest = (
+        select(RuleVersion.rule_id, func.max(RuleVersion.number).label("number"))
+        .group_by(RuleVersion.rule_id)
+        .subquery()
+    )
+    return (
+        select(Rule, RuleVersion, Repository.repository_name, Repository.base_url)
+        .join(newest, newest.c.rule_id == Rule.rule_id)
+        .join(
+            RuleVersion,
+            (RuleVersion.rule_id == Rule.rule_id) & (RuleVersion.number == newest.c.number),
+        )
+        .outerjoin(Repository, Repository.repository_id == Rule.repository_id)
+    )
 
 
 def get_rule(session: Session, rule_id: int, *, lock: bool = False) -> Rule:

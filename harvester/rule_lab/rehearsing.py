@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from lxml import etree
 from sqlalchemy.orm import Session
 
+from harvester.access import access_of
 from harvester.client import replies
 from harvester.client.answers import Header, Page
 from harvester.client.decoding import TooLargeError, decode
@@ -60,10 +61,16 @@ def rehearse_replay(session: Session, settings: Settings, request: HarvestReques
     """
     if request.replay is None:
         raise UsageError("there is no run to rehearse; name one")
+    repository = get_repository(session, request.repository_id)
+    if access_of(repository.protocol).query is not None:
+        raise UsageError(
+            f"what a replay would do is told of OAI-PMH only; `zatva harvest {request.repository_id} --replay"
+            f" {request.replay}` does it"
+        )
     found = Rehearsal(run=request.replay, repository_id=request.repository_id)
     limits = Limits(seconds=settings.harvester.rule_seconds)
     preparer = replace(request, validation=Level.LOOSE).preparer(limits)
-    folder = base_folder(get_repository(session, request.repository_id), settings)
+    folder = base_folder(repository, settings)
     looking = _Looking(session=session, request=request, preparer=preparer, folder=folder, found=found)
     for asked, reply in open_kept(session, settings, request.replay).exchanges():
         try:

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
+from harvester.access import access_of
 from harvester.client.errors import NoRecordsMatchError
-from harvester.client.repository_client import open_client
 from harvester.client.selection import Selection
 from harvester.models import Record
+from harvester.protocols import open_protocol_client
 from harvester.repositories import base_folder, get_repository
-from harvester.vocabulary import RecordStatus
+from harvester.vocabulary import AccessProtocol, RecordStatus
 from oai.errors import UsageError
 from oai.settings import Settings
 from oai.vocabulary import Verb
@@ -55,20 +56,12 @@ def stored_files(
     Raises UsageError where there is no such repository, or no record to try on.
     """
     folder = base_folder(get_repository(session, repository_id), settings)
-    stored = (
-        Record.repository_id == repository_id,
-        Record.status == RecordStatus.ACTIVE,
-        Record.filename.is_not(None),
-    )
-    prefix = metadata_prefix or session.scalar(
-        select(Record.metadata_prefix).where(*stored).group_by(Record.metadata_prefix)
-        .order_by(func.count().desc(), Record.metadata_prefix).limit(1)
-    )  # fmt: skip
-    # The key is a digest of the identifier: its order is as good as none.
+    stored = _stored(repository_id)
+    prefix = metadata_prefix or _commonest_prefix(session, *stored)
     rows = session.execute(
         select(Record.filename, Record.digest)
         .where(*stored, Record.metadata_prefix == prefix)
-        .order_by(Record.identifier_key)
+        .order_by(Record.identifier_key)  # a digest of the identifier: as good as no order
         .limit(max(1, min(most, MOST_SAMPLES)))
     )
     found = [StoredFile(path=folder / str(name), digest=digest) for name, digest in rows]
@@ -79,6 +72,24 @@ def stored_files(
             number=repository_id,
         )
     return found
+
+
+def _stored(repository_id: int) -> tuple[ColumnElement[bool], ...]:
+    return (
+        Record.repository_id == repository_id,
+        Record.status == RecordStatus.ACTIVE,
+        Record.filename.is_not(None),
+    )
+
+
+def _commonest_prefix(session: Session, *stored: ColumnElement[bool]) -> str | None:
+    return session.scalar(
+        select(Record.metadata_prefix)
+        .where(*stored)
+        .group_by(Record.metadata_prefix)
+        .order_by(func.count().desc(), Record.metadata_prefix)
+        .limit(1)
+    )
 
 
 def read_files(files: Sequence[StoredFile]) -> Samples:
@@ -104,14 +115,23 @@ def read_files(files: Sequence[StoredFile]) -> Samples:
 
 
 async def first_page(
-    base_url: str, settings: Settings, *, metadata_prefix: str = "", set_spec: str = "", most: int = SAMPLES
+    base_url: str,
+    settings: Settings,
+    *,
+    protocol: str = AccessProtocol.OAI_PMH,
+    metadata_prefix: str = "",
+    set_spec: str = "",
+    most: int = SAMPLES,
 ) -> Samples:
-    """The records of a repository's first page; asked once, with one further try.
+    """The records of a repository's first page, of a set or query; asked once, with one further try.
 
-    Raises ClientError and TryLaterError where there is no page.
+    Raises SelectionError for no set or query, ClientError and TryLaterError where there is no page, and
+    SettingsError where a program that the protocol needs is missing.
     """
-    selection = Selection(metadata_prefix=metadata_prefix or "oai_dc", set_spec=set_spec or None)
-    async with open_client(base_url, settings.harvester, retries=1) as client:
+    access = access_of(protocol)
+    access.check(set_spec)
+    selection = Selection(metadata_prefix=metadata_prefix or access.usual_format, set_spec=set_spec or None)
+    async with open_protocol_client(protocol, base_url, settings.harvester, retries=1) as client:
         try:
             page = await anext(client.pages(Verb.LIST_RECORDS, selection, loose=True))
         except NoRecordsMatchError:

@@ -82,13 +82,7 @@ def save_version(
     """
     rule = get_rule(session, rule_id, lock=True)
     read_rules(content, RuleKind(rule.kind), source=rule.name)
-    last = last_version(session, rule_id)
-    if based_on is not None and based_on != last.number:
-        raise UsageError(
-            "version %(newer)s was saved while you changed version %(older)s; look at it, and change that",
-            newer=last.number,
-            older=based_on,
-        )
+    _check_based_on(last_version(session, rule_id), based_on)
     last = keep_found(session, settings, rule)
     if last.content == content:
         # The file may be gone, or have become faulty.
@@ -97,6 +91,15 @@ def save_version(
     version = _keep(session, rule, content, by=by, note=note)
     write_file(settings, rule, content)
     return version
+
+
+def _check_based_on(last: RuleVersion, based_on: int | None) -> None:
+    if based_on is not None and based_on != last.number:
+        raise UsageError(
+            "version %(newer)s was saved while you changed version %(older)s; look at it, and change that",
+            newer=last.number,
+            older=based_on,
+        )
 
 
 def keep_found(session: Session, settings: Settings, rule: Rule) -> RuleVersion:

@@ -5,11 +5,11 @@ from datetime import datetime
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
+from harvester.access import access_of
 from harvester.models import Repository
 from harvester.running.intake import Layout
 from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Target
-from harvester.vocabulary import AccessProtocol
 from oai.datestamps import format_datestamp
 from oai.errors import TryLaterError
 
@@ -38,7 +38,7 @@ def target(repository: Repository) -> Target:
         granularity=repository.granularity,
         earliest_datestamp=repository.earliest_datestamp,
         deleted_record=repository.deleted_record,
-        by_datestamps=repository.protocol == AccessProtocol.OAI_PMH,
+        by_datestamps=access_of(repository.protocol).query is None,
     )
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from harvester import repositories
+from harvester.access import access_of
 from harvester.client.errors import ClientError
 from harvester.client.probing import Watching
 from harvester.client.repository_client import Client
@@ -30,7 +31,6 @@ from harvester.store import deletions
 from harvester.store.deletions import Estate
 from harvester.store.files import FileStore
 from harvester.store.records import RunKey
-from harvester.vocabulary import AccessProtocol
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.errors import StrictCheckError, UsageError
@@ -148,7 +148,7 @@ def _base_url(database: Database, repository_id: int) -> str:
     with database.session() as session:
         repository = repositories.get_repository(session, repository_id)
         check_wait(repository, utc_now())
-        if repository.protocol != AccessProtocol.OAI_PMH:
+        if access_of(repository.protocol).query is not None:
             raise UsageError(
                 "records of repository %(number)s cannot be asked for one by one; harvest it again",
                 number=repository_id,

@@ -46,9 +46,10 @@ def add_collection(
     return collection
 
 
-def list_collections(session: Session) -> Sequence[Collection]:
-    """All collections, each below its parent."""
-    return session.scalars(select(Collection).order_by(Collection.set_spec)).all()
+def list_collections(session: Session, *, limit: int | None = None, after: str = "") -> Sequence[Collection]:
+    """Collections, each below its parent, behind the one with set spec `after`."""
+    behind = select(Collection).where(Collection.set_spec > after)
+    return session.scalars(behind.order_by(Collection.set_spec).limit(limit)).all()
 
 
 def find_collection(session: Session, set_spec: str) -> Collection:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
@@ -111,10 +111,14 @@ def archive_status(session: Session) -> ArchiveStatus:
     )
 
 
-def run_statuses(session: Session, *, most: int = 20) -> list[RunStatus]:
-    """The latest runs, the last one first."""
+def run_statuses(session: Session, *, most: int = 20, before: int | None = None) -> list[RunStatus]:
+    """The latest runs, the last one first; those before the one numbered `before`."""
     numbers = _run_numbers()
-    latest = select(IndexRun.id).order_by(IndexRun.id.desc()).limit(most)
+    # A run whose files are gone has nothing to tell, and is to take no place on a page.
+    filled = exists().where(IndexFile.run_id == IndexRun.id)
+    latest = select(IndexRun.id).where(filled).order_by(IndexRun.id.desc()).limit(most)
+    if before is not None:
+        latest = latest.where(IndexRun.id < before)
     rows = session.execute(
         select(IndexRun, *(number.label(name) for name, number in numbers.items()))
         .join(IndexFile, IndexFile.run_id == IndexRun.id)

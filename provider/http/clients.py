@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import case, delete, func, select
+from sqlalchemy import case, delete, func, select, tuple_
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.orm import Session
 
@@ -19,6 +19,9 @@ from provider.http.tally import Batch
 
 _FORGOTTEN_AT_ONCE: Final = 10_000
 _ROWS_AT_ONCE: Final = 1000
+
+Place = tuple[datetime, UUID]
+"""Where something stands in the order of last requests: that moment and its key."""
 
 
 class ListState(StrEnum):
@@ -55,6 +58,7 @@ class Harvester:
 class HarvestedList:
     """A list of one client, and how far through it the client is."""
 
+    key: UUID
     client: UUID
     verb: str
     metadata_prefix: str
@@ -107,11 +111,15 @@ def forget(session: Session, older_than: timedelta) -> int:
     return removed
 
 
-def harvesters(session: Session, *, abandoned_after: timedelta, limit: int = 1000) -> list[Harvester]:
-    """The clients, the latest first."""
-    clients = session.scalars(
-        select(ProviderClient).order_by(ProviderClient.last_request.desc()).limit(limit)
-    ).all()
+def harvesters(
+    session: Session, *, abandoned_after: timedelta, limit: int = 1000, before: Place | None = None
+) -> list[Harvester]:
+    """The clients, the latest first; those before the place `before`."""
+    latest = (ProviderClient.last_request, ProviderClient.key)
+    wanted = select(ProviderClient).order_by(*(column.desc() for column in latest)).limit(limit)
+    if before is not None:
+        wanted = wanted.where(tuple_(*latest) < before)
+    clients = session.scalars(wanted).all()
     keys = [client.key for client in clients]
     errors = _errors(session, keys)
     counts = _list_counts(session, keys, abandoned_after)
@@ -136,14 +144,23 @@ def harvesters(session: Session, *, abandoned_after: timedelta, limit: int = 100
 
 
 def harvested_lists(
-    session: Session, *, abandoned_after: timedelta, client: UUID | None = None, limit: int = 1000
+    session: Session,
+    *,
+    abandoned_after: timedelta,
+    client: UUID | None = None,
+    limit: int = 1000,
+    before: Place | None = None,
 ) -> list[HarvestedList]:
-    """The lists of one client or of all, the latest first."""
-    wanted = select(ProviderList, _state(abandoned_after)).order_by(ProviderList.last_request.desc())
+    """The lists of one client or of all, the latest first; those before the place `before`."""
+    latest = (ProviderList.last_request, ProviderList.key)
+    wanted = select(ProviderList, _state(abandoned_after)).order_by(*(column.desc() for column in latest))
+    if before is not None:
+        wanted = wanted.where(tuple_(*latest) < before)
     if client is not None:
         wanted = wanted.where(ProviderList.client_key == client)
     return [
         HarvestedList(
+            key=row.key,
             client=row.client_key,
             verb=row.verb,
             metadata_prefix=row.metadata_prefix,

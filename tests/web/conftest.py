@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 from aiohttp import web
+from playwright.async_api import Page, expect
 
 from oai.database import Database
 from oai.settings import Settings
@@ -71,6 +72,13 @@ class Browser:
         form = {"token": path.partition("token=")[2]}
         status, text, _ = await self.post("/sign-in", form, token=await self.token(path))
         assert status == 303, text
+
+
+async def sign_in(page: Page, server: Server, name: str = "Alena") -> None:
+    """Sign the user of that name in, in a real browser's tab."""
+    await page.goto(server.link(name))
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page).to_have_url(server.base_url + "/")
 
 
 SignIn = Callable[[str], Awaitable[Browser]]

@@ -119,13 +119,13 @@ def a_bibliographic_record(session: Session, repository: Repository, **columns: 
     return row
 
 
-def a_filtering_set(session: Session) -> int:
+def a_filtering_set(session: Session, name: str = "dictionaries") -> int:
     """A filtering set of dictionaries, made once; gives its number."""
-    found = session.scalars(select(FilteringSet.set_id).where(FilteringSet.name == "dictionaries")).first()
+    found = session.scalars(select(FilteringSet.set_id).where(FilteringSet.name == name)).first()
     if found is not None:
         return found
     conditions = [parse_condition("245$a contains slovník"), parse_condition("655[#7]$a equals edice")]
-    return add_set(session, name="dictionaries", match=Match.ANY, conditions=conditions).set_id
+    return add_set(session, name=name, match=Match.ANY, conditions=conditions).set_id
 
 
 def an_examination() -> Report:

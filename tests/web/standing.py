@@ -67,6 +67,7 @@ OBJECTS: Final[Mapping[str, str]] = {
     "/imports/{id}": "repository",
     "/alerts/rules/{id}": "rule",
     "/rules/{id}": "rule file",
+    "/imports/sets/{id}": "filtering set",
     "/api/v1/repositories/{repository}": "repository",
     "/api/v1/schedules/{schedule}": "schedule",
     "/api/v1/jobs/{job}": "job",
@@ -76,6 +77,7 @@ OBJECTS: Final[Mapping[str, str]] = {
     "/api/v1/bibliographic-records/{bibliographic_record}": "bibliographic record",
     "/api/v1/alert-rules/{alert_rule}": "rule",
     "/api/v1/rules/{rule}": "rule file",
+    "/api/v1/filtering-sets/{filtering_set}": "filtering set",
 }
 """Routes below these are about one object, which is somebody's."""
 
@@ -115,7 +117,7 @@ def a_world(session: Session) -> dict[str, int]:
     rule = NoticeRule(repository_id=repository.repository_id, channel="mail", target="librarian@mzk.example")
     session.add_all([record, fault, rule])
     file = a_rule(session, repository)
-    a_filtering_set(session)
+    filtering_set = a_filtering_set(session, f"mzk/{MARK} {number}")
     described = a_bibliographic_record(session, repository)
     session.flush()
     return {
@@ -128,6 +130,7 @@ def a_world(session: Session) -> dict[str, int]:
         "bibliographic record": described.bibliographic_id,
         "rule": rule.rule_id,
         "rule file": file.rule_id,
+        "filtering set": filtering_set,
     }
 
 

@@ -1,135 +1,20 @@
-"""The dashboard in a real browser: a librarian's way through it, live rows, accessibility."""
-
-import itertools
-import uuid
+"""The dashboard in a real browser: a librarian's way through it, live rows, its menu."""
 
 import pytest
-from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, expect
-from sqlalchemy import insert, text
-from sqlalchemy.orm import Session
+from sqlalchemy import text
 
-from harvester.models import Harvest, History, Record, Repository
-from harvester.running.models import Hold, Quarantined
-from harvester.vocabulary import RunStatus
-from manager.models import JobStatus
-from manager.notices.models import Kind, Notice, NoticeRule, NoticeState, Occasion
 from tests.chromium import console_messages
-from tests.web.conftest import Server
-from tests.web.pages import PAGES
+from tests.web.conftest import Server, sign_in
 from tests.web.repository import repository
-from tests.web.rows import (
-    BEGAN,
-    a_bibliographic_record,
-    a_filtering_set,
-    a_repository,
-    a_rule,
-    a_run,
-    a_schedule,
-    an_examination,
-)
+from tests.web.rows import a_repository, a_run
 
 pytestmark = pytest.mark.browser
-
-_LONG = "https://repository.example/oai?verb=ListRecords&resumptionToken=" + "x" * 120 + ": HTTP status 500"
-
-_WIDE = 1280
-"""Pixels. Colours do not depend on the width, so they are looked at there."""
-_VIOLATIONS = {"resultTypes": ["violations"]}
-"""What passes is found all the same, but not written down element by element."""
-_COLOUR_RULES = ["color-contrast", "link-in-text-block"]
-
-
-async def _sign_in(page: Page, server: Server, name: str = "Alena") -> None:
-    await page.goto(server.link(name))
-    await page.get_by_role("button", name="Sign in").click()
-    await expect(page).to_have_url(server.base_url + "/")
-
-
-def _fill(server: Server) -> None:
-    """Something of everything, with long names and addresses."""
-    with server.database.session() as session:
-        telc = a_repository(session, name="Library of Telč " + "and its many friends " * 4)
-        schedule = a_schedule(session, telc, set_spec="books:" + "a" * 80)
-        a_run(
-            session,
-            telc,
-            status=RunStatus.FAILED,
-            failure_reason=_LONG,
-            warnings=[_LONG],
-            evidence={"x": _LONG},
-        )
-        for status in RunStatus:
-            a_run(session, telc, status=status)
-        add_job = text(
-            "INSERT INTO oai_job (repository_id, recurring_id, status, process_id, host, started) "
-            "VALUES (1, :schedule, :status, 7, 'worker-1.library.example', now())"
-        )
-        for job_status in JobStatus:
-            session.execute(add_job, {"schedule": schedule.id, "status": job_status})
-        _fill_details(session, telc)
-        progress = (
-            "INSERT INTO oai_harvest (repository_id, metadata_prefix, job_id, run_started, counts, "
-            "complete_list_size, last_error) VALUES (1, 'oai_dc', 2, now(), '{}', 1000, :error)"
-        )
-        session.execute(text(progress), {"error": _LONG})
-        session.commit()
-
-
-def _fill_details(session: Session, telc: Repository) -> None:
-    """A record, a broken one, a run with its course and one that is held, an examination."""
-    session.execute(
-        insert(Record).values(
-            repository_id=telc.repository_id, identifier="oai:telc.example:" + "1" * 90,
-            identifier_key=uuid.uuid4(), datestamp="2026-01-01", metadata_prefix="oai_dc",
-        )
-    )  # fmt: skip
-    session.execute(
-        insert(Quarantined).values(
-            repository_id=telc.repository_id, metadata_prefix="oai_dc", fault_key=uuid.uuid4(),
-            identifier="oai:telc.example:" + "2" * 90, reason="xmlParseEntityRef: no name, line 2", url=_LONG,
-            raw=b"<record>\n<a>x & y\x01\xff</a>" + b"z" * 300, raw_size=320, last_run=BEGAN, history_id=1,
-        )
-    )  # fmt: skip
-    run = session.get_one(History, 1)
-    run.pace = [[0.5, 10, 1], [1.0, 20, 2], [1.5, 40, 3]]
-    harvest = Harvest(repository_id=telc.repository_id, metadata_prefix="held")
-    session.add(harvest)
-    session.flush()
-    hold = Hold(
-        history_id=1, harvest_id=harvest.harvest_id, run_started=BEGAN, kind="deletions", would_delete=100,
-        would_update=0, active=120, allowed=20.0, sample=["oai:telc.example:" + "3" * 90],
-    )  # fmt: skip
-    session.add(hold)
-    _fill_alerts(session, telc)
-    a_rule(session, telc)
-    a_filtering_set(session)
-    a_bibliographic_record(session, telc, title="Slovník " + "staročeský " * 20)
-    telc.examined, telc.examination = BEGAN, an_examination().as_json()
-    telc.profile = an_examination().profile.as_json()
-    session.flush()
-
-
-def _fill_alerts(session: Session, telc: Repository) -> None:
-    """A rule of each kind, and a message in each state about each occasion."""
-    for kind in Kind:
-        target = f"{kind}.{'a' * 60}@telc.example, b@telc.example"
-        session.add(NoticeRule(repository_id=telc.repository_id, kind=kind, channel="mail", target=target))
-        session.flush()
-    session.add(NoticeRule(channel="webhook", target="https://telc.example/" + "hook" * 20))
-    for state, occasion in itertools.zip_longest(NoticeState, Occasion, fillvalue="sent"):
-        session.add(
-            Notice(
-                rule_id=1, history_id=1, occasion=occasion, channel="mail", target="b@telc.example", tries=1,
-                facts={"repository_name": telc.repository_name}, state=state, last_error=_LONG,
-            )
-        )  # fmt: skip
-    session.flush()
 
 
 async def test_a_librarian_signs_in_and_adds_a_repository(server: Server, page: Page) -> None:
     said = console_messages(page)
-    await _sign_in(page, server)
+    await sign_in(page, server)
     async with repository() as address:
         await page.get_by_role("link", name="Add a repository").click()
         await page.get_by_label("Base URL").fill(f"{address}/oai")
@@ -149,7 +34,7 @@ async def test_times_are_shown_in_the_zone_that_the_reader_chose(server: Server,
     with server.database.session() as session:
         a_run(session, a_repository(session))
         session.commit()
-    await _sign_in(page, server)
+    await sign_in(page, server)
     await page.get_by_role("link", name="Choose a time zone").click()
     await page.get_by_label("Times and days of the pages").select_option("Europe/Prague")
     await page.get_by_role("button", name="Change the time zone").click()
@@ -167,7 +52,7 @@ async def test_rows_live_and_the_keyboard_focus_stays(server: Server, page: Page
     with server.database.session() as session:
         a_repository(session)
         session.commit()
-    await _sign_in(page, server)
+    await sign_in(page, server)
     await page.goto(server.base_url + "/jobs")
     await expect(page.get_by_text("Nothing runs and nothing waits.")).to_be_visible()
 
@@ -198,7 +83,7 @@ async def test_rows_live_and_the_keyboard_focus_stays(server: Server, page: Page
 
 
 async def test_a_session_that_ends_ends_the_live_rows_for_good(server: Server, page: Page) -> None:
-    await _sign_in(page, server)
+    await sign_in(page, server)
     await page.goto(server.base_url + "/jobs")
     await expect(page.locator("[data-live-status]")).to_have_text("Live")
     with server.database.session() as session:
@@ -214,7 +99,7 @@ async def test_a_session_that_ends_ends_the_live_rows_for_good(server: Server, p
 async def test_everything_works_without_scripts(server: Server, chromium: Browser) -> None:
     context = await chromium.new_context(java_script_enabled=False)
     page = await context.new_page()
-    await _sign_in(page, server)
+    await sign_in(page, server)
     async with repository() as address:
         await page.get_by_role("link", name="Add a repository").click()
         await page.get_by_label("Base URL").fill(f"{address}/oai")
@@ -225,6 +110,11 @@ async def test_everything_works_without_scripts(server: Server, chromium: Browse
         await page.get_by_role("button", name="Save", exact=True).click()
         await expect(page.get_by_role("heading", name="Library of Telč")).to_be_visible()
 
+    await page.get_by_text("More", exact=True).click()
+    await page.get_by_role("link", name="Imports").click()
+    await expect(page.get_by_role("row", name="Library of Telč")).to_be_visible()
+    await page.go_back()
+
     await page.get_by_role("link", name="New schedule").click()
     await page.get_by_label("Set", exact=True).fill("maps")
     await page.get_by_role("button", name="Save the schedule").click()
@@ -233,54 +123,49 @@ async def test_everything_works_without_scripts(server: Server, chromium: Browse
     await context.close()
 
 
-@pytest.mark.parametrize("width", [_WIDE, pytest.param(390, marks=pytest.mark.long)])
-async def test_every_page_is_accessible_light_and_dark_and_needs_no_sideways_scroll(
-    server: Server, page: Page, width: int
+@pytest.mark.parametrize("language", ["en", "cs", "sk"])
+async def test_the_navigation_takes_one_row_and_has_everything(
+    server: Server, chromium: Browser, language: str
 ) -> None:
-    _fill(server)
-    await page.set_viewport_size({"width": width, "height": 800})
-    await _check(page, server.base_url + "/sign-in", width)
-    await _check(page, server.link("Viktor"), width)
-    await _sign_in(page, server)
-    for path in PAGES:
-        await _check(page, server.base_url + path, width)
-    await page.goto(server.base_url + "/repositories/new")
-    await page.get_by_role("button", name="Ask it", exact=True).click()
-    await expect(page.get_by_role("alert")).to_be_focused()
-    await _check(page, None, width)
-    async with repository() as address:
-        await page.get_by_label("Base URL").fill(f"{address}/oai")
-        await page.get_by_role("button", name="Ask it", exact=True).click()
-        await _check(page, None, width)
-        await page.get_by_role("button", name="Go on").last.click()
-        await page.get_by_label("How often").fill("sometimes")
-        await page.get_by_role("button", name="Show the plan").last.click()
-        await expect(page.get_by_role("alert")).to_be_focused()
-        await _check(page, None, width)
-    await _sign_in(page, server, "Viktor")
-    for path in ("/", "/repositories/1", "/schedules", "/jobs", "/runs/1"):
-        await _check(page, server.base_url + path, width)
+    context = await chromium.new_context(locale=language, viewport={"width": 1280, "height": 800})
+    page = await context.new_page()
+    with server.database.session() as session:
+        session.execute(text("UPDATE web_user SET name = 'Alexandrina Šťastná-Novotná' WHERE name = 'Alena'"))
+        session.commit()
+    await page.goto(server.link("Alexandrina Šťastná-Novotná"))
+    await page.get_by_role("button").last.click()
+    tabs = page.locator(".tabs > ul > li")
+
+    places = [await tab.bounding_box() for tab in await tabs.all()]
+
+    assert len({place["y"] for place in places if place}) == 1
+    assert len(places) == 9
+    assert await page.locator(".tabs a").count() == 11
+    await context.close()
 
 
-async def test_every_page_is_accessible_when_there_is_nothing_yet(server: Server, page: Page) -> None:
-    await page.set_viewport_size({"width": 390, "height": 800})
-    await _sign_in(page, server, "Viktor")
-    for path in ("/", "/repositories", "/schedules", "/jobs", "/runs"):
-        await _check(page, server.base_url + path, 390)
+async def test_the_menu_opens_and_closes_by_keyboard(server: Server, page: Page) -> None:
+    await sign_in(page, server)
+    summary = page.locator(".menu summary")
+    rules = page.get_by_role("link", name="Rules")
+    await summary.focus()
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Tab")
+    await expect(rules).to_be_focused()
 
+    await page.keyboard.press("Escape")
+    await expect(summary).to_be_focused()
+    await expect(rules).to_be_hidden()
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Shift+Tab")
+    await expect(rules).to_be_hidden()
+    await summary.click()
+    await expect(rules).to_be_visible()
+    await page.get_by_role("heading", level=1).click()
+    await expect(rules).to_be_hidden()
 
-async def _check(page: Page, address: str | None, width: int) -> None:
-    """Look for everything in light, and, where the page is wide, for what depends on colours in dark."""
-    if address is not None:
-        answer = await page.goto(address)
-        assert answer is not None
-        assert answer.ok or address.endswith("/no-such-page"), f"{address}: {answer.status}"
-    found = await Axe().run(page, options=_VIOLATIONS)
-    assert found.violations_count == 0, f"{page.url}\n{found.generate_report()}"
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width, page.url
-    if width < _WIDE:
-        return
-    await page.emulate_media(color_scheme="dark")
-    dark = await Axe().run(page, options=_VIOLATIONS | {"runOnly": _COLOUR_RULES})
-    assert dark.violations_count == 0, f"{page.url} in dark\n{dark.generate_report()}"
-    await page.emulate_media(color_scheme="light")
+    await summary.click()
+    await rules.click()
+    await expect(page).to_have_url(server.base_url + "/rules")
+    await expect(summary).to_have_attribute("aria-current", "true")

@@ -1,5 +1,6 @@
 import re
 
+import pytest
 from sqlalchemy import func, select
 
 from harvester.models import History
@@ -72,6 +73,26 @@ async def test_the_history_of_one_repository_shows_no_other(server: Server, view
     assert re.findall(r'<tr id="run-(\d+)">', page) == ["2"]
     assert (await viewer.get("/runs?repository=3"))[0] == 404
     assert (await viewer.get("/runs?before=nonsense"))[0] == 200
+
+
+async def test_the_timeline_says_how_many_runs_it_does_not_draw(
+    server: Server, viewer: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.pages.history._TIMELINE_RUNS", 2)
+    with server.database.session() as session:
+        telc = a_repository(session)
+        for _ in range(3):
+            a_run(session, telc, harvest_end_time=utc_now())
+        a_run(session, a_repository(session, name="KNAV", folder="knav"), harvest_end_time=utc_now())
+        session.commit()
+
+    _, page = await viewer.get("/runs?view=timeline")
+    _, by_words = await viewer.get("/runs?view=timeline&find=tel")
+    _, of_one = await viewer.get("/runs?view=timeline&repository=2")
+
+    assert "Of 4 runs the newest 2 are drawn." in page
+    assert "Of 3 runs the newest 2 are drawn." in by_words
+    assert "are drawn" not in of_one
 
 
 async def test_an_entry_is_removed_after_a_page_that_names_it(server: Server, administrator: Browser) -> None:

@@ -7,15 +7,22 @@ import re
 import uuid
 
 import pytest
+from sqlalchemy import delete, select
 
-from harvester.bibliographic.filtering_sets import list_sets
+from harvester.bibliographic.filtering_sets import list_sets, set_by_id
 from harvester.bibliographic.sources import SourceSettings, save_source, source_settings
-from harvester.models import Record
+from harvester.models import Record, Repository
 from tests.harvester.bibliographic.marc import marcxml
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_bibliographic_record, a_filtering_set, a_repository
 from web.import_processes import IMPORTS
-from web.organisations import find_organisation, give_repository
+from web.models import User
+from web.organisations import (
+    change_organisation,
+    find_organisation,
+    give_repository,
+    remove_organisation,
+)
 
 _NEXT = re.compile(r'<a class="button" href="(/records[^"]*)">')
 _SET = {
@@ -243,3 +250,72 @@ async def _ended(server: Server) -> None:
     async with asyncio.timeout(60):
         while server.app[IMPORTS].under_way:  # noqa: ASYNC110 pages tell how far it is, and nothing else
             await asyncio.sleep(0.05)
+
+
+async def test_partners_make_and_change_sets_of_their_own_organisation(
+    server: Server, owner: Browser, colleague: Browser, administrator: Browser, repository: int
+) -> None:
+    made, _, _ = await owner.post("/imports/sets/new", {**_SET, "name": "maps", "do": "save"})
+    with server.database.session() as session:
+        number = a_filtering_set(session)
+        session.commit()
+    changed, _, _ = await owner.post("/imports/sets/1/edit", {**_SET, "value-0": "atlas", "do": "save"})
+    shared, _, _ = await owner.post(f"/imports/sets/{number}/edit", {**_SET, "do": "save"})
+    _, own = await owner.get("/imports/sets")
+    _, theirs = await colleague.get("/imports/sets")
+    _, all_of_them = await administrator.get("/imports/sets")
+    used, _, _ = await owner.post(f"/imports/{repository}", {"set_id": "1"})
+
+    assert (made, changed, shared, used) == (303, 303, 403, 303)
+    assert "mzk/maps" in own
+    assert "mzk/maps" in all_of_them
+    assert "mzk/maps" not in theirs
+    assert "dictionaries" in theirs
+    for step in ("edit", "remove"):
+        assert (await colleague.post(f"/imports/sets/1/{step}", {**_SET, "do": "save"}))[0] == 404
+
+
+async def test_nobody_lets_a_source_use_the_set_of_others(
+    colleague: Browser, owner: Browser, repository: int
+) -> None:
+    await colleague.post("/imports/sets/new", {**_SET, "name": "maps", "do": "save"})
+
+    status, page, _ = await owner.post(f"/imports/{repository}", {"set_id": "1"})
+
+    assert status == 422
+    assert "there is no filtering set 1" in page
+
+
+def test_sets_follow_their_organisations_short_name(server: Server) -> None:
+    with server.database.session() as session:
+        number = a_filtering_set(session, "mzk/maps")
+        other = a_filtering_set(session, "mzk2/maps")
+        change_organisation(session, 1, short_name="mzk.cz", name="")
+        renamed = set_by_id(session, number).name
+        session.execute(delete(User).where(User.organisation_id == 1))
+        remove_organisation(session, 1)
+
+        assert renamed == "mzk.cz/maps"
+        assert set_by_id(session, number).name == "mzk.cz / maps"
+        assert set_by_id(session, other).name == "mzk2/maps"
+
+
+async def test_a_harvested_record_and_the_one_made_from_it_lead_to_each_other(
+    server: Server, owner: Browser, repository: int
+) -> None:
+    with server.database.session() as session:
+        harvested = session.scalars(select(Record).order_by(Record.record_id)).first()
+        assert harvested is not None
+        made = a_bibliographic_record(session, session.get_one(Repository, repository))
+        made.identifier, made.identifier_key = harvested.identifier, harvested.identifier_key
+        made.metadata_prefix = harvested.metadata_prefix
+        session.commit()
+        there, here = f"/records/bibliographic/{made.bibliographic_id}", f"/records/{harvested.record_id}"
+    _, stored = await owner.get(here)
+    _, described = await owner.get(there)
+    async with owner.http.get(f"{server.base_url}/api/v1{here}") as answer:
+        told = await answer.json()
+
+    assert f'href="{there}"' in stored
+    assert f'href="{here}"' in described
+    assert there.endswith(f"/{told['bibliographic_id']}")

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ import pytest
 from harvester.client.errors import TransportError, TransportKind
 from harvester.client.exchange import HttpRequest, RawReply, Send
 from harvester.client.transport import open_transport
+from harvester.protocols import open_protocol_client
 from harvester.running.harvest import harvest
 from harvester.running.parameters import HarvestRequest
 from oai.database import Database
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, many, serve
+from tests.harvester.sru.fake_sru import FakeSru, books, serve_sru
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
 from tests.web.rows import a_repository
@@ -133,6 +136,65 @@ async def test_a_redirect_leads_to_no_private_network(settings: Settings) -> Non
                 await transport("http://public.example/oai", [("verb", "Identify")])
 
     assert found.value.kind is TransportKind.PRIVATE
+
+
+async def test_a_redirect_of_an_sru_service_leads_to_no_private_network(settings: Settings) -> None:
+    async with serve_sru(FakeSru(books=books(1))) as fake:
+
+        def around(send: Send) -> Send:
+            async def first_elsewhere(request: HttpRequest) -> RawReply:
+                if request.url.startswith("http://public.example/"):
+                    location = ("Location", fake.url)
+                    return RawReply(status=302, reason="", headers=[location], body=b"", cut=None)
+                return await send(request)
+
+            return first_elsewhere
+
+        opened = open_protocol_client(
+            "sru", "http://public.example/sru", settings.guarded.harvester, retries=0, around=around
+        )
+        async with opened as client:
+            with pytest.raises(TransportError) as found:
+                await client.identify()
+
+    assert found.value.kind is TransportKind.PRIVATE
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize(
+    ("addresses", "kind"),
+    [
+        (["8.8.8.8"], TransportKind.REFUSED),
+        (["127.0.0.1"], TransportKind.PRIVATE),
+        (["8.8.8.8", "10.0.0.1"], TransportKind.PRIVATE),
+        (["::ffff:10.0.0.1"], TransportKind.PRIVATE),
+    ],
+)
+async def test_z3950_is_spoken_to_the_address_that_was_looked_at_and_to_no_private_one(
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    addresses: list[str],
+    kind: TransportKind,
+) -> None:
+    """The program gets a number, so that a name cannot lead elsewhere the second time."""
+    echo = tmp_path / "yaz-client"
+    echo.write_text("#!/bin/sh\ncat\n")
+    echo.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 210)) for address in addresses]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    opened = open_protocol_client(
+        "z39.50", "z3950://books.example/Default", settings.guarded.harvester, retries=0
+    )
+
+    async with opened as client:
+        with pytest.raises(TransportError) as raised:
+            await client.identify()
+
+    assert raised.value.kind is kind
+    if kind is TransportKind.REFUSED:
+        assert "open tcp:8.8.8.8:210/Default" in str(raised.value)
 
 
 async def test_the_setting_allows_private_networks(settings: Settings) -> None:

@@ -1,14 +1,20 @@
-from datetime import UTC, datetime
+import itertools
+import re
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import pytest
 from lxml import html
-from sqlalchemy import select, text
+from sqlalchemy import insert, select, text
 
+from manager.due_groups import due_groups
+from manager.frequency import parse_frequency
 from manager.models import Job, RecurringJob, RecurringState
-from manager.schedules import list_schedules
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
-from web.week import week_of
+from web.week import SHOWN, Week, end_of_week, week_of
 
 
 def _planned(server: Server, **columns: Any) -> int:
@@ -175,18 +181,120 @@ async def test_the_week_is_a_grid_of_hours_and_days(server: Server, viewer: Brow
             a_schedule(session, telc, frequency=frequency)
         session.execute(text("UPDATE oai_recurring_job SET state = 1, start_date = '2026-01-01'"))
         session.commit()
-        views = list_schedules(session)
 
-    week = week_of(views, datetime(2026, 3, 2, 12, tzinfo=UTC))
+    week = _week(server, datetime(2026, 3, 2, 12, tzinfo=UTC))
     _, page = await viewer.get("/schedules?view=week")
 
     assert [hour.hour for hour in week.hours] == list(range(24))
     night = week.hours[2]
     assert [len(cell.dues) for cell in night.cells] == [0, 2, 2, 2, 2, 2, 2]
-    assert [view.schedule.frequency for view in week.often] == ["every minute"]
+    assert [group.frequency for group in week.often] == ["every minute"]
     assert sum(len(cell.dues) for hour in week.hours for cell in hour.cells) >= 6 * 25
     assert 'href="/schedules/1/edit"' in page
     assert "More often than every hour" in page
+
+
+_MOST_IN_THE_GRID = 7 * 25
+_FREQUENCIES = (
+    "daily at 02:30", "weekly on monday at 02:45", "monthly on 31 at 03:00", "30 2 * * 1-5", "*/20 2 * * *",
+    " Every 6 hours", "daily", "weekly", "monthly", "hourly", "every 50 minutes", "every 2 days",
+)  # fmt: skip
+
+
+async def test_the_week_has_each_run_that_the_schedules_have(server: Server) -> None:
+    now = datetime(2026, 3, 26, 12, 5, tzinfo=UTC)
+    starts = [
+        now - timedelta(days=40),
+        now - timedelta(hours=7, minutes=11),
+        now + timedelta(days=2, hours=3),
+    ]
+    end = datetime(2026, 4, 2, tzinfo=UTC)
+    expected = Counter[datetime]()
+    with server.database.session() as session:
+        telc = a_repository(session)
+        for frequency, start, stop in itertools.product(
+            _FREQUENCIES, starts, (None, now + timedelta(days=4), now + timedelta(days=40))
+        ):
+            a_schedule(
+                session, telc, frequency=frequency, start_date=start, end_date=stop, time_zone="Europe/Prague"
+            )
+            upcoming = parse_frequency(frequency).upcoming(now, start=start, zone=ZoneInfo("Europe/Prague"))
+            last = min(end, stop or end)
+            due = list(itertools.takewhile(last.__gt__, upcoming))
+            expected.update(due if len(due) <= _MOST_IN_THE_GRID else ())
+        session.commit()
+        found = due_groups(session, now, end, limit=1000, named=1000)
+
+    week = _week(server, now)
+    cells = [cell for hour in week.hours for cell in hour.cells]
+
+    assert found.left_out == 0
+    assert sum(len(cell.dues) + cell.more for cell in cells) == expected.total()
+    assert {due.moment for cell in cells for due in cell.dues} <= set(expected)
+    assert all(len(cell.dues) <= SHOWN for cell in cells)
+    assert {group.frequency for group in week.often} == {"every 50 minutes"}
+    assert len(found.groups) < len(_FREQUENCIES) * 9, "those with the same times are one"
+
+
+async def test_a_harvest_that_comes_once_is_in_the_week(server: Server) -> None:
+    now = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    with server.database.session() as session:
+        once = a_schedule(session, a_repository(session), frequency=None)
+        session.execute(
+            insert(Job).values(
+                repository_id=1, recurring_id=once.id, harvest_start_time=now + timedelta(days=1)
+            )
+        )
+        session.commit()
+
+    week = _week(server, now)
+
+    assert [due.moment for hour in week.hours for cell in hour.cells for due in cell.dues] == [
+        now + timedelta(days=1)
+    ]
+
+
+async def test_the_week_says_how_many_it_does_not_draw(
+    server: Server, viewer: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.pages.schedules._GROUPS", 1)
+    with server.database.session() as session:
+        telc, knav = a_repository(session), a_repository(session, name="KNAV", folder="knav")
+        for hour in range(1, 4):
+            a_schedule(session, telc, frequency=f"daily at 0{hour}:00")
+        for _ in range(9):
+            a_schedule(session, knav, frequency="daily at 09:00")
+        session.commit()
+
+    _, page = await viewer.get("/schedules?view=week")
+    _, of_one = await viewer.get("/schedules?view=week&repository=2")
+
+    assert "3 schedules with times of their own are not drawn" in page
+    assert "and 5 more" in page
+    assert "Library of Telč</a> <span" not in page
+    assert "not drawn" not in of_one
+    assert (await viewer.get("/schedules?view=week&repository=9"))[0] == 404
+
+
+async def test_one_repositorys_schedules_can_be_chosen(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        a_schedule(session, a_repository(session))
+        a_schedule(session, a_repository(session, name="KNAV", folder="knav"))
+        session.commit()
+
+    _, page = await viewer.get("/schedules?repository=2")
+    _, file = await viewer.get("/schedules.csv?repository=2")
+
+    assert re.findall(r'<tr id="schedule-(\d+)">', page) == ["2"]
+    assert 'href="/schedules.csv?repository=2"' in page
+    assert "KNAV" in file
+    assert "Telč" not in file
+
+
+def _week(server: Server, now: datetime) -> Week:
+    with server.database.session() as session:
+        due = due_groups(session, now, end_of_week(now), limit=1000, named=SHOWN)
+    return week_of(due.groups, now)
 
 
 async def test_a_sample_of_a_schedule_is_a_job_that_ends_early(

@@ -9,12 +9,12 @@ from pydantic import Field
 from oai.settings import Settings
 from provider.holdings.status import run_statuses
 from provider.holdings.troubles import find_run_files, find_troubles
-from provider.http.clients import harvested_lists, harvesters
+from provider.http.clients import HarvestedList, Harvester, harvested_lists, harvesters
 from web.access import who_asks
 from web.api.faults import not_found
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
-from web.api.shapes import In, Out, Page, Paged, Told
+from web.api.shapes import Out, Page, Paged, Told
 from web.archive_address import provider_address
 from web.models import SelfTest
 from web.rights import Right
@@ -39,12 +39,6 @@ class IndexRunOut(Out):
     problems: int
     bytes_done: int
     bytes_total: int
-
-
-class IndexRuns(Out):
-    """The latest indexing runs."""
-
-    items: list[IndexRunOut]
 
 
 class FileQuery(Paged):
@@ -99,18 +93,6 @@ class HarvesterOut(Out):
     abandoned: int
 
 
-class HarvesterQuery(In):
-    """How many."""
-
-    limit: int = Field(100, ge=1, le=1000, description="The latest ones.")
-
-
-class Harvesters(Out):
-    """Those who harvest us, the latest first."""
-
-    items: list[HarvesterOut]
-
-
 class HarvestedListOut(Out):
     """A list that a harvester reads, and how far it is."""
 
@@ -125,12 +107,6 @@ class HarvestedListOut(Out):
     passed: int
     complete_size: int | None
     state: str
-
-
-class HarvestedLists(Out):
-    """The lists of one harvester, the latest first."""
-
-    items: list[HarvestedListOut]
 
 
 class SelfTestLine(Out):
@@ -166,15 +142,10 @@ class SelfTestOut(SelfTestLine):
     findings: list[FindingOut]
 
 
-class SelfTestList(Out):
-    """The self-tests that are kept, the newest first."""
-
-    items: list[SelfTestLine]
-
-
-async def _index_runs(call: Call) -> IndexRuns:
-    runs = await call.database.run(run_statuses)
-    return IndexRuns(items=[IndexRunOut.model_validate(run) for run in runs])
+async def _index_runs(call: Call) -> Page[IndexRunOut]:
+    most = call.asked(Paged).limit + 1
+    runs = await call.database.run(run_statuses, most=most, before=after(call, int))
+    return page_of(call, runs, IndexRunOut.model_validate, lambda run: run.run_id)
 
 
 async def _index_files(call: Call) -> Page[FileOut]:
@@ -195,20 +166,29 @@ async def _troubles(call: Call) -> Page[TroubleOut]:
     return page_of(call, rows, TroubleOut.model_validate, lambda one: one.id)
 
 
-async def _harvesters(call: Call) -> Harvesters:
-    limit = call.asked(HarvesterQuery).limit
-    found = await call.database.run(harvesters, abandoned_after=abandoned_after(call.settings), limit=limit)
-    return Harvesters(items=[HarvesterOut.model_validate(one) for one in found])
+async def _harvesters(call: Call) -> Page[HarvesterOut]:
+    found = await call.database.run(
+        harvesters,
+        abandoned_after=abandoned_after(call.settings),
+        limit=call.asked(Paged).limit + 1,
+        before=after(call, tuple[datetime, uuid.UUID]),
+    )
+    return page_of(call, found, HarvesterOut.model_validate, _place)
 
 
-async def _lists(call: Call) -> HarvestedLists:
+async def _lists(call: Call) -> Page[HarvestedListOut]:
     found = await call.database.run(
         harvested_lists,
         abandoned_after=abandoned_after(call.settings),
         client=uuid.UUID(call.place["client"]),
-        limit=call.asked(HarvesterQuery).limit,
+        limit=call.asked(Paged).limit + 1,
+        before=after(call, tuple[datetime, uuid.UUID]),
     )
-    return HarvestedLists(items=[HarvestedListOut.model_validate(one) for one in found])
+    return page_of(call, found, HarvestedListOut.model_validate, _place)
+
+
+def _place(row: Harvester | HarvestedList) -> tuple[str, str]:
+    return row.last_request.isoformat(), str(row.key)
 
 
 async def _start_check(call: Call) -> SelfTestLine:
@@ -218,9 +198,10 @@ async def _start_check(call: Call) -> SelfTestLine:
     return SelfTestLine.model_validate(row)
 
 
-async def _checks(call: Call) -> SelfTestList:
-    rows = await call.database.run(list_self_tests)
-    return SelfTestList(items=[SelfTestLine.model_validate(row) for row in rows])
+async def _checks(call: Call) -> Page[SelfTestLine]:
+    limit = call.asked(Paged).limit + 1
+    rows = await call.database.run(list_self_tests, limit=limit, before=after(call, int))
+    return page_of(call, rows, SelfTestLine.model_validate, lambda row: row.self_test_id)
 
 
 async def _check(call: Call) -> SelfTestOut:
@@ -248,7 +229,14 @@ _FOUND_NO_SET: Final = frozenset({409})
 
 
 OPERATIONS: Final = (
-    _get("listIndexRuns", "/indexing", "The latest indexing runs.", _index_runs, answer=IndexRuns),
+    _get(
+        "listIndexRuns",
+        "/indexing",
+        "The indexing runs, the newest first.",
+        _index_runs,
+        query=Paged,
+        answer=Page[IndexRunOut],
+    ),
     _get(
         "listIndexFiles",
         "/indexing/{index_run}/files",
@@ -271,18 +259,25 @@ OPERATIONS: Final = (
         "/harvesters",
         "Who harvests us, the latest first.",
         _harvesters,
-        query=HarvesterQuery,
-        answer=Harvesters,
+        query=Paged,
+        answer=Page[HarvesterOut],
     ),
     _get(
         "listHarvestedLists",
         "/harvesters/{client}/lists",
         "How far one of them is through which lists.",
         _lists,
-        query=HarvesterQuery,
-        answer=HarvestedLists,
+        query=Paged,
+        answer=Page[HarvestedListOut],
     ),
-    _get("listSelfTests", "/checks", "The latest self-tests.", _checks, answer=SelfTestList),
+    _get(
+        "listSelfTests",
+        "/checks",
+        "The self-tests, the newest first.",
+        _checks,
+        query=Paged,
+        answer=Page[SelfTestLine],
+    ),
     _get(
         "startSelfTest",
         "/checks",

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from harvester.bibliographic.facets import count_facets
 from harvester.bibliographic.models import BibliographicRow
-from harvester.bibliographic.showing import get_record
+from harvester.bibliographic.showing import get_record, made_from
 from oai.errors import UsageError
 from web.access import asked_for
 from web.api.operations import Call, Operation
@@ -96,6 +96,7 @@ class BibliographicRecordOut(Out):
     bibliographic_id: int
     repository_id: int
     repository_name: str
+    record_id: int | None = Field(description="Of the harvested record that it was made from.")
     original_url: str | None = Field(description="The record's page at its institution.")
     identifier: str
     metadata_prefix: str
@@ -152,7 +153,11 @@ async def _count(call: Call) -> FacetsOut:
 
 async def _show(call: Call) -> BibliographicRecordOut:
     _who, row = await asked_for(call.request, BibliographicRow, call.place["bibliographic_record"])
-    return BibliographicRecordOut.model_validate(await call.database.run(get_record, row.bibliographic_id))
+    found = await call.database.run(get_record, row.bibliographic_id)
+    columns = {
+        name: getattr(found, name) for name in BibliographicRecordOut.model_fields if name != "record_id"
+    }
+    return BibliographicRecordOut(**columns, record_id=await call.database.run(made_from, row))
 
 
 OPERATIONS: Final = (

@@ -15,7 +15,8 @@ from provider.holdings.sets import collection_set_spec
 from provider.models import Access, Collection
 from web.api.faults import ApiError, not_found
 from web.api.operations import Call, Operation
-from web.api.shapes import Done, In, Moment, Out, Told
+from web.api.paging import after, page_of
+from web.api.shapes import Done, In, Moment, Out, Page, Paged, Told
 from web.rights import Right
 from web.subject import about
 
@@ -32,12 +33,6 @@ class CollectionOut(Out):
     access: Access
     embargo_until: datetime | None
     documents: int
-
-
-class Collections(Out):
-    """All collections, each below its parent."""
-
-    items: list[CollectionOut]
 
 
 class NewCollection(In):
@@ -110,9 +105,10 @@ class RemovalQuery(In):
     force: Told = Field(default=False, description="Even where documents or collections are in it.")
 
 
-async def _list(call: Call) -> Collections:
-    rows = await call.database.run(collections.list_collections)
-    return Collections(items=[CollectionOut.model_validate(row) for row in rows])
+async def _list(call: Call) -> Page[CollectionOut]:
+    limit = call.asked(Paged).limit + 1
+    rows = await call.database.run(collections.list_collections, limit=limit, after=after(call, str) or "")
+    return page_of(call, rows, CollectionOut.model_validate, lambda row: row.set_spec)
 
 
 async def _add(call: Call) -> CollectionOut:
@@ -199,7 +195,8 @@ OPERATIONS: Final = (
         summary="The tree of collections with their rules.",
         right=Right.LOOK_AROUND,
         work=_list,
-        answer=Collections,
+        query=Paged,
+        answer=Page[CollectionOut],
     ),
     Operation(
         name="addCollection",

@@ -4,10 +4,10 @@ from typing import Final
 
 from pydantic import Field
 
-from harvester.exploring import TAKEN
+from harvester.access import access_of
 from harvester.models import Repository
 from harvester.running.models import Quarantined
-from oai.errors import TryLaterError
+from oai.errors import SettingsError, TryLaterError, UsageError
 from oai.vocabulary import Verb
 from web.access import asked_for
 from web.answer_oddities import oddities
@@ -23,9 +23,9 @@ _MOST: Final = 200_000
 
 
 class QuestionBody(In):
-    """A question to a repository; its arguments are sent as they are."""
+    """A question to a repository; to one that speaks OAI-PMH, its arguments are sent as they are."""
 
-    verb: Verb
+    verb: Verb = Field(description="To SRU and Z39.50: Identify and ListRecords, whose set is a query.")
     arguments: dict[str, str] = Field(
         default={}, max_length=6, description="By their names in the protocol, such as metadataPrefix."
     )
@@ -58,8 +58,13 @@ class AgainOut(Out):
 
 async def _ask(call: Call) -> AnswerOut:
     repository, asked = await repository_asked(call), call.sent(QuestionBody)
+    access = access_of(repository.protocol)
+    question = access.questions.get(asked.verb)
+    if question is None:
+        fault = FieldFault(pointer="/verb", detail=f"{access.title} has no {asked.verb}")
+        raise ApiError(422, "the repository's protocol has no such question", errors=[fault])
     for name in asked.arguments:
-        if name not in TAKEN[asked.verb]:
+        if name not in question.takes:
             fault = FieldFault(pointer="/arguments", detail=f"{asked.verb} takes no {name!r}")
             raise ApiError(422, "an argument does not belong to the verb", errors=[fault])
     try:
@@ -68,6 +73,8 @@ async def _ask(call: Call) -> AnswerOut:
         )
     except TryLaterError as error:
         raise _later(error) from None
+    except (UsageError, SettingsError) as error:
+        raise ApiError(422, str(error)) from None
     reply = answer.reply
     body = reply.body if reply else b""
     return AnswerOut(
@@ -110,7 +117,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/repositories/{repository}/questions",
         tag="repositories",
-        summary="Put one of the six verbs to the live repository. Nothing is kept.",
+        summary="Put a question to the live repository: a verb, or what stands for it in its protocol.",
         right=Right.HARVEST,
         work=_ask,
         body=QuestionBody,

@@ -8,7 +8,6 @@ from pydantic import AfterValidator, Field
 from harvester.bibliographic import filtering_sets
 from harvester.bibliographic.conditions import Conditions, Match, parse_condition
 from harvester.bibliographic.filtering_sets import NamedSet
-from harvester.bibliographic.models import FilteringSet
 from harvester.bibliographic.trying import try_conditions
 from harvester.models import Repository
 from oai.errors import UsageError
@@ -17,6 +16,7 @@ from web.api.faults import ApiError, FieldFault, not_found
 from web.api.operations import Call, Operation
 from web.api.shapes import In, Out
 from web.rights import Right
+from web.set_owners import may_change, name_for, set_seen, sets_seen
 
 _TAG: Final = "imports"
 _ONE: Final = "/filtering-sets/{filtering_set}"
@@ -56,7 +56,11 @@ class SetChange(RulesIn):
 class NewSet(SetChange):
     """A set that is to be."""
 
-    name: str = Field(min_length=1, max_length=200)
+    name: str = Field(
+        min_length=1,
+        max_length=200,
+        description="A partner's set gets the organisation's short name before it, as in `mzk/maps`.",
+    )
 
 
 class SetTrial(RulesIn):
@@ -104,7 +108,7 @@ class TrialOut(Out):
 
 
 async def _list(call: Call) -> Sets:
-    found = await call.database.run(filtering_sets.list_sets)
+    found = await call.database.run(sets_seen, call.who)
     seen = visible_repositories(call.who)
     if seen is None:
         return Sets(items=[_shown(one, one.used_by) for one in found])
@@ -118,7 +122,7 @@ async def _add(call: Call) -> SetOut:
     try:
         made = await call.database.run(
             filtering_sets.add_set,
-            name=asked.name,
+            name=name_for(call.who, asked.name),
             match=rules.match,
             conditions=rules.conditions,
             description=asked.description,
@@ -129,7 +133,7 @@ async def _add(call: Call) -> SetOut:
 
 
 async def _show(call: Call) -> SetOut:
-    found = await _asked(call)
+    found = await _asked(call, to_change=False)
     return _shown(found, found.used_by)
 
 
@@ -163,11 +167,14 @@ async def _try(call: Call) -> TrialOut:
     return TrialOut.model_validate(trial)
 
 
-async def _asked(call: Call) -> NamedSet:
+async def _asked(call: Call, *, to_change: bool = True) -> NamedSet:
     number = call.place["filtering_set"]
-    if await call.database.run(lambda session: session.get(FilteringSet, number)) is None:
+    found = await call.database.run(set_seen, call.who, number)
+    if found is None:
         raise not_found("filtering set", number)
-    return await call.database.run(filtering_sets.set_by_id, number)
+    if to_change and not may_change(call.who, found):
+        raise ApiError(403, "this set is everybody's; administrators change it")
+    return found
 
 
 def _shown(found: NamedSet, used_by: Sequence[int]) -> SetOut:
@@ -203,7 +210,7 @@ OPERATIONS: Final = (
         path="/filtering-sets",
         tag=_TAG,
         summary="Make a filtering set.",
-        right=Right.ADMINISTER,
+        right=Right.HARVEST,
         work=_add,
         body=NewSet,
         answer=SetOut,
@@ -227,7 +234,7 @@ OPERATIONS: Final = (
         path=_ONE,
         tag=_TAG,
         summary="One filtering set.",
-        right=Right.LOOK_AROUND,
+        right=Right.LOOK,
         work=_show,
         answer=SetOut,
     ),
@@ -237,7 +244,7 @@ OPERATIONS: Final = (
         path=_ONE,
         tag=_TAG,
         summary="Change a filtering set; imports then look at all records anew.",
-        right=Right.ADMINISTER,
+        right=Right.HARVEST,
         work=_change,
         body=SetChange,
         answer=SetOut,
@@ -248,7 +255,7 @@ OPERATIONS: Final = (
         path=_ONE,
         tag=_TAG,
         summary="Remove a filtering set that no source uses.",
-        right=Right.ADMINISTER,
+        right=Right.HARVEST,
         work=_remove,
         status=204,
     ),

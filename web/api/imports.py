@@ -120,7 +120,7 @@ async def _source(call: Call) -> ImportSourceOut:
 async def _change(call: Call) -> ImportSourceOut:
     repository = await repository_asked(call)
     try:
-        await call.database.run(change_source, repository.repository_id, call.sent(SourceChange))
+        await call.database.run(change_source, call.who, repository.repository_id, call.sent(SourceChange))
     except UsageError as error:
         fault = FieldFault(pointer="/set_id", detail=str(error))
         raise ApiError(422, str(error), errors=[fault]) from None

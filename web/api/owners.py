@@ -8,7 +8,8 @@ from pydantic import Field
 from web import organisations
 from web.api.faults import not_found
 from web.api.operations import Call, Operation
-from web.api.shapes import In, Out
+from web.api.paging import after, page_of
+from web.api.shapes import In, Out, Page, Paged
 from web.models import Organisation
 from web.rights import Right
 from web.subject import about
@@ -27,12 +28,6 @@ class OrganisationOut(Out):
     repositories: int
 
 
-class Organisations(Out):
-    """All organisations by short name."""
-
-    items: list[OrganisationOut]
-
-
 class NewOrganisation(In):
     """Names as they are to be."""
 
@@ -46,9 +41,12 @@ class OwnerBody(In):
     organisation_id: int | None = Field(ge=1, le=999_999_999, description="Null: the administrators'.")
 
 
-async def _organisations(call: Call) -> Organisations:
-    rows = await call.database.run(organisations.list_organisations)
-    return Organisations(items=[OrganisationOut.model_validate(row) for row in rows])
+async def _organisations(call: Call) -> Page[OrganisationOut]:
+    limit = call.asked(Paged).limit + 1
+    rows = await call.database.run(
+        organisations.list_organisations, limit=limit, after=after(call, str) or ""
+    )
+    return page_of(call, rows, OrganisationOut.model_validate, lambda row: row.short_name)
 
 
 async def _add_organisation(call: Call) -> OrganisationOut:
@@ -79,10 +77,10 @@ async def _own(call: Call) -> None:
 
 
 async def _organisation_out(call: Call, number: int) -> OrganisationOut:
-    for view in await call.database.run(organisations.list_organisations):
-        if view.organisation_id == number:
-            return OrganisationOut.model_validate(view)
-    raise not_found("organisation", number)
+    view = await call.database.run(organisations.find_organisation_view, number)
+    if view is None:
+        raise not_found("organisation", number)
+    return OrganisationOut.model_validate(view)
 
 
 async def _organisation(call: Call) -> int:
@@ -104,9 +102,10 @@ OPERATIONS: Final = (
         "listOrganisations",
         "GET",
         "/organisations",
-        "All organisations.",
+        "The organisations by short name.",
         _organisations,
-        answer=Organisations,
+        query=Paged,
+        answer=Page[OrganisationOut],
     ),
     _op(
         "addOrganisation",

@@ -9,11 +9,12 @@ from sqlalchemy.orm import Session
 from web import api_tokens, users
 from web.api.faults import not_found
 from web.api.operations import Call, Operation
-from web.api.shapes import In, Out
-from web.models import User
+from web.api.paging import after, page_of
+from web.api.shapes import In, Out, Page, Paged
+from web.models import ApiToken, User
 from web.rights import Right, Role, Scope
 from web.subject import about
-from web.user_listing import find_user_view, list_users
+from web.user_listing import find_user_view, find_users
 
 _TAG: Final = "people"
 
@@ -40,12 +41,6 @@ class UserOut(Out):
     created: datetime
     last_sign_in: datetime | None
     state: str = Field(description="active, invited or disabled.")
-
-
-class Users(Out):
-    """All users by name."""
-
-    items: list[UserOut]
 
 
 class NewUser(In):
@@ -76,12 +71,6 @@ class TokenOut(Out):
     state: str = Field(description="good, expired or revoked.")
 
 
-class Tokens(Out):
-    """All API tokens, the newest first."""
-
-    items: list[TokenOut]
-
-
 class NewToken(In):
     """A token that is to be."""
 
@@ -109,8 +98,10 @@ async def _me(call: Call) -> MeOut:
     )
 
 
-async def _users(call: Call) -> Users:
-    return Users(items=[UserOut.model_validate(one) for one in await call.database.run(list_users)])
+async def _users(call: Call) -> Page[UserOut]:
+    limit = call.asked(Paged).limit + 1
+    found = await call.database.run(find_users, limit=limit, after=after(call, str) or "")
+    return page_of(call, found, UserOut.model_validate, lambda user: user.name)
 
 
 async def _add_user(call: Call) -> UserOut:
@@ -160,10 +151,10 @@ async def _user(call: Call) -> User:
     return row
 
 
-async def _tokens(call: Call) -> Tokens:
-    return Tokens(
-        items=[TokenOut.model_validate(one) for one in await call.database.run(api_tokens.list_tokens)]
-    )
+async def _tokens(call: Call) -> Page[TokenOut]:
+    limit = call.asked(Paged).limit + 1
+    found = await call.database.run(api_tokens.list_tokens, limit=limit, before=after(call, int))
+    return page_of(call, found, TokenOut.model_validate, lambda token: token.token_id)
 
 
 async def _make_token(call: Call) -> MadeToken:
@@ -175,13 +166,13 @@ async def _make_token(call: Call) -> MadeToken:
 
 
 async def _revoke_token(call: Call) -> None:
+    number: int = call.place["token"]
+
     def revoke(session: Session) -> None:
+        if session.get(ApiToken, number) is None:
+            raise not_found("token", number)
         api_tokens.revoke_token(session, number)
 
-    number: int = call.place["token"]
-    known = await call.database.run(api_tokens.list_tokens)
-    if all(view.token_id != number for view in known):
-        raise not_found("token", number)
     await call.database.run(revoke)
 
 
@@ -192,7 +183,7 @@ def _op(name: str, method: str, path: str, summary: str, work: Any, **more: Any)
 
 OPERATIONS: Final = (
     _op("getMe", "GET", "/me", "Who asks, and what that caller may do.", _me, right=Right.LOOK, answer=MeOut),
-    _op("listUsers", "GET", "/users", "All users.", _users, answer=Users),
+    _op("listUsers", "GET", "/users", "The users by name.", _users, query=Paged, answer=Page[UserOut]),
     _op("addUser", "POST", "/users", "Add a user.", _add_user, body=NewUser, answer=UserOut, status=201),
     _op("getUser", "GET", "/users/{user}", "One user.", _show_user, answer=UserOut),
     _op(
@@ -216,6 +207,14 @@ OPERATIONS: Final = (
         answer=MadeToken,
         status=201,
     ),
-    _op("listTokens", "GET", "/tokens", "All API tokens.", _tokens, answer=Tokens),
+    _op(
+        "listTokens",
+        "GET",
+        "/tokens",
+        "The API tokens, the newest first.",
+        _tokens,
+        query=Paged,
+        answer=Page[TokenOut],
+    ),
     _op("revokeToken", "DELETE", "/tokens/{token}", "Take a token back.", _revoke_token, status=204),
 )

@@ -4,11 +4,13 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from harvester.client.oddities import oddities
-from harvester.client.probing import Watching, probe
-from harvester.client.repository_client import Client
-from harvester.client.transport import open_transport
-from oai.datestamps import utc_now
+from harvester.access import access_of
+from harvester.looking import look
+from harvester.protocols import protocol_of
+from harvester.repositories import check_base_url
+from harvester.vocabulary import AccessProtocol
+from oai.errors import SettingsError, UsageError
+from web.api.faults import ApiError
 from web.api.operations import Call, Operation
 from web.api.shapes import In, Out
 from web.patience import impatient
@@ -20,7 +22,11 @@ _TAG: Final = "repositories"
 class ProbeBody(In):
     """What is to be looked at."""
 
-    base_url: str = Field(min_length=1, max_length=2000, pattern=r"^https?://[^\s/?#@]+([/?]\S*)?$")
+    base_url: str = Field(min_length=1, max_length=2000, pattern=r"^(https?|z3950)://[^\s/?#@]+([/?]\S*)?$")
+    protocol: AccessProtocol | None = Field(None, description="Null: as the address tells.")
+    query: str | None = Field(
+        None, max_length=4096, description="Of SRU in CQL, of Z39.50 in PQF: what the first records are of."
+    )
 
 
 class ProbeOut(Out):
@@ -39,11 +45,16 @@ class ProbeOut(Out):
 
 
 async def _probe(call: Call) -> ProbeOut:
-    settings = impatient(call.settings).harvester
-    async with open_transport(settings) as transport:
-        watching = Watching(transport)
-        client = Client(call.sent(ProbeBody).base_url, watching, retries=1, max_wait=settings.max_wait)
-        found = await probe(client, watching)
+    asked = call.sent(ProbeBody)
+    try:
+        protocol = protocol_of(asked.base_url, asked.protocol)
+        access_of(protocol).check(asked.query)
+        base_url = check_base_url(asked.base_url, protocol)
+        settings = impatient(call.settings).harvester
+        looked = await look(base_url, protocol, settings, set_spec=asked.query or "")
+    except (UsageError, SettingsError) as error:
+        raise ApiError(422, str(error)) from None
+    found = looked.findings
     facts: Any = found.identity
     return ProbeOut(
         base_url=found.base_url,
@@ -55,7 +66,7 @@ async def _probe(call: Call) -> ProbeOut:
         sets=[one.set_spec for one in found.sets.sets] if found.sets else [],
         identifiers=[one.header.identifier for one in found.page.records] if found.page else [],
         failures={verb: str(error) for verb, error in found.failures.items()},
-        odd=list(oddities(found, now=utc_now())),
+        odd=list(looked.odd),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from aiohttp import web
 from pydantic import Field
 
+from harvester.bibliographic.showing import described_as
 from harvester.listing import find_records, sets_of_record
 from harvester.models import Record, Repository
 from harvester.repositories import base_folder
@@ -47,6 +48,7 @@ class RecordOut(RecordLine):
 
     sets: list[str]
     digest: str | None = Field(description="SHA-256 of the file.")
+    bibliographic_id: int | None = Field(description="Of the bibliographic record that was made from it.")
 
 
 class RecordQuery(Paged):
@@ -74,7 +76,12 @@ async def _show(call: Call) -> RecordOut:
     row = await _asked(call)
     sets = await call.database.run(sets_of_record, row.record_id)
     digest = row.digest.hex() if row.digest is not None else None
-    return RecordOut(**_line(row).model_dump(), sets=list(sets), digest=digest)
+    return RecordOut(
+        **_line(row).model_dump(),
+        sets=list(sets),
+        digest=digest,
+        bibliographic_id=await call.database.run(described_as, row),
+    )
 
 
 async def _content(call: Call) -> web.Response:

@@ -14,9 +14,10 @@ from harvester.repositories import (
     get_repository,
     identify_repository,
     note_facts,
+    recognise_repository,
     remove_repository,
 )
-from harvester.vocabulary import DeletionPolicy
+from harvester.vocabulary import AccessProtocol, DeletionPolicy
 from manager.jobs import list_jobs
 from web.access import asked_for, visible_repositories
 from web.api.faults import ApiError
@@ -39,6 +40,7 @@ class RepositoryOut(Out):
     repository_name: str | None
     base_url: str
     base_dir: str
+    protocol: str = Field(description="oai-pmh, sru or z39.50.")
     protocol_version: str | None
     admin_email: str | None
     granularity: str | None
@@ -83,6 +85,9 @@ class NewRepository(RepositoryForm):
     """Base URL and folder are enough."""
 
     model_config = In.model_config
+    protocol: AccessProtocol | None = Field(
+        None, description="Null: found out by asking; where it is not asked, as the address tells."
+    )
     identify: bool = Field(
         default=True, description="Ask the repository at once what it is and what it offers."
     )
@@ -113,10 +118,13 @@ async def _add(call: Call) -> RepositoryOut:
     asked, who = call.sent(NewRepository), call.who
     facts: RepositoryFacts | None = None
     if asked.identify:
-        facts = await identify_repository(asked.base_url, impatient(call.settings))
+        facts = await recognise_repository(asked.base_url, impatient(call.settings), protocol=asked.protocol)
 
     def add(session: Session) -> Repository:
-        added = add_repository(session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts)
+        protocol = facts.protocol if facts else asked.protocol
+        added = add_repository(
+            session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=protocol
+        )
         claim(session, who, added.repository_id)
         return added
 
@@ -154,7 +162,7 @@ async def _remove(call: Call) -> None:
 
 async def _refresh(call: Call) -> RepositoryOut:
     row = await repository_asked(call)
-    facts = await identify_repository(row.base_url, impatient(call.settings))
+    facts = await identify_repository(row.base_url, impatient(call.settings), protocol=row.protocol)
 
     def write(session: Session) -> Repository:
         note_facts(session, row.repository_id, facts)

@@ -7,6 +7,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from harvester.rule_lab.kinds import RuleKind
 from web.api.shapes import In, Out, Paged
+from web.planning import LONGEST_SELECTION
 from web.rule_trials import LIVE, STORED
 from web.words import _
 
@@ -96,7 +97,9 @@ class TrialBody(_WithContent):
         STORED, pattern=f"^({STORED}|{LIVE})$", description="stored records, or live: the first page."
     )
     metadata_prefix: str | None = Field(None, min_length=1, max_length=60)
-    set_spec: str | None = Field(None, min_length=1, max_length=1000)
+    set_spec: str | None = Field(
+        None, min_length=1, max_length=LONGEST_SELECTION, description="Of a live page: the set or query."
+    )
     samples: int = Field(100, ge=1, le=1000)
 
 

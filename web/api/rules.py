@@ -71,17 +71,17 @@ async def _add(call: Call) -> RuleOut:
 
 
 async def _show(call: Call) -> RuleOut:
-    return await _out(call, await _asked(call))
+    return await _out(call, await rule_asked(call))
 
 
 async def _versions(call: Call) -> Versions:
-    rule = await _asked(call)
+    rule = await rule_asked(call)
     found = await call.database.run(list_versions, rule.rule_id)
     return Versions(items=[_version(one) for one in found])
 
 
 async def _save(call: Call) -> RuleOut:
-    rule, asked = await _asked(call), call.sent(NewVersion)
+    rule, asked = await rule_asked(call), call.sent(NewVersion)
     try:
         await call.database.run(
             versions.save_version,
@@ -98,11 +98,11 @@ async def _save(call: Call) -> RuleOut:
 
 
 async def _remove(call: Call) -> None:
-    await call.database.run(versions.remove_rule, (await _asked(call)).rule_id)
+    await call.database.run(versions.remove_rule, (await rule_asked(call)).rule_id)
 
 
 async def _try(call: Call) -> TrialOut:
-    rule, asked = await _asked(call), call.sent(TrialBody)
+    rule, asked = await rule_asked(call), call.sent(TrialBody)
     _who, repository = await asked_for(call.request, Repository, asked.repository_id)
     last = await call.database.run(last_version, rule.rule_id)
     content = last.content if asked.content is None else asked.content.encode()
@@ -121,7 +121,8 @@ async def _try(call: Call) -> TrialOut:
     return TrialOut.model_validate({name: facts[name] for name in TrialOut.model_fields})
 
 
-async def _asked(call: Call) -> Rule:
+async def rule_asked(call: Call) -> Rule:
+    """The rule in the path; answers 404 for one that is not there, or not theirs."""
     _who, rule = await asked_for(call.request, Rule, call.place["rule"])
     about(call.request, "rule", rule.rule_id, rule.name)
     return rule

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from web.api import (
     activity,
+    aggregate,
     alerts,
     archive,
     bibliographic_records,
@@ -24,6 +25,7 @@ from web.api import (
     probing,
     records,
     repositories,
+    rule_replays,
     rules,
     runs,
     schedules,
@@ -41,6 +43,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
     *jobs.OPERATIONS,
     *runs.OPERATIONS,
     *rules.OPERATIONS,
+    *rule_replays.OPERATIONS,
     *alerts.OPERATIONS,
     *errors.OPERATIONS,
     *exploring.OPERATIONS,
@@ -49,6 +52,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
     *imports.OPERATIONS,
     *filtering_sets.OPERATIONS,
     *archive.OPERATIONS,
+    *aggregate.OPERATIONS,
     *documents.OPERATIONS,
     *activity.OPERATIONS,
     *collections.OPERATIONS,

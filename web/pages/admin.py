@@ -1,7 +1,9 @@
 """Administration: where its pages are, everybody's API tokens, the manager and its workers."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from aiohttp import web
 from sqlalchemy import func, select
@@ -12,15 +14,21 @@ from manager.status import manager_status
 from oai.errors import UsageError
 from provider.holdings.status import archive_status
 from web.access import administrators_only
-from web.api_tokens import list_tokens, revoke_token
+from web.api_tokens import TokenView, list_tokens, revoke_token
+from web.exports import AT_ONCE, KINDS, columns_of, export
 from web.installation import database_facts, process_words, rooms
 from web.keys import SETTINGS
 from web.lookups import NUMBER, number_of
 from web.models import ApiToken, Organisation, User
+from web.paging import PAGE, number_in, page_of
 from web.rendering import render
 from web.subject import about
 from web.threads import database_of
 from web.words import _
+
+_TOKEN: Final = columns_of(
+    "token_id", "user_name", "name", "scopes", "state", "created", "expires", "last_used", "revoked",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +65,22 @@ async def front(request: web.Request) -> web.Response:
 
 @administrators_only
 async def tokens(request: web.Request) -> web.Response:
-    """Everybody's API tokens."""
-    return render(request, "admin_tokens.html", tokens=await database_of(request).run(list_tokens))
+    """Everybody's API tokens, the newest first."""
+    before = number_in(request, "before")
+    found = await database_of(request).run(list_tokens, limit=PAGE + 1, before=before)
+    page = page_of(found, lambda token: token.token_id, behind=before)
+    return render(request, "admin_tokens.html", page=page)
+
+
+@administrators_only
+async def tokens_as_file(request: web.Request) -> web.StreamResponse:
+    """Everybody's API tokens; the tokens themselves are not kept."""
+
+    async def behind(last: TokenView | None) -> Sequence[TokenView]:
+        before = last.token_id if last else None
+        return await database_of(request).run(list_tokens, limit=AT_ONCE, before=before)
+
+    return await export(request, "tokens", _TOKEN, behind)
 
 
 @administrators_only
@@ -109,6 +131,7 @@ def _counts(session: Session) -> tuple[int, int, int, int]:
 ROUTES = (
     web.get("/admin", front),
     web.get("/admin/tokens", tokens),
+    web.get(f"/admin/tokens.{KINDS}", tokens_as_file, allow_head=False),
     web.post(f"/admin/tokens/{NUMBER}/revoke", revoke),
     web.get("/admin/workers", workers),
     web.get("/admin/health", health),

@@ -11,7 +11,14 @@ from harvester.models import Repository
 from manager.leadership import leader
 from manager.notices.models import Notice, NoticeRule, NoticeState
 from manager.notices.outbox import list_notices
-from manager.notices.rules import add_rule, change_rule, list_rules, put_trial_into_outbox, remove_rule
+from manager.notices.rules import (
+    RuleView,
+    add_rule,
+    change_rule,
+    list_rules,
+    put_trial_into_outbox,
+    remove_rule,
+)
 from manager.schedules import list_schedules
 from oai.errors import UsageError
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
@@ -28,31 +35,33 @@ from web.exports import AT_ONCE, KINDS, columns_of, export
 from web.forms import Form, read_form
 from web.keys import SETTINGS
 from web.lookups import NUMBER, number_of
+from web.paging import PAGE, number_in, page_of
 from web.rendering import render
 from web.situation import figures, troubles
 from web.threads import database_of
 from web.words import _, told
 
 _SHOWN: Final = 10
-_PAGE: Final = 50
-_RULES: Final = 500
 _CHOICES: Final = 1000
-_DIGITS: Final = 18
 _ALL: Final = "all"
 _COLUMNS: Final = columns_of(
     "notice_id", "created", "occasion", "channel", "target", "language", "repository_id", "history_id",
     "rule_id", "state", "tries", "due", "ended", "last_error",
 )  # fmt: skip
+_RULE: Final = {**columns_of("repository_name"), **columns_of(
+    "rule_id", "repository_id", "recurring_id", "kind", "channel", "target", "language", "added", of="rule",
+)}  # fmt: skip
 
 
 async def show(request: web.Request) -> web.Response:
     """What needs attention, and the rules; addresses and messages for those alone who may change them."""
-    who, database = who_asks(request), database_of(request)
+    who, database, after = who_asks(request), database_of(request), number_in(request, "after") or 0
     among = visible_repositories(who)
+    rules = await database.run(list_rules, among=among, limit=PAGE + 1, after=after)
     return render(
         request,
         "alerts.html",
-        rules=await database.run(list_rules, among=among, limit=_RULES),
+        rules=page_of(rules, lambda view: view.rule.rule_id, behind=after),
         notices=await database.run(list_notices, _SHOWN, among=among) if who.may_change else [],
         leader=await database.run(leader),
         troubles=await database.run(troubles, among),
@@ -65,16 +74,16 @@ async def show(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def deliveries(request: web.Request) -> web.Response:
     """The messages, the newest first; `before` leads to older ones."""
-    given = _given(request)
-    text = request.query.get("before", "")
-    before = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
-    found = await _notices(request, limit=_PAGE + 1, before=before)
+    before = number_in(request, "before")
+    page = page_of(
+        await _notices(request, limit=PAGE + 1, before=before), lambda one: one.notice_id, behind=before
+    )
     return render(
         request,
         "alert_deliveries.html",
-        notices=found[:_PAGE],
-        older=found[_PAGE - 1].notice_id if len(found) > _PAGE else None,
-        state=given,
+        page=page,
+        notices=page.rows,
+        state=_given(request),
         states=[(state.value, state_words()[state]) for state in NoticeState],
         **_words(),
     )
@@ -88,6 +97,18 @@ async def download(request: web.Request) -> web.StreamResponse:
         return await _notices(request, limit=AT_ONCE, before=last.notice_id if last else None)
 
     return await export(request, "deliveries", _COLUMNS, behind)
+
+
+@needs(Right.HARVEST)
+async def rules_as_file(request: web.Request) -> web.StreamResponse:
+    """The rules as a file, with addresses: for those alone who may change them."""
+    among = visible_repositories(who_asks(request))
+
+    async def behind(last: RuleView | None) -> Sequence[RuleView]:
+        after = last.rule.rule_id if last else 0
+        return await database_of(request).run(list_rules, among=among, limit=AT_ONCE, after=after)
+
+    return await export(request, "alerts", _RULE, behind)
 
 
 @needs(Right.HARVEST)
@@ -253,6 +274,7 @@ ROUTES = (
     web.get("/alerts", show),
     web.get("/alerts/deliveries", deliveries),
     web.get(f"/alerts/deliveries.{KINDS}", download),
+    web.get(f"/alerts/rules.{KINDS}", rules_as_file, allow_head=False),
     web.get("/alerts/rules/new", new),
     web.post("/alerts/rules/new", add),
     web.get(f"/alerts/rules/{NUMBER}", edit),

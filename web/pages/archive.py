@@ -17,13 +17,13 @@ from provider.protocol.repository import make_repository
 from web.access import needs
 from web.archive_address import provider_address
 from web.keys import SETTINGS
+from web.paging import PAGE, page_of, text_in
 from web.plots.growth import columns, growth
 from web.rendering import render
 from web.rights import Right
 from web.threads import database_of
 from web.words import _, told
 
-_PAGE: Final = 100
 _LONGEST: Final = 1000
 
 
@@ -50,11 +50,11 @@ async def overview(request: web.Request) -> web.Response:
 async def sets(request: web.Request) -> web.Response:
     """One level of a tree of sets."""
     below = request.query.get("below", "")[:_LONGEST]
-    after = request.query.get("after", "")[:_LONGEST]
+    after = text_in(request, "after")
     try:
         tree = tree_of(below or request.query.get("tree", Tree.COLLECTION))
         found = await database_of(request).run(
-            children, tree, below=below or None, limit=_PAGE + 1, after=after
+            children, tree, below=below or None, limit=PAGE + 1, after=after
         )
     except UsageError as error:
         raise web.HTTPNotFound(text=told(error)) from None
@@ -69,9 +69,7 @@ async def sets(request: web.Request) -> web.Response:
         ],
         below=below,
         above=_above(below),
-        nodes=found[:_PAGE],
-        next=found[_PAGE - 1].set_spec if len(found) > _PAGE else None,
-        first=not after,
+        page=page_of(found, lambda node: node.set_spec, behind=after),
     )
 
 

@@ -19,6 +19,7 @@ from provider.models import Access, Collection
 from web.access import needs
 from web.forms import Form, FormModel, read_form
 from web.keys import SETTINGS
+from web.paging import PAGE, page_of, text_in
 from web.rendering import render
 from web.rights import Right
 from web.subject import about
@@ -93,9 +94,11 @@ class DocumentsForm(FormModel):
 
 @needs(Right.LOOK_AROUND)
 async def listing(request: web.Request) -> web.Response:
-    """The whole tree."""
-    found = await database_of(request).run(collections.list_collections)
-    return render(request, "archive_collections.html", collections=found)
+    """The tree from above, page by page."""
+    after = text_in(request, "after")
+    found = await database_of(request).run(collections.list_collections, limit=PAGE + 1, after=after)
+    page = page_of(found, lambda collection: collection.set_spec, behind=after)
+    return render(request, "archive_collections.html", page=page)
 
 
 @needs(Right.ARCHIVE)

@@ -12,6 +12,7 @@ from web.exports import AT_ONCE, KINDS, columns_of, export
 from web.forms import Form
 from web.log_entries import Filter, list_actions, list_entries
 from web.models import AuditEntry
+from web.paging import number_in
 from web.rendering import render
 from web.threads import database_of
 from web.zones import midnight
@@ -21,7 +22,6 @@ _FIELDS: Final = ("user", "action", "kind", "number", "since", "until")
 _COLUMNS: Final = columns_of(
     "at", "user_name", "via", "action", "object_kind", "object_id", "object_name", "status", "address",
 )  # fmt: skip
-_DIGITS: Final = 18
 _FIRST_YEAR: Final = 1970
 _LAST_YEAR: Final = 9000
 
@@ -30,8 +30,7 @@ _LAST_YEAR: Final = 9000
 async def show(request: web.Request) -> web.Response:
     """The newest entries that the filter lets through; `before` leads to older ones."""
     database, given = database_of(request), _given(request)
-    text = request.query.get("before", "")
-    before = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
+    before = number_in(request, "before")
     # One more than is shown tells whether there are older ones.
     entries = await database.run(list_entries, _filter(given), limit=_PAGE + 1, before=before)
     older = {**given, "before": entries[_PAGE - 1].audit_id} if len(entries) > _PAGE else None

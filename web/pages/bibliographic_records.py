@@ -7,8 +7,7 @@ from aiohttp import web
 
 from harvester.bibliographic.models import BibliographicRow
 from harvester.bibliographic.searching import Hit, Order
-from harvester.bibliographic.showing import get_record
-from harvester.listing import find_records
+from harvester.bibliographic.showing import get_record, made_from
 from oai.errors import UsageError
 from web.access import asked_for, who_asks
 from web.exports import AT_ONCE, KINDS, columns_of, export
@@ -72,18 +71,11 @@ async def show(request: web.Request) -> web.Response:
     _who, row = await asked_for(request, BibliographicRow)
     database = database_of(request)
     found = await database.run(get_record, row.bibliographic_id)
-    stored = await database.run(
-        find_records,
-        row.repository_id,
-        limit=1,
-        metadata_prefix=row.metadata_prefix,
-        identifier=row.identifier,
-    )
     return render(
         request,
         "bibliographic_record.html",
         found=found,
-        stored=stored[0].record_id if stored else None,
+        stored=await database.run(made_from, row),
         chapters=chapters(found),
         notes=notes(found),
         kinds=kinds(),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from harvester.access import access_of
 from harvester.doctor.findings import Fact, Report
 from harvester.doctor.letters import letter, profile_lines, troubles
 from harvester.doctor.sentences import advice_for, grade_of, in_words
@@ -45,6 +46,7 @@ async def show(request: web.Request) -> web.Response:
         "doctor.html",
         headers=headers,
         repository=repository,
+        access=access_of(repository.protocol),
         under_way=under_way,
         total=len(SUBJECTS),
         problem=examinations.failure_of(repository.repository_id),
@@ -63,6 +65,8 @@ async def show(request: web.Request) -> web.Response:
 async def begin(request: web.Request) -> web.Response:
     """Begin an examination."""
     _who, repository = await asked_for(request, Repository)
+    if access_of(repository.protocol).query is not None:
+        raise web.HTTPConflict(text=_("Only repositories that speak OAI-PMH can be examined."))
     request.app[EXAMINATIONS].begin(repository.repository_id, repository.base_url)
     raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}/doctor")
 

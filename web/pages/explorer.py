@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from harvester.access import Access, access_of
 from harvester.client.answers import Record
 from harvester.client.errors import NoRecordsMatchError
-from harvester.exploring import TAKEN, Asked
+from harvester.exploring import Asked
 from harvester.listing import find_records
 from harvester.models import Repository
 from harvester.sampling import indented
-from oai.errors import TryLaterError
+from oai.errors import SettingsError, TryLaterError, UsageError
 from oai.vocabulary import Verb
 from web.access import Right, asked_for, needs
 from web.answer_oddities import oddities
@@ -66,38 +67,40 @@ class Answer:
 async def show(request: web.Request) -> web.Response:
     """The form for a verb; with `verb` in the address, the question is put and the answer shown."""
     _who, repository = await asked_for(request, Repository)
-    details = await repository_of(request, repository.repository_id)
+    details, access = await repository_of(request, repository.repository_id), access_of(repository.protocol)
     known = await database_of(request).run(find_records, repository.repository_id, limit=_IDENTIFIERS)
-    verb = _verb(request.query.get("verb", "")) or _verb(request.query.get("form", "")) or Verb.IDENTIFY
-    given = _given(request.query)
+    put = _verb(request.query.get("verb", ""), access)
+    verb = put or _verb(request.query.get("form", ""), access) or Verb.IDENTIFY
+    takes, given = access.questions[verb].takes, _given(request.query)
     answer, refused = None, ""
     # What another site links to is filled in, and asked when the reader says so.
-    if _verb(request.query.get("verb", "")) and from_here(request):
-        arguments = [(name, given[name]) for name in TAKEN[verb] if given.get(name)]
+    if put and from_here(request):
+        arguments = [(name, given[name]) for name in takes if given.get(name)]
         try:
             asked = await request.config_dict[EXPLORATIONS].ask(repository, verb, arguments)
             answer = _answer(asked, repository)
-        except TryLaterError as error:
+        except (TryLaterError, UsageError, SettingsError) as error:
             refused = told(error)
     return render(
         request,
         "explorer.html",
         details=details,
         verb=verb,
-        verbs=list(TAKEN),
-        takes=TAKEN[verb],
+        access=access,
+        takes=takes,
         given=given,
-        prefixes=_prefixes(details),
+        prefixes=_prefixes(details, access),
         identifiers=[record.identifier for record in known],
         answer=answer,
         refused=refused,
         most_headers=_MOST_HEADERS,
-        **_meanings(),
+        **_meanings(access),
     )
 
 
-def _verb(text: str) -> Verb | None:
-    return Verb(text) if text in set(Verb) else None
+def _verb(text: str, access: Access) -> Verb | None:
+    """The verb of that name, if it is a question that the repository may be asked."""
+    return Verb(text) if text in set(access.questions) else None
 
 
 def _given(query: Mapping[str, str]) -> dict[str, str]:
@@ -106,9 +109,10 @@ def _given(query: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text and text.isprintable()}
 
 
-def _prefixes(details: Details) -> list[str]:
-    found = [one.metadata_prefix for one in details.formats] or ["oai_dc"]
-    return sorted(dict.fromkeys(found), key=lambda prefix: (prefix != "oai_dc", prefix))
+def _prefixes(details: Details, access: Access) -> list[str]:
+    usual = access.usual_format
+    found = [one.metadata_prefix for one in details.formats] or [usual]
+    return sorted(dict.fromkeys(found), key=lambda prefix: (prefix != usual, prefix))
 
 
 def _answer(asked: Asked, repository: Repository) -> Answer:
@@ -122,7 +126,7 @@ def _answer(asked: Asked, repository: Repository) -> Answer:
     problem = None if error is None or isinstance(error, NoRecordsMatchError) else problem_of(error)
     return Answer(
         asked=asked,
-        curl=f"curl --compressed {shlex.quote(asked.url)}",
+        curl=f"curl --compressed {shlex.quote(asked.url)}" if access_of(repository.protocol).greeting else "",
         problem=problem,
         odd=oddities(asked, repository),
         records=[_shown(record) for record in records],
@@ -137,29 +141,37 @@ def _shown(record: Record) -> Shown:
     return Shown(record=record, title=next(iter(titles), ""), text=indented(record.element))
 
 
-def _meanings() -> dict[str, Any]:
+def _meanings(access: Access) -> dict[str, Any]:
     """What each verb asks, and what each argument is."""
+    language = access.query
     return {
         "meanings": {
-            Verb.IDENTIFY: _("Who is the repository, and how does it tell time and deletions?"),
+            Verb.IDENTIFY: _("Who is the service, and in which formats does it give records?")
+            if language
+            else _("Who is the repository, and how does it tell time and deletions?"),
             Verb.LIST_METADATA_FORMATS: _("Which metadata formats does it offer, or does one record have?"),
             Verb.LIST_SETS: _("Which sets can be harvested by themselves?"),
             Verb.LIST_IDENTIFIERS: _("Which records are there? Their headers alone, a page of them."),
-            Verb.LIST_RECORDS: _("Which records are there? With their metadata, a page of them."),
+            Verb.LIST_RECORDS: _("Which records does a query find? A page of them.")
+            if language
+            else _("Which records are there? With their metadata, a page of them."),
             Verb.GET_RECORD: _("What does one record look like?"),
         },
         "labels": {
             "identifier": _("Identifier"),
             "metadataPrefix": _("Metadata format"),
-            "set": _("Set"),
+            "set": _("Query in %(language)s") % {"language": language.name} if language else _("Set"),
             "from": _("From"),
             "until": _("To"),
-            "resumptionToken": _("Resumption token"),
+            "resumptionToken": _("Position") if language else _("Resumption token"),
         },
         "hints": {
+            **({"set": _("Such as %(example)s.") % {"example": language.example}} if language else {}),
             "from": _("A day, or a moment such as 2026-01-31T12:00:00Z."),
             "until": _("As above; both bounds count."),
-            "resumptionToken": _("Of the page before; it goes alone, without the others."),
+            "resumptionToken": _("Of the first record that is shown; empty for 1.")
+            if language
+            else _("Of the page before; it goes alone, without the others."),
         },
     }
 

@@ -14,7 +14,7 @@ from manager.schedules import ScheduleView
 from web.access import asked_for, visible_repositories, who_asks
 from web.exports import AT_ONCE, KINDS, columns_of, export
 from web.formats import reason
-from web.lookups import NUMBER
+from web.lookups import NUMBER, chosen_repository
 from web.pages.jobs import visible_jobs
 from web.threads import database_of
 
@@ -79,12 +79,17 @@ async def repositories(request: web.Request) -> web.StreamResponse:
 
 
 async def schedules(request: web.Request) -> web.StreamResponse:
-    """The schedules."""
-    among = visible_repositories(who_asks(request))
+    """The schedules, all or one repository's."""
+    repository_id, among = chosen_repository(request), visible_repositories(who_asks(request))
 
     async def behind(last: ScheduleView | None) -> Sequence[ScheduleView]:
-        after = last.schedule.id if last else 0
-        return await database_of(request).run(find_schedules, limit=AT_ONCE, after=after, among=among)
+        return await database_of(request).run(
+            find_schedules,
+            limit=AT_ONCE,
+            after=last.schedule.id if last else 0,
+            repository_id=repository_id,
+            among=among,
+        )
 
     return await export(request, "schedules", _SCHEDULE, behind)
 

@@ -6,12 +6,10 @@ from typing import Any, Final
 
 from aiohttp import web
 from multidict import MultiDict
-from sqlalchemy.orm import Session
 
 from harvester.bibliographic import filtering_sets
 from harvester.bibliographic.conditions import Operator
 from harvester.bibliographic.filtering_sets import NamedSet
-from harvester.bibliographic.models import FilteringSet
 from harvester.bibliographic.trying import Trial, try_conditions
 from harvester.listing import name_repositories
 from harvester.models import Repository
@@ -22,6 +20,7 @@ from web.keys import SETTINGS
 from web.lookups import NUMBER, number_of
 from web.rendering import render
 from web.set_forms import BLANK_ROWS, SetForm, TrialForm, read_conditions, row_numbers, values_of
+from web.set_owners import may_change, name_for, set_seen, sets_seen
 from web.subject import about
 from web.threads import database_of
 from web.words import _, told
@@ -47,40 +46,40 @@ class _Desk:
 
 async def listing(request: web.Request) -> web.Response:
     """The sets, with those of their users that whoever asks sees."""
-    sets = await database_of(request).run(filtering_sets.list_sets)
-    rows = await database_of(request).run(
-        name_repositories, limit=_CHOICES, among=visible_repositories(who_asks(request))
-    )
+    who = who_asks(request)
+    sets = await database_of(request).run(sets_seen, who)
+    rows = await database_of(request).run(name_repositories, limit=_CHOICES, among=visible_repositories(who))
     names = {number: name or address for number, name, address in rows}
-    return render(request, "filtering_sets.html", sets=sets, names=names)
+    own = {one.set_id for one in sets if may_change(who, one)}
+    return render(request, "filtering_sets.html", sets=sets, names=names, own=own)
 
 
-@needs(Right.ADMINISTER)
+@needs(Right.HARVEST)
 async def new(request: web.Request) -> web.Response:
     """The editor for a new set."""
     return await _page(request, _Desk(values={"match": "all", "operator-0": "contains"}))
 
 
-@needs(Right.ADMINISTER)
+@needs(Right.HARVEST)
 async def add(request: web.Request) -> web.Response:
     """Save a new set, try it, or show more rows."""
     return await _go_on(request, _Desk(values=_texts(await request.post())))
 
 
-@needs(Right.ADMINISTER)
+@needs(Right.HARVEST)
 async def edit(request: web.Request) -> web.Response:
     """The editor with a set."""
     found = await _asked(request)
     return await _page(request, _Desk(values=values_of(found), found=found))
 
 
-@needs(Right.ADMINISTER)
+@needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
     """Save a set that is changed, try it, or show more rows."""
     return await _go_on(request, _Desk(values=_texts(await request.post()), found=await _asked(request)))
 
 
-@needs(Right.ADMINISTER)
+@needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask before a set goes."""
     found = await _asked(request)
@@ -95,7 +94,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
     )
 
 
-@needs(Right.ADMINISTER)
+@needs(Right.HARVEST)
 async def remove(request: web.Request) -> web.Response:
     """Remove a set that no source uses."""
     found = await _asked(request)
@@ -127,7 +126,8 @@ async def _save(request: web.Request, desk: _Desk) -> web.Response:
     database = database_of(request)
     try:
         if desk.found is None:
-            made = await database.run(filtering_sets.add_set, name=asked.name, **given)
+            name = name_for(who_asks(request), asked.name)
+            made = await database.run(filtering_sets.add_set, name=name, **given)
         else:
             made = await database.run(filtering_sets.edit_set, desk.found.name, **given)
     except UsageError as error:
@@ -169,6 +169,7 @@ async def _page(request: web.Request, desk: _Desk) -> web.Response:
         status=422 if desk.errors else 200,
         form=Form(values={"sample_samples": "100", **desk.values}, errors=desk.errors),
         found=desk.found,
+        owner="" if who_asks(request).sees_everything else who_asks(request).organisation,
         rows=row_numbers(desk.values, blank=desk.blank),
         operators=[
             (Operator.CONTAINS.value, _("contains")),
@@ -183,13 +184,11 @@ async def _page(request: web.Request, desk: _Desk) -> web.Response:
 
 
 async def _asked(request: web.Request) -> NamedSet:
-    """The set that the address names; 404 where there is none."""
-
-    def find(session: Session) -> NamedSet | None:
-        there = session.get(FilteringSet, number_of(request))
-        return None if there is None else filtering_sets.set_by_id(session, there.set_id)
-
-    found = await database_of(request).run(find)
+    """The set that the address names; 404 where there is none that whoever asks may change."""
+    who = who_asks(request)
+    found = await database_of(request).run(set_seen, who, number_of(request))
+    if found is not None and not may_change(who, found):
+        raise web.HTTPForbidden(text=_("This set is everybody's; administrators change it."))
     if found is None:
         raise web.HTTPNotFound(text=_("There is no such filtering set; it may have been removed."))
     about(request, "filtering set", found.set_id, found.name)

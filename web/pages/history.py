@@ -1,6 +1,6 @@
 """History (UIUC tab 3): every harvest that has ended, as list, timeline and calendar; exported; deleted."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -11,16 +11,17 @@ from harvester.listing import name_repositories
 from harvester.models import History, Repository
 from harvester.vocabulary import RunStatus
 from manager.jobs import HistoryView, remove_history
-from manager.runs import Choice, days_of, find_runs
+from manager.runs import Choice, count_runs, days_of, find_runs
 from oai.datestamps import utc_now
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.calendar_days import YEAR_DAYS, day_link, first_day
 from web.exports import AT_ONCE, KINDS, columns_of, export
 from web.formats import clock
+from web.paging import number_in
 from web.plots.days import heat_map
 from web.plots.spans import Span, timeline
 from web.rendering import render
-from web.run_lists import TROUBLE, Filters, before_of, filters_of
+from web.run_lists import TROUBLE, Filters, filters_of
 from web.states import look_of
 from web.threads import database_of
 from web.words import _
@@ -28,23 +29,14 @@ from web.zones import here, local, midnight, today
 
 _PAGE: Final = 25
 _TIMELINE_DAYS: Final = 7
-_TIMELINE_RUNS: Final = 500
+_TIMELINE_RUNS: Final = 300
 _CHOICES: Final = 1000
-_OF_RUNS: Final = columns_of(
+_COLUMNS: Final = {**columns_of("repository_name"), **columns_of(
     "history_id", "repository_id", "metadata_prefix", "set_spec", "harvest_start_time", "harvest_end_time",
     "status", "verdict", "failure_reason", "record_count", "new_count", "updated_count", "unchanged_count",
     "deleted_count", "filtered_count", "invalid_count", "requests", "bytes", "job_id", "recurring_id", "host",
-)  # fmt: skip
-
-
-def _of_run(get: Callable[[object], object]) -> Callable[[HistoryView], object]:
-    return lambda view: get(view.history)
-
-
-_COLUMNS: Final[dict[str, Callable[[HistoryView], object]]] = {
-    "repository_name": lambda view: view.repository_name,
-    **{name: _of_run(get) for name, get in _OF_RUNS.items()},
-}
+    of="history",
+)}  # fmt: skip
 
 
 async def listing(request: web.Request) -> web.Response:
@@ -67,7 +59,7 @@ async def listing(request: web.Request) -> web.Response:
         return render(request, "runs_calendar.html", **shared, **await _calendar(request, filters))
     if view == "timeline":
         return render(request, "runs_timeline.html", **shared, **await _timeline(request, filters))
-    before = before_of(request)
+    before = number_in(request, "before")
     # One more than is shown tells whether there are older ones.
     runs = await database.run(find_runs, filters.choice(request), limit=_PAGE + 1, before=before)
     return render(
@@ -160,10 +152,12 @@ async def _timeline(request: web.Request, filters: Filters) -> dict[str, Any]:
     end = midnight(filters.until + timedelta(days=1)) if filters.until else now + timedelta(seconds=1)
     begin = end - timedelta(days=_TIMELINE_DAYS)
     choice: Choice = filters.choice(request).within(begin, end)
-    runs = await database_of(request).run(find_runs, choice, limit=_TIMELINE_RUNS)
+    database = database_of(request)
+    runs = await database.run(find_runs, choice, limit=_TIMELINE_RUNS)
+    every = await database.run(count_runs, choice) if len(runs) == _TIMELINE_RUNS else len(runs)
     spans = [_span(view) for view in reversed(runs)]
     plot = timeline(spans, begin, end, label=_("Runs of seven days, a row for each repository"))
-    return {"runs": runs, "plot": plot, "begin": begin, "end": end}
+    return {"runs": runs, "every": every, "plot": plot, "begin": begin, "end": end}
 
 
 def _span(view: HistoryView) -> Span:

@@ -6,7 +6,6 @@ from typing import Final
 from aiohttp import web
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.filtering_sets import list_sets
 from harvester.bibliographic.imports import ImportFacts, list_imports
 from harvester.bibliographic.omissions import OmissionFacts, list_omissions
 from harvester.bibliographic.sources import harvested_prefixes
@@ -27,6 +26,7 @@ from web.import_sources import (
 )
 from web.lookups import NUMBER
 from web.rendering import render
+from web.set_owners import choices_for
 from web.threads import database_of
 from web.words import _, told
 
@@ -71,7 +71,7 @@ async def change(request: web.Request) -> web.Response:
     if wanted is None:
         return await _source(request, repository.repository_id, form)
     try:
-        await database_of(request).run(change_source, repository.repository_id, wanted)
+        await database_of(request).run(change_source, who_asks(request), repository.repository_id, wanted)
     except UsageError as error:
         return await _source(request, repository.repository_id, form.with_error("set_id", told(error)))
     raise web.HTTPSeeOther(f"/imports/{repository.repository_id}?done=import-changed")
@@ -120,7 +120,7 @@ async def _source(request: web.Request, repository_id: int, form: Form | None = 
     database = database_of(request)
     view = as_it_stands(await database.run(find_source, repository_id), request.config_dict[IMPORTS])
     runs, left_out, prefixes = await database.run(_facts, repository_id)
-    sets = await database.run(list_sets)
+    sets = await database.run(choices_for, who_asks(request), view.settings.set_id)
     values = {name: getattr(view.settings, name) or "" for name in SourceForm.model_fields}
     return render(
         request,

@@ -1,29 +1,36 @@
 """Administration of organisations, and of whose the repositories are."""
 
+from collections.abc import Sequence
+from typing import Final
+
 from aiohttp import web
 from pydantic import Field
-from sqlalchemy import select
-from sqlalchemy.orm import Session
 
+from harvester.listing import find_repositories
 from harvester.models import Repository
 from oai.errors import UsageError
-from web.access import administrators_only, asked_for
+from web.access import administrators_only, asked_for, repositories_of
+from web.exports import AT_ONCE, KINDS, columns_of, export
 from web.forms import Form, FormModel, read_form
 from web.lookups import NUMBER, number_of
-from web.models import Organisation, RepositoryOwner
+from web.models import Organisation
 from web.organisations import (
+    OrganisationView,
     add_organisation,
     change_organisation,
     give_repository,
     list_organisations,
     remove_organisation,
 )
+from web.paging import PAGE, Shown, number_in, page_of, text_in
 from web.rendering import render
 from web.subject import about
 from web.threads import database_of
 from web.words import _, told
 
-_SHOWN = 500
+_COLUMNS: Final = columns_of(
+    "organisation_id", "short_name", "name", "created", "users", "repositories",
+)  # fmt: skip
 
 
 class OrganisationForm(FormModel):
@@ -42,9 +49,22 @@ class GivingForm(FormModel):
 
 @administrators_only
 async def listing(request: web.Request) -> web.Response:
+    """The organisations by short name, page by page."""
+    after = text_in(request, "after")
+    found = await database_of(request).run(list_organisations, limit=PAGE + 1, after=after)
+    page = page_of(found, lambda organisation: organisation.short_name, behind=after)
+    return render(request, "admin_organisations.html", page=page)
+
+
+@administrators_only
+async def as_file(request: web.Request) -> web.StreamResponse:
     """All organisations."""
-    organisations = await database_of(request).run(list_organisations)
-    return render(request, "admin_organisations.html", organisations=organisations)
+
+    async def behind(last: OrganisationView | None) -> Sequence[OrganisationView]:
+        after = last.short_name if last else ""
+        return await database_of(request).run(list_organisations, limit=AT_ONCE, after=after)
+
+    return await export(request, "organisations", _COLUMNS, behind)
 
 
 @administrators_only
@@ -145,9 +165,9 @@ async def _organisation_of(request: web.Request) -> Organisation:
 async def _page(
     request: web.Request, organisation: Organisation | None, form: Form | None, given: Form | None = None
 ) -> web.Response:
-    repositories: list[Repository] = []
+    repositories = None
     if organisation is not None:
-        repositories = await database_of(request).run(_repositories, organisation.organisation_id)
+        repositories = await _repositories(request, organisation)
         form = form or Form(values={"name": organisation.name, "short_name": organisation.short_name})
     faulty = [one for one in (form, given) if one is not None and one.errors]
     return render(
@@ -161,18 +181,15 @@ async def _page(
     )
 
 
-def _repositories(session: Session, organisation_id: int) -> list[Repository]:
-    theirs = (
-        select(Repository)
-        .join(RepositoryOwner, RepositoryOwner.repository_id == Repository.repository_id)
-        .where(RepositoryOwner.organisation_id == organisation_id)
-        .order_by(Repository.repository_id)
-    )
-    return list(session.scalars(theirs.limit(_SHOWN)))
+async def _repositories(request: web.Request, organisation: Organisation) -> Shown[Repository]:
+    after, theirs = number_in(request, "after") or 0, repositories_of(organisation.organisation_id)
+    found = await database_of(request).run(find_repositories, limit=PAGE + 1, after=after, among=theirs)
+    return page_of(found, lambda repository: repository.repository_id, behind=after)
 
 
 ROUTES = (
     web.get("/admin/organisations", listing),
+    web.get(f"/admin/organisations.{KINDS}", as_file, allow_head=False),
     web.get("/admin/organisations/new", new),
     web.post("/admin/organisations/new", add),
     web.get(f"/admin/organisations/{NUMBER}", show),

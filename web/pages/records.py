@@ -7,6 +7,8 @@ from typing import Final
 
 from aiohttp import web
 
+from harvester.access import access_of
+from harvester.bibliographic.showing import described_as
 from harvester.listing import find_records, sets_of_record
 from harvester.models import Record, Repository
 from harvester.repositories import base_folder
@@ -56,7 +58,15 @@ async def show(request: web.Request) -> web.Response:
     )
     text, size = await asyncio.to_thread(_read, file) if file else (None, 0)
     return render(
-        request, "record.html", record=record, repository=repository, sets=sets, text=text, size=size
+        request,
+        "record.html",
+        record=record,
+        repository=repository,
+        access=access_of(repository.protocol),
+        described=await database.run(described_as, record),
+        sets=sets,
+        text=text,
+        size=size,
     )
 
 

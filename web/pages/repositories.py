@@ -6,6 +6,7 @@ from aiohttp import web
 from pydantic import Field, ValidationInfo, field_validator
 from sqlalchemy.orm import Session
 
+from harvester.access import SelectionError, access_of
 from harvester.listing import find_repositories
 from harvester.models import Repository
 from harvester.repositories import get_repository, identify_repository, note_facts, remove_repository
@@ -14,22 +15,21 @@ from manager.jobs import list_jobs
 from manager.runs import Choice, days_of, find_runs
 from manager.samples import sample_repository
 from manager.schedules import list_schedules
-from oai.errors import RemoteError, TryLaterError
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.addresses import UNASKED, usable_address
 from web.calendar_days import PLOTTED_DAYS, day_link, first_day
 from web.forms import Form, FormModel, read_form, relative_folder
 from web.keys import SETTINGS
 from web.lookups import NUMBER, number_of, repository_of
 from web.organisations import add_owned_schedule
 from web.pages.jobs import MOST_JOBS
-from web.pages.wizard import usable_address
 from web.patience import impatient
-from web.planning import PREFIX
+from web.planning import LONGEST_SELECTION, PREFIX
 from web.plots.days import bars
 from web.problems import problem_of
 from web.rendering import render
 from web.threads import database_of
-from web.words import _
+from web.words import _, told
 from web.zones import here, local, today
 
 _LAST_RUNS: Final = 5
@@ -57,9 +57,10 @@ class HarvestForm(FormModel):
     """What a harvest that is asked for at once is of; a number of records makes it a sample."""
 
     metadata_prefix: str = Field(pattern=PREFIX, max_length=60)
+    set_spec: str | None = Field(None, max_length=LONGEST_SELECTION)
     records: int | None = Field(None, ge=1, le=100_000)
 
-    @field_validator("records", mode="before")
+    @field_validator("records", "set_spec", mode="before")
     @classmethod
     def _empty_is_none(cls, value: object) -> object:
         return None if value == "" else value
@@ -117,6 +118,7 @@ async def show(request: web.Request) -> web.Response:
         request,
         "repository.html",
         details=details,
+        access=access_of(details.repository.protocol),
         schedules=await database.run(list_schedules, number),
         runs=await database.run(find_runs, Choice(repository_id=number), limit=_LAST_RUNS),
         jobs=await database.run(list_jobs, number, most=MOST_JOBS),
@@ -140,14 +142,16 @@ async def harvest(request: web.Request) -> web.Response:
         raise web.HTTPBadRequest(text=_("Choose the metadata format, and for a sample a number of records."))
 
     def plan(session: Session) -> None:
+        number, what = repository.repository_id, asked.model_dump(exclude={"records"})
         if asked.records is not None:
-            sample_repository(session, repository.repository_id, asked.metadata_prefix, asked.records)
+            sample_repository(session, number, records=asked.records, **what)
         else:
-            add_owned_schedule(
-                session, repository_id=repository.repository_id, metadata_prefix=asked.metadata_prefix
-            )
+            add_owned_schedule(session, repository_id=number, **what)
 
-    await database_of(request).run(plan)
+    try:
+        await database_of(request).run(plan)
+    except SelectionError as error:
+        raise web.HTTPBadRequest(text=told(error)) from None
     raise web.HTTPSeeOther("/jobs?done=harvest-asked")
 
 
@@ -167,6 +171,10 @@ async def change(request: web.Request) -> web.Response:
     asked, form = read_form(SettingsForm, await request.post())
     if asked is None:
         return _settings_page(request, repository, form)
+    try:
+        usable_address(asked.base_url, repository.protocol)
+    except ValueError as error:
+        return _settings_page(request, repository, form.with_error("base_url", str(error)))
 
     def save(session: Session) -> None:
         row = get_repository(session, repository.repository_id)
@@ -182,8 +190,10 @@ async def refresh(request: web.Request) -> web.Response:
     """Ask the repository again for its identity, sets and formats."""
     _who, repository = await asked_for(request, Repository)
     try:
-        facts = await identify_repository(repository.base_url, impatient(request.config_dict[SETTINGS]))
-    except (RemoteError, TryLaterError) as error:
+        facts = await identify_repository(
+            repository.base_url, impatient(request.config_dict[SETTINGS]), protocol=repository.protocol
+        )
+    except UNASKED as error:
         problem = problem_of(error)
         raise web.HTTPBadRequest(text=" ".join((problem.title, *problem.lines))) from None
     await database_of(request).run(note_facts, repository.repository_id, facts)

@@ -8,6 +8,7 @@ from aiohttp import web
 from multidict import MultiDict
 from sqlalchemy.orm import Session
 
+from harvester.access import SelectionError
 from harvester.listing import name_repositories
 from harvester.models import Repository
 from harvester.rule_lab import versions
@@ -19,8 +20,9 @@ from harvester.rule_lab.queries import as_text, get_version, last_version
 from harvester.rule_lab.rows import lost_as_rows, rows_of
 from harvester.rule_lab.trying import Trial
 from harvester.rules.rule_files import RuleFileError
-from oai.errors import RemoteError, TryLaterError, UsageError
+from oai.errors import UsageError
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.addresses import UNASKED
 from web.forms import Form, read_form
 from web.keys import SETTINGS
 from web.lookups import NUMBER
@@ -199,9 +201,11 @@ async def _try(request: web.Request, desk: _Desk, edited: Edited) -> web.Respons
     _who, repository = await asked_for(request, Repository, asked.repository)
     try:
         trial = await request.config_dict[TRIALS].run(edited.content, desk.kind, asked, repository)
+    except SelectionError as error:
+        return await _page(request, replace(desk, errors={f"{_SAMPLE}set_spec": told(error)}))
     except UsageError as error:
         return await _page(request, replace(desk, errors={f"{_SAMPLE}repository": told(error)}))
-    except (RemoteError, TryLaterError) as error:
+    except UNASKED as error:
         problem = problem_of(error)
         text = " ".join((problem.title, *problem.lines))
         return await _page(request, replace(desk, errors={f"{_SAMPLE}repository": text}))

@@ -1,22 +1,21 @@
 """Schedules (UIUC tab 2): what is harvested, and how often."""
 
 import asyncio
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from aiohttp import web
 from pydantic import Field
-from sqlalchemy import Select
-from sqlalchemy.orm import Session
 
+from harvester.access import SelectionError, access_of
 from harvester.listing import name_repositories
 from harvester.models import Repository
+from manager.due_groups import due_groups, schedule_names
 from manager.models import RecurringJob
 from manager.samples import sample_schedule
 from manager.schedule_listing import find_schedules
 from manager.schedules import (
-    ScheduleView,
     change_schedule,
-    list_schedules,
     pause_schedule,
     remove_schedule,
     resume_schedule,
@@ -30,11 +29,12 @@ from web.forms import Form, FormModel, read_form
 from web.keys import SETTINGS
 from web.lookups import NUMBER, chosen_repository, number_of, repository_of
 from web.organisations import add_owned_schedule
+from web.paging import number_in
 from web.planning import ScheduleForm, levels, methods, overlaps, slices
 from web.rendering import render
 from web.schedule_values import suggested_values, values_of
 from web.threads import database_of
-from web.week import week_of
+from web.week import SHOWN, end_of_week, week_of
 from web.words import _, told
 
 SUGGESTED: Final = (
@@ -46,7 +46,8 @@ SUGGESTED: Final = (
 )
 _CHOICES: Final = 1000
 _PAGE: Final = 50
-_DIGITS: Final = 9
+_GROUPS: Final = 100
+"""Plans that a week draws: schedules with the same times are one."""
 
 
 class SampleForm(FormModel):
@@ -56,23 +57,46 @@ class SampleForm(FormModel):
 
 
 async def listing(request: web.Request) -> web.Response:
-    """All schedules, as a list or as the week to come."""
-    week = request.query.get("view") == "week"
-    if week:
-        schedules = await _visible(request)
-        days = week_of(schedules, utc_now())
-        return render(request, "schedules.html", schedules=schedules[:1], week=days, next=None, first=True)
-    after = _after(request)
+    """The schedules, all or one repository's, as a list or as the week to come."""
+    repository_id = chosen_repository(request)
+    if repository_id is not None:
+        await asked_for(request, Repository, repository_id)
     among = visible_repositories(who_asks(request))
-    found = await database_of(request).run(find_schedules, limit=_PAGE + 1, after=after, among=among)
+    chosen: dict[str, Any] = {"repository_id": repository_id, "among": among}
+    week = request.query.get("view") == "week"
+    shown = await (_week(request, chosen) if week else _list(request, chosen))
+    repositories = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
     return render(
         request,
         "schedules.html",
-        schedules=found[:_PAGE],
-        week=None,
-        next=found[_PAGE - 1].schedule.id if len(found) > _PAGE else None,
-        first=not after,
+        repositories=repositories,
+        repository=repository_id,
+        view="week" if week else "",
+        **shown,
     )
+
+
+async def _list(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    after = number_in(request, "after") or 0
+    found = await database_of(request).run(find_schedules, limit=_PAGE + 1, after=after, **chosen)
+    return {
+        "schedules": found[:_PAGE],
+        "next": found[_PAGE - 1].schedule.id if len(found) > _PAGE else None,
+        "first": not after,
+    }
+
+
+async def _week(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    now, database = utc_now(), database_of(request)
+    until = end_of_week(now)
+    due = await database.run(due_groups, now, until, limit=_GROUPS, named=SHOWN, **chosen)
+    # A thread for it: others are not to wait for a page with thousands of runs.
+    week = await asyncio.to_thread(week_of, due.groups, now)
+    return {
+        "week": week,
+        "names": await database.run(schedule_names, week.schedules),
+        "left_out": due.left_out,
+    }
 
 
 @needs(Right.HARVEST)
@@ -103,7 +127,7 @@ async def add(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(lambda session: add_owned_schedule(session, **columns))
     except UsageError as error:
-        return _form(request, details, form.with_error("frequency", told(error)))
+        return _form(request, details, form.with_error(_field(error), told(error)))
     raise web.HTTPSeeOther("/schedules?done=schedule-added")
 
 
@@ -127,7 +151,7 @@ async def change(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(lambda session: change_schedule(session, schedule.id, **columns))
     except UsageError as error:
-        return _form(request, details, form.with_error("frequency", told(error)), schedule=schedule)
+        return _form(request, details, form.with_error(_field(error), told(error)), schedule=schedule)
     raise web.HTTPSeeOther("/schedules?done=schedule-changed")
 
 
@@ -194,22 +218,9 @@ async def remove(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther("/schedules?done=schedule-removed")
 
 
-def _after(request: web.Request) -> int:
-    text = request.query.get("after", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else 0
-
-
-async def _visible(request: web.Request) -> list[ScheduleView]:
-    among = visible_repositories(who_asks(request))
-
-    def load(session: Session, seen: Select[int] | None) -> list[ScheduleView]:
-        views = list_schedules(session)
-        if seen is None:
-            return views
-        numbers = set(session.scalars(seen))
-        return [view for view in views if view.schedule.repository_id in numbers]
-
-    return await database_of(request).run(load, among)
+def _field(error: UsageError) -> str:
+    """The field that what is wrong with the plan as a whole is told at."""
+    return "set_spec" if isinstance(error, SelectionError) else "frequency"
 
 
 async def _read(request: web.Request, repository_id: int) -> tuple[ScheduleForm | None, Form]:
@@ -228,6 +239,7 @@ def _form(
     plan: ScheduleForm | None = None,
     schedule: RecurringJob | None = None,
 ) -> web.Response:
+    access = access_of(details.repository.protocol)
     formats = [(row.metadata_prefix, row.metadata_prefix) for row in details.formats]
     present = form.values.get("metadata_prefix")
     if isinstance(present, str) and present and (present, present) not in formats:
@@ -242,7 +254,8 @@ def _form(
         plan=plan,
         runs=plan.next_runs() if plan else [],
         profiled=details.repository.profile is not None and schedule is None,
-        formats=formats or [("oai_dc", "oai_dc")],
+        access=access,
+        formats=formats or [(access.usual_format, access.usual_format)],
         frequencies=SUGGESTED,
         methods=methods(),
         levels=levels(),

@@ -6,37 +6,39 @@ The form carries everything; what the repository answered is kept for a while in
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Final
 
 from aiohttp import web
-from multidict import MultiDict
-from pydantic import Field, ValidationInfo, field_validator
 from sqlalchemy.orm import Session
 
+from harvester.access import ACCESSES, SelectionError, access_of
 from harvester.client.selection import Selection
 from harvester.registry import friends_of, load_registry
-from harvester.repositories import RepositoryFacts, add_repository, check_base_url
+from harvester.repositories import RepositoryFacts, add_repository
 from harvester.sampling import Sample, fetch_sample, load_rules
+from harvester.vocabulary import AccessProtocol
 from manager.schedules import run_now
 from oai.errors import RemoteError, TryLaterError, UsageError
 from web.access import Right, needs, who_asks
+from web.addresses import UNASKED, usable_address
 from web.drafts import DRAFTS
-from web.forms import Form, read_form, relative_folder
+from web.forms import Form, relative_folder
 from web.keys import SETTINGS
 from web.organisations import add_owned_schedule, claim
 from web.patience import impatient
-from web.planning import PlanForm, levels, methods, slices
+from web.planning import levels, methods, slices
 from web.problems import problem_of
 from web.rendering import render
 from web.sessions import SignedIn
 from web.subject import about
 from web.threads import database_of
+from web.wizard_forms import WizardForm, fill_in, read_steps
 from web.words import _, told
-from web.zones import here
 
 _SETS_SHOWN: Final = 40
 _SAVING: Final = frozenset({"save", "save-and-run"})
+_BEFORE_THE_CHOICE: Final = frozenset({"ask", "sets", "what"})
+"""What is asked for while the set or query is not chosen yet."""
 _SUGGESTIONS: Final = 30
 _SUGGESTED_TIMES: Final = (
     "every 6 hours",
@@ -44,31 +46,6 @@ _SUGGESTED_TIMES: Final = (
     "weekly on saturday at 01:00",
     "monthly on 1 at 03:00",
 )
-
-
-class WizardForm(PlanForm):
-    """All steps together: address and folder are needed, everything else has a default."""
-
-    base_url: str = Field(min_length=1, max_length=2000)
-    base_dir: str = Field(min_length=1)
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_an_address(cls, value: str) -> str:
-        return usable_address(value)
-
-    @field_validator("base_dir")
-    @classmethod
-    def _lies_in_the_store(cls, value: str, info: ValidationInfo) -> str:
-        return relative_folder(value, (info.context or {})["store"])
-
-
-def usable_address(value: str) -> str:
-    """The base URL. Raises ValueError that says how to write one."""
-    try:
-        return check_base_url(value)
-    except UsageError:
-        raise ValueError(_("Write the whole address, such as https://library.example/oai")) from None
 
 
 @needs(Right.HARVEST)
@@ -85,7 +62,7 @@ async def go_on(request: web.Request) -> web.Response:
     action = values.pop("do", "") or ("save" if "base_dir" in values else "ask")
     form = Form(values=values)
     try:
-        values["base_url"] = usable_address(values.get("base_url", "").strip())
+        values["base_url"] = usable_address(values.get("base_url", "").strip(), _protocol(values))
     except ValueError as error:
         return await _address_step(request, form.with_error("base_url", str(error)))
     if action == "back-to-address":
@@ -100,13 +77,21 @@ async def go_on(request: web.Request) -> web.Response:
 async def _asked(request: web.Request, form: Form, values: dict[str, str], action: str) -> web.Response:
     """The step for which the repository has to be known."""
     try:
-        facts = await request.config_dict[DRAFTS].ask(values["base_url"], anew=action == "ask")
-    except (RemoteError, TryLaterError) as error:
+        facts = await request.config_dict[DRAFTS].ask(
+            values["base_url"], _protocol(values), anew=action == "ask"
+        )
+    except UNASKED as error:
         problem = problem_of(error)
         return await _address_step(request, form.with_error("base_url", problem.title, problem))
+    if action not in _SAVING:
+        fill_in(values, facts)
+    if action not in _BEFORE_THE_CHOICE:
+        try:
+            access_of(facts.protocol).check(values.get("set_spec"))
+        except SelectionError as error:
+            return await _what_step(request, form.with_error("set_spec", told(error)), facts)
     if action in _SAVING:
         return await _save(request, form, facts, run=action == "save-and-run")
-    _fill_in(values, facts)
     if action in {"plan", "show-plan"}:
         return await _plan_step(request, form, facts)
     return await _what_step(request, form, facts, sample=action == "sample")
@@ -126,6 +111,10 @@ async def _address_step(
         form=form,
         store=settings.store,
         find=words,
+        protocols=[
+            ("", _("Find out by asking")),
+            *((one.protocol.value, one.title) for one in ACCESSES.values()),
+        ],
         has_registry=settings.harvester.registry_url is not None,
         registry=registry,
         found=found,
@@ -137,6 +126,8 @@ async def _friends(request: web.Request, form: Form) -> web.Response:
     settings = request.config_dict[SETTINGS]
     try:
         found = await friends_of(str(form.values["base_url"]), impatient(settings))
+    except UsageError as error:
+        return await _address_step(request, form.with_error("base_url", told(error)))
     except (RemoteError, TryLaterError) as error:
         problem = problem_of(error)
         return await _address_step(request, form.with_error("base_url", problem.title, problem))
@@ -149,7 +140,7 @@ async def _what_step(
     values = form.values
     tried: Sample | None = None
     if sample:
-        form, tried = await _try(request, form)
+        form, tried = await _try(request, form, facts)
     words = str(values.get("set_words", "")).strip().lower()
     matching = [one for one in facts.sets if words in f"{one.set_spec} {one.set_name}".lower()]
     chosen = str(values.get("set_spec", ""))
@@ -162,17 +153,18 @@ async def _what_step(
         status=422 if form.errors else 200,
         form=form,
         facts=facts,
+        access=access_of(facts.protocol),
         sets=shown,
         matching=len(matching),
         sample=tried,
     )
 
 
-async def _try(request: web.Request, form: Form) -> tuple[Form, Sample | None]:
+async def _try(request: web.Request, form: Form, facts: RepositoryFacts) -> tuple[Form, Sample | None]:
     """Fetch ten records of what is chosen, through the rules."""
     settings = request.config_dict[SETTINGS]
     context = {"data": settings.data, "store": settings.store}
-    asked, checked = await asyncio.to_thread(_read, form.values, context)
+    asked, checked = await asyncio.to_thread(read_steps, form.values, context)
     if asked is None:
         return checked, None
     rules = await asyncio.to_thread(
@@ -180,8 +172,10 @@ async def _try(request: web.Request, form: Form) -> tuple[Form, Sample | None]:
     )
     selection = Selection(metadata_prefix=asked.metadata_prefix, set_spec=asked.set_spec)
     try:
-        return form, await fetch_sample(asked.base_url, impatient(settings), selection, rules)
-    except (RemoteError, TryLaterError) as error:
+        return form, await fetch_sample(
+            asked.base_url, impatient(settings), selection, rules, protocol=facts.protocol
+        )
+    except UNASKED as error:
         problem = problem_of(error)
         return form.with_error("sample", problem.title, problem), None
 
@@ -189,7 +183,7 @@ async def _try(request: web.Request, form: Form) -> tuple[Form, Sample | None]:
 async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | None = None) -> web.Response:
     settings = request.config_dict[SETTINGS]
     context = {"data": settings.data, "store": settings.store}
-    asked, checked = await asyncio.to_thread(_read, form.values, context)
+    asked, checked = await asyncio.to_thread(read_steps, form.values, context)
     errors = {**checked.errors, **form.errors}
     shown = Form(values=form.values, errors=errors, problem=form.problem)
     return render(
@@ -197,7 +191,7 @@ async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | 
         "wizard_plan.html",
         status=422 if errors else 200,
         form=shown,
-        facts=facts,
+        access=access_of(facts.protocol if facts else _protocol(form.values) or AccessProtocol.OAI_PMH),
         plan=asked,
         runs=asked.next_runs() if asked else [],
         store=settings.store,
@@ -211,7 +205,7 @@ async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | 
 async def _save(request: web.Request, form: Form, facts: RepositoryFacts, *, run: bool) -> web.Response:
     settings = request.config_dict[SETTINGS]
     context = {"data": settings.data, "store": settings.store}
-    asked, checked = await asyncio.to_thread(_read, form.values, context)
+    asked, checked = await asyncio.to_thread(read_steps, form.values, context)
     if asked is None:
         return await _plan_step(request, checked, facts)
     name = str(form.values.get("repository_name", "")).strip()
@@ -231,7 +225,9 @@ def _add(
     session: Session, who: SignedIn, asked: WizardForm, *, facts: RepositoryFacts, name: str, run: bool
 ) -> int:
     """Add the repository and its schedule, whose first run is now where `run` says so; gives its number."""
-    repository = add_repository(session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts)
+    repository = add_repository(
+        session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=facts.protocol
+    )
     if name:
         repository.repository_name = name
     claim(session, who, repository.repository_id)
@@ -256,31 +252,9 @@ async def _folder_fault(request: web.Request, values: Mapping[str, str]) -> str 
     return None
 
 
-def _fill_in(values: dict[str, str], facts: RepositoryFacts) -> None:
-    """Defaults for what was not chosen yet."""
-    prefixes = [found.metadata_prefix for found in facts.formats]
-    usual = "oai_dc" if "oai_dc" in prefixes or not prefixes else prefixes[0]
-    host = (urlsplit(values["base_url"]).hostname or "repository").removeprefix("www.")
-    defaults = {
-        "metadata_prefix": usual,
-        "repository_name": facts.identity.repository_name if facts.identity else "",
-        "base_dir": host,
-        "frequency": "weekly on saturday at 01:00",
-        "time_zone": here().key,
-        "validation": "2",
-        "method": "0",
-    }
-    if "step" not in values:
-        defaults["incremental"] = "yes"
-    for name, value in defaults.items():
-        values.setdefault(name, value)
-
-
-def _read(values: Mapping[str, Any], context: Mapping[str, Any]) -> tuple[WizardForm | None, Form]:
-    known = {**values}
-    known.setdefault("base_dir", "sample")
-    asked, form = read_form(WizardForm, MultiDict(known), context)
-    return asked, Form(values=values, errors=form.errors, problem=form.problem)
+def _protocol(values: Mapping[str, object]) -> str | None:
+    """The protocol that was chosen; None where it is to be found out."""
+    return str(values.get("protocol", "")) or None
 
 
 def _path(text: str | None) -> Path | None:

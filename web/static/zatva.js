@@ -1,6 +1,6 @@
 "use strict";
 
-// What pages gain with a script: live rows, and buttons that copy. Every page works without it.
+// What pages gain with a script: live rows, buttons that copy, and menus that close. Every page works without it.
 (() => {
   const parseRow = (html) => {
     const template = document.createElement("template");
@@ -101,7 +101,23 @@
     }
   };
 
+  // A menu closes by Escape, and as soon as somebody goes on elsewhere.
+  const tendMenus = () => {
+    for (const menu of document.querySelectorAll("details.menu")) {
+      const leave = (to) => menu.contains(to) || menu.removeAttribute("open");
+      menu.addEventListener("keydown", (event) => {
+        if (event.key === "Escape" && menu.open) {
+          menu.open = false;
+          menu.querySelector("summary").focus();
+        }
+      });
+      menu.addEventListener("focusout", (event) => event.relatedTarget && leave(event.relatedTarget));
+      document.addEventListener("click", (event) => leave(event.target));
+    }
+  };
+
   offerCopies();
+  tendMenus();
   document.querySelector("[role=alert][tabindex]")?.focus();
   const bodies = [...document.querySelectorAll("tbody[data-live]")];
   if (bodies.length > 0) {

@@ -13,6 +13,8 @@ from oai.settings import Settings
 from provider.app import create_app
 from provider.http.readable import is_browser, wants_page
 from tests.chromium import console_messages
+from tests.provider.aggregate.conftest import harvested  # noqa: F401 a fixture
+from tests.provider.aggregate.harvested_rows import Harvested
 from tests.provider.archive import Archive
 from tests.provider.conftest import BASE_URL, Provider, reply, small_pages
 
@@ -243,3 +245,32 @@ async def test_a_person_finds_a_record_by_links_alone(
     await page.get_by_role("link", name="this record").nth(1).click()
     assert "metadataPrefix=marc21" in page.url
     await page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_page_of_the_aggregate_is_readable_in_a_browser(
+    harvested: Harvested,  # noqa: F811 the fixture
+    aiohttp_server: AiohttpServer,
+    chromium: Browser,
+    scheme: str,
+) -> None:
+    with harvested.database.session() as session:
+        harvested.write(session, "a", sets=["maps"])
+        session.commit()
+    harvested.update()
+    server = await aiohttp_server(create_app(harvested.settings, harvested.database, base_url=BASE_URL))
+    context = await chromium.new_context(
+        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": 1280, "height": 800}
+    )
+    page = await context.new_page()
+    said = console_messages(page)
+    for width in (1280, 390):
+        await page.set_viewport_size({"width": width, "height": 800})
+        await page.goto(str(server.make_url("/oai/aggregate")))
+        assert await page.get_by_role("cell", name="http://o/").last.is_visible()
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+        found = (await Axe().run(page)).response["violations"]
+        assert not found, (width, [fault["id"] for fault in found])
+    await context.close()
+    assert not said

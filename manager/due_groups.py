@@ -1,0 +1,128 @@
+"""Schedules that are due at the same times, told together: a week of ten thousand is a handful of plans."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Select, case, func, literal, null, or_, select
+from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlalchemy.orm import Session
+
+from harvester.models import Repository
+from manager.models import Job, JobStatus, RecurringJob, RecurringState
+
+_ACTIVE: Final = (RecurringState.NEW, RecurringState.RECURRING, RecurringState.ONE_OFF)
+_PLANNED: Final = (JobStatus.SCHEDULED, JobStatus.QUEUED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DueGroup:
+    """Active schedules with the same due times between two moments."""
+
+    frequency: str
+    """Empty for those that run once."""
+    time_zone: str
+    start: datetime | None
+    """When they begin (UTC), or are due once; None: long since, so that it makes no difference."""
+    end: datetime | None
+    """When they end (UTC), if that is before the later moment."""
+    schedules: int
+    first: tuple[int, ...]
+    """The lowest of their numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DueGroups:
+    """The groups that are told, those of most schedules first, and how many schedules are in the others."""
+
+    groups: Sequence[DueGroup]
+    left_out: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleName:
+    """What a schedule is called by."""
+
+    repository_name: str
+    metadata_prefix: str
+
+
+def due_groups(
+    session: Session,
+    now: datetime,
+    until: datetime,
+    *,
+    limit: int,
+    named: int,
+    repository_id: int | None = None,
+    among: Select[int] | None = None,
+) -> DueGroups:
+    """Up to `limit` groups that matter between two moments, with up to `named` numbers of each.
+
+    `among` selects the repositories that count.
+    """
+    chosen = _chosen(repository_id, among)
+    plans = _recurring(now, until).where(*chosen).union_all(_once(now, until).where(*chosen)).subquery()
+    keys = (plans.c.frequency, plans.c.time_zone, plans.c.start, plans.c.end)
+    numbers = func.array_agg(aggregate_order_by(plans.c.id, plans.c.id))
+    rows = session.execute(
+        select(*keys, func.count(), numbers[1:named], func.sum(func.count()).over())
+        .group_by(*keys)
+        .order_by(func.count().desc(), func.min(plans.c.id))
+        .limit(limit)
+    ).all()
+    groups = [
+        DueGroup(frequency=often, time_zone=zone, start=start, end=end, schedules=count, first=tuple(first))
+        for often, zone, start, end, count, first, _all in rows
+    ]
+    every = int(rows[0][-1]) if rows else 0
+    return DueGroups(groups=groups, left_out=every - sum(group.schedules for group in groups))
+
+
+def schedule_names(session: Session, numbers: Collection[int]) -> Mapping[int, ScheduleName]:
+    """What these schedules are called by."""
+    name = func.coalesce(Repository.repository_name, Repository.base_url)
+    rows = session.execute(
+        select(RecurringJob.id, name, RecurringJob.metadata_prefix)
+        .join(Repository, Repository.repository_id == RecurringJob.repository_id)
+        .where(RecurringJob.id.in_(numbers))
+    )
+    return {
+        number: ScheduleName(repository_name=name, metadata_prefix=prefix) for number, name, prefix in rows
+    }
+
+
+def _chosen(repository_id: int | None, among: Select[int] | None) -> list[ColumnElement[bool]]:
+    chosen: list[ColumnElement[bool]] = [RecurringJob.state.in_(_ACTIVE)]
+    if repository_id is not None:
+        chosen.append(RecurringJob.repository_id == repository_id)
+    if among is not None:
+        chosen.append(RecurringJob.repository_id.in_(among))
+    return chosen
+
+
+def _recurring(now: datetime, until: datetime) -> Any:  # noqa: ANN401 an SQL expression
+    frequency = RecurringJob.frequency
+    # Words without a time of day count from the start: `every 6 hours`, `weekly`. Cron begins with a figure.
+    by_the_clock = or_(frequency.contains(":"), ~frequency.regexp_match(r"^\s*[a-z]", "i"))
+    begun = by_the_clock & (RecurringJob.start_date <= now)
+    return select(
+        RecurringJob.id,
+        frequency.label("frequency"),
+        RecurringJob.time_zone.label("time_zone"),
+        case((begun, None), else_=RecurringJob.start_date).label("start"),
+        case((RecurringJob.end_date < until, RecurringJob.end_date)).label("end"),
+    ).where(frequency != "", RecurringJob.start_date < until)
+
+
+def _once(now: datetime, until: datetime) -> Any:  # noqa: ANN401 an SQL expression
+    """Those that run once, by when their job is due."""
+    due = (
+        select(func.min(Job.harvest_start_time))
+        .where(Job.recurring_id == RecurringJob.id, Job.status.in_(_PLANNED))
+        .scalar_subquery()
+    )
+    return select(RecurringJob.id, literal(""), RecurringJob.time_zone, due, null()).where(
+        func.coalesce(RecurringJob.frequency, "") == "", due >= now, due < until
+    )

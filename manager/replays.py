@@ -1,0 +1,130 @@
+"""Replays of changed rules: which runs can be replayed, with which rule files, and what is asked for then."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from harvester.access import ACCESSES
+from harvester.listing import Among
+from harvester.models import History, Repository
+from harvester.rule_lab.files import file_of
+from harvester.rule_lab.kinds import RuleKind
+from harvester.rule_lab.models import Rule
+from harvester.running.parameters import HarvestRequest
+from harvester.running.sourcing import replay_request
+from manager.models import RecurringJob
+from oai.errors import UsageError
+from oai.settings import Settings
+
+_LATEST: Final = 20_000
+"""Runs that are looked through: older ones are replayed by their numbers, on the command line."""
+_REHEARSED: Final = [access.protocol.value for access in ACCESSES.values() if access.query is None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleFiles:
+    """The rule files of a harvest."""
+
+    filter_file: Path | None = None
+    normalize_file: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptRun:
+    """A run of which the raw answers were kept."""
+
+    history_id: int
+    repository_id: int
+    repository_name: str
+    metadata_prefix: str
+    set_spec: str
+    ended: datetime
+    records: int
+
+
+def kept_runs(
+    session: Session, *, among: Among = None, repository_id: int | None = None, limit: int = 50
+) -> Sequence[KeptRun]:
+    """The latest runs of these repositories, or of one, that can be replayed; the newest first."""
+    latest = select(History.history_id).order_by(History.history_id.desc()).limit(_LATEST)
+    query = (
+        select(History, Repository.repository_name, Repository.base_url)
+        .join(Repository, Repository.repository_id == History.repository_id)
+        .where(
+            History.history_id.in_(latest),
+            History.raw_path.is_not(None),
+            Repository.protocol.in_(_REHEARSED),
+        )
+    )
+    if among is not None:
+        query = query.where(History.repository_id.in_(among))
+    if repository_id is not None:
+        query = query.where(History.repository_id == repository_id)
+    rows = session.execute(query.order_by(History.history_id.desc()).limit(limit))
+    return [
+        KeptRun(
+            history_id=run.history_id,
+            repository_id=run.repository_id,
+            repository_name=name or address,
+            metadata_prefix=run.metadata_prefix or "",
+            set_spec=run.set_spec or "",
+            ended=run.harvest_end_time,
+            records=run.record_count,
+        )
+        for run, name, address in rows
+    ]
+
+
+def files_as_scheduled(session: Session, run: History) -> RuleFiles:
+    """The rule files that the run's schedule names now. Raises UsageError where it comes from none."""
+    schedule = _schedule(session, run)
+    if schedule is None:
+        raise UsageError(
+            f"run {run.history_id} comes from no schedule; give the rules with --filter and --normalise"
+        )
+    return RuleFiles(
+        filter_file=_optional(schedule.filter_file_path),
+        normalize_file=_optional(schedule.normalize_file_path),
+    )
+
+
+def files_with(session: Session, settings: Settings, rule: Rule, run: History) -> RuleFiles:
+    """The rule's file, and of the other kind the one that the run's schedule names now, if it has one."""
+    file = file_of(settings, rule)
+    others = files_as_scheduled(session, run) if _schedule(session, run) is not None else RuleFiles()
+    if rule.kind == RuleKind.FILTER:
+        return replace(others, filter_file=file)
+    return replace(others, normalize_file=file)
+
+
+def wished_replay(
+    session: Session, settings: Settings, number: int, files: RuleFiles | None
+) -> HarvestRequest:
+    """The replay of a run with these rule files; without them, with those that its schedule names now.
+
+    Raises UsageError where there is no such run, nothing was kept of it, or no schedule names files.
+    """
+    usual = settings.harvester.files_per_directory
+    wish = HarvestRequest(repository_id=0, files_per_directory=usual)
+    run = session.get(History, number)
+    if run is not None:
+        schedule = _schedule(session, run)
+        if schedule is not None:
+            per_directory = schedule.files_per_dir or usual
+            wish = replace(wish, parse_id=schedule.parse_id, files_per_directory=per_directory)
+        files = files or files_as_scheduled(session, run)
+        wish = replace(wish, filter_file=files.filter_file, normalize_file=files.normalize_file)
+    return replay_request(session, settings, wish, number)
+
+
+def _schedule(session: Session, run: History) -> RecurringJob | None:
+    return session.get(RecurringJob, run.recurring_id) if run.recurring_id else None
+
+
+def _optional(path: str | None) -> Path | None:
+    return Path(path) if path else None

@@ -1,0 +1,117 @@
+"""The aggregate as a whole, from kept counts: its sources, how many records of which format, how late."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from provider.aggregate.models import (
+    AggregateCount,
+    AggregateFeed,
+    AggregateFormat,
+    AggregateRecord,
+    AggregateSet,
+    AggregateSource,
+    AggregateUnreadable,
+)
+from provider.aggregate.sources import WITHDRAWAL, list_sources
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOverview:
+    """A source, with how many records of it are listed, deleted ones included."""
+
+    repository_id: int
+    set_spec: str
+    title: str
+    base_url: str
+    identifiers: str
+    """original: as they were harvested; own: below this provider's namespace."""
+    added: datetime
+    state: str
+    formats: Mapping[str, int]
+    """Listed records by metadataPrefix."""
+    unreadable: int
+    """Records that are held back, for their files could not be read."""
+
+    @property
+    def records(self) -> int:
+        """Listed records in all formats."""
+        return sum(self.formats.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """All of it."""
+
+    sources: Sequence[SourceOverview]
+    followed: datetime | None
+    """When everything that was harvested until then had been looked at (UTC); None before the first time."""
+
+    @property
+    def records(self) -> int:
+        """Listed records in all."""
+        return sum(source.records for source in self.sources)
+
+    @property
+    def since(self) -> datetime | None:
+        """When its first source was added."""
+        return min((source.added for source in self.sources), default=None)
+
+
+def read_overview(session: Session) -> Overview:
+    """The aggregate as it stands; nothing is counted for it but what cannot be read."""
+    counts = _counts(session)
+    unreadable = _unreadable(session)
+    return Overview(
+        sources=[
+            SourceOverview(
+                repository_id=source.repository_id,
+                set_spec=source.name,
+                title=source.title,
+                base_url=source.base_url,
+                identifiers=source.identifiers,
+                added=source.added,
+                state=_state(source),
+                formats=counts.get(source.name, {}),
+                unreadable=unreadable.get(source.repository_id, 0),
+            )
+            for source in list_sources(session)
+        ],
+        followed=session.scalar(select(AggregateFeed.followed)),
+    )
+
+
+def _state(source: AggregateSource) -> str:
+    """As `status` tells it."""
+    if source.walk == WITHDRAWAL:
+        return "being withdrawn"
+    if source.withdrawn is not None:
+        return "withdrawn"
+    return "followed" if source.walk is None else "being read"
+
+
+def _counts(session: Session) -> dict[str, dict[str, int]]:
+    """Listed records by source and format."""
+    rows = session.execute(
+        select(AggregateSet.set_spec, AggregateFormat.prefix, AggregateCount.records)
+        .join(AggregateSet, AggregateSet.id == AggregateCount.set_id)
+        .join(AggregateFormat, AggregateFormat.id == AggregateCount.format_id)
+        .where(AggregateSet.harvested_spec == "", AggregateCount.records > 0)
+        .order_by(AggregateFormat.id)
+    )
+    found: dict[str, dict[str, int]] = {}
+    for set_spec, prefix, records in rows:
+        found.setdefault(set_spec, {})[prefix] = records
+    return found
+
+
+def _unreadable(session: Session) -> dict[int, int]:
+    rows = session.execute(
+        select(AggregateRecord.repository_id, func.count())
+        .join(AggregateUnreadable, AggregateUnreadable.record_id == AggregateRecord.id)
+        .group_by(AggregateRecord.repository_id)
+    )
+    return {repository_id: number for repository_id, number in rows}  # noqa: C416 rows, not pairs

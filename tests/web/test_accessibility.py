@@ -1,0 +1,189 @@
+"""Every page under axe's eyes, light and dark, wide and narrow."""
+
+import itertools
+import uuid
+from typing import Final, Literal
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Page, expect
+from sqlalchemy import insert, text
+from sqlalchemy.orm import Session
+
+from harvester.models import Harvest, History, Record, Repository
+from harvester.running.models import Hold, Quarantined
+from harvester.vocabulary import RunStatus
+from manager.models import JobStatus
+from manager.notices.models import Kind, Notice, NoticeRule, NoticeState, Occasion
+from tests.web.conftest import Server, sign_in
+from tests.web.pages import PAGES
+from tests.web.repository import repository
+from tests.web.rows import (
+    BEGAN,
+    a_bibliographic_record,
+    a_filtering_set,
+    a_repository,
+    a_rule,
+    a_run,
+    a_schedule,
+    an_examination,
+)
+
+pytestmark = pytest.mark.browser
+
+_PARTS = 4
+"""So many tests share the pages, for processes that run at the same time."""
+_LONG = "https://repository.example/oai?verb=ListRecords&resumptionToken=" + "x" * 120 + ": HTTP status 500"
+_WIDE, _NARROW = 1280, 390
+"""Pixels."""
+_LOOKS: Final[tuple[tuple[int, Literal["light", "dark"]], ...]] = (
+    (_WIDE, "light"),
+    (_WIDE, "dark"),
+    (_NARROW, "dark"),
+    (_NARROW, "light"),
+)
+_VIOLATIONS = {"resultTypes": ["violations"]}
+"""What passes is found all the same, but not written down element by element."""
+_SAME_DOCUMENT = Axe(axe_script="")
+"""Finds axe where it was put for the first look: reading it again takes as long as looking."""
+
+
+def _fill(server: Server) -> None:
+    """Something of everything, with long names and addresses."""
+    with server.database.session() as session:
+        telc = a_repository(session, name="Library of Telč " + "and its many friends " * 4)
+        schedule = a_schedule(session, telc, set_spec="books:" + "a" * 80)
+        a_run(
+            session,
+            telc,
+            status=RunStatus.FAILED,
+            failure_reason=_LONG,
+            warnings=[_LONG],
+            evidence={"x": _LONG},
+        )
+        for status in RunStatus:
+            a_run(session, telc, status=status)
+        add_job = text(
+            "INSERT INTO oai_job (repository_id, recurring_id, status, process_id, host, started) "
+            "VALUES (1, :schedule, :status, 7, 'worker-1.library.example', now())"
+        )
+        for job_status in JobStatus:
+            session.execute(add_job, {"schedule": schedule.id, "status": job_status})
+        _fill_details(session, telc)
+        progress = (
+            "INSERT INTO oai_harvest (repository_id, metadata_prefix, job_id, run_started, counts, "
+            "complete_list_size, last_error) VALUES (1, 'oai_dc', 2, now(), '{}', 1000, :error)"
+        )
+        session.execute(text(progress), {"error": _LONG})
+        session.commit()
+
+
+def _fill_details(session: Session, telc: Repository) -> None:
+    """A record, a broken one, a run with its course and one that is held, an examination."""
+    session.execute(
+        insert(Record).values(
+            repository_id=telc.repository_id, identifier="oai:telc.example:" + "1" * 90,
+            identifier_key=uuid.uuid4(), datestamp="2026-01-01", metadata_prefix="oai_dc",
+        )
+    )  # fmt: skip
+    session.execute(
+        insert(Quarantined).values(
+            repository_id=telc.repository_id, metadata_prefix="oai_dc", fault_key=uuid.uuid4(),
+            identifier="oai:telc.example:" + "2" * 90, reason="xmlParseEntityRef: no name, line 2", url=_LONG,
+            raw=b"<record>\n<a>x & y\x01\xff</a>" + b"z" * 300, raw_size=320, last_run=BEGAN, history_id=1,
+        )
+    )  # fmt: skip
+    run = session.get_one(History, 1)
+    run.pace = [[0.5, 10, 1], [1.0, 20, 2], [1.5, 40, 3]]
+    harvest = Harvest(repository_id=telc.repository_id, metadata_prefix="held")
+    session.add(harvest)
+    session.flush()
+    hold = Hold(
+        history_id=1, harvest_id=harvest.harvest_id, run_started=BEGAN, kind="deletions", would_delete=100,
+        would_update=0, active=120, allowed=20.0, sample=["oai:telc.example:" + "3" * 90],
+    )  # fmt: skip
+    session.add(hold)
+    _fill_alerts(session, telc)
+    a_rule(session, telc)
+    a_filtering_set(session)
+    a_bibliographic_record(session, telc, title="Slovník " + "staročeský " * 20)
+    telc.examined, telc.examination = BEGAN, an_examination().as_json()
+    telc.profile = an_examination().profile.as_json()
+    session.flush()
+
+
+def _fill_alerts(session: Session, telc: Repository) -> None:
+    """A rule of each kind, and a message in each state about each occasion."""
+    for kind in Kind:
+        target = f"{kind}.{'a' * 60}@telc.example, b@telc.example"
+        session.add(NoticeRule(repository_id=telc.repository_id, kind=kind, channel="mail", target=target))
+        session.flush()
+    session.add(NoticeRule(channel="webhook", target="https://telc.example/" + "hook" * 20))
+    for state, occasion in itertools.zip_longest(NoticeState, Occasion, fillvalue="sent"):
+        session.add(
+            Notice(
+                rule_id=1, history_id=1, occasion=occasion, channel="mail", target="b@telc.example", tries=1,
+                facts={"repository_name": telc.repository_name}, state=state, last_error=_LONG,
+            )
+        )  # fmt: skip
+    session.flush()
+
+
+@pytest.mark.parametrize("part", range(_PARTS))
+async def test_every_page_is_accessible(server: Server, page: Page, part: int) -> None:
+    _fill(server)
+    await sign_in(page, server)
+    for path in PAGES[part::_PARTS]:
+        await _check(page, server.base_url + path)
+
+
+async def test_signing_in_and_adding_a_repository_are_accessible(server: Server, page: Page) -> None:
+    _fill(server)
+    await _check(page, server.base_url + "/sign-in")
+    await _check(page, server.link("Viktor"))
+    await sign_in(page, server)
+    await page.locator(".menu summary").click()
+    await _check(page, None)
+    await page.goto(server.base_url + "/repositories/new")
+    await page.get_by_role("button", name="Ask it", exact=True).click()
+    await expect(page.get_by_role("alert")).to_be_focused()
+    await _check(page, None)
+    async with repository() as address:
+        await page.get_by_label("Base URL").fill(f"{address}/oai")
+        await page.get_by_role("button", name="Ask it", exact=True).click()
+        await _check(page, None)
+        await page.get_by_role("button", name="Go on").last.click()
+        await page.get_by_label("How often").fill("sometimes")
+        await page.get_by_role("button", name="Show the plan").last.click()
+        await expect(page.get_by_role("alert")).to_be_focused()
+        await _check(page, None)
+
+
+async def test_the_pages_of_those_who_only_look_are_accessible(server: Server, page: Page) -> None:
+    _fill(server)
+    await sign_in(page, server, "Viktor")
+    for path in ("/", "/repositories/1", "/schedules", "/jobs", "/runs/1"):
+        await _check(page, server.base_url + path)
+
+
+async def test_every_page_is_accessible_when_there_is_nothing_yet(server: Server, page: Page) -> None:
+    await sign_in(page, server, "Viktor")
+    for path in ("/", "/repositories", "/schedules", "/jobs", "/runs"):
+        await _check(page, server.base_url + path)
+
+
+async def _check(page: Page, address: str | None) -> None:
+    """Look at the page, or at what is shown already, in each width and colour scheme; nothing is too wide."""
+    if address is not None:
+        answer = await page.goto(address)
+        assert answer is not None
+        assert answer.ok or address.endswith("/no-such-page"), f"{address}: {answer.status}"
+    axe = Axe()
+    for width, scheme in _LOOKS:
+        await page.set_viewport_size({"width": width, "height": 800})
+        await page.emulate_media(color_scheme=scheme)
+        found = await axe.run(page, options=_VIOLATIONS)
+        assert found.violations_count == 0, f"{page.url} {scheme}, {width}\n{found.generate_report()}"
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width, (page.url, width)
+        axe = _SAME_DOCUMENT
+    await page.set_viewport_size({"width": _WIDE, "height": 800})

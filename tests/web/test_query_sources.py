@@ -1,0 +1,312 @@
+"""Services that answer queries (SRU, Z39.50) are added, explored, planned and tried like repositories."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import select
+
+from harvester.models import MetadataFormat, Repository
+from harvester.rule_lab.kinds import RuleKind
+from harvester.running.harvest import harvest
+from harvester.running.parameters import HarvestRequest
+from manager.models import Job, RecurringJob
+from oai.settings import Settings
+from oai.vocabulary import Verb
+from tests.harvester.fake_repository import FakeRepository, many, serve
+from tests.harvester.rule_lab.records import FILTERS
+from tests.harvester.sru.fake_sru import FakeSru, books, diagnostics, serve_sru
+from tests.harvester.z3950.conftest import ztest  # noqa: F401 a fixture
+from tests.web.conftest import Browser, Server
+from web.app import create_app
+from web.drafts import DRAFTS
+from web.explorations import EXPLORATIONS
+from web.organisations import give_repository
+from web.rule_trials import TRIALS, SampleForm
+
+NEW = "/repositories/new"
+_TITLE = 'dc.title="water"'
+_WHAT = {"step": "what", "set_spec": _TITLE, "metadata_prefix": "marcxml"}
+
+
+def _add(server: Server, url: str, protocol: str) -> Repository:
+    with server.database.session() as session:
+        row = Repository(base_url=url, base_dir="books", protocol=protocol)
+        session.add(row)
+        session.commit()
+        session.refresh(row)
+        session.expunge(row)
+        return row
+
+
+async def test_sru_is_recognised_by_asking_and_a_query_stands_where_sets_do(administrator: Browser) -> None:
+    async with serve_sru(FakeSru(books=books(12))) as fake:
+        status, page, _ = await administrator.post(NEW, {"base_url": fake.url, "do": "ask"})
+        form = {"base_url": fake.url, **_WHAT, "do": "sample"}
+        _, sample, _ = await administrator.post(NEW, form)
+
+    assert status == 200, page
+    assert "Fake catalogue" in page
+    assert "<dd>SRU</dd>" in page
+    assert "Query in CQL" in page
+    assert "Granularity" not in page
+    assert "The repository tells of 12 records in all." in sample
+    assert "Title 9" in sample
+    assert "Title 10" not in sample
+    assert fake.searches()[-1]["query"] == _TITLE
+
+
+async def test_an_oai_pmh_repository_below_an_address_like_srus_is_recognised_too(
+    administrator: Browser,
+) -> None:
+    async with serve(FakeRepository(items=many(2))) as served:
+        _, page, _ = await administrator.post(NEW, {"base_url": f"{served.url}?x=/sru", "do": "ask"})
+
+    assert "<dd>OAI-PMH</dd>" in page
+
+
+async def test_a_plan_with_a_query_is_told_in_words_and_saved(server: Server, administrator: Browser) -> None:
+    async with serve_sru(FakeSru(books=books(3))) as fake:
+        form = {
+            "base_url": fake.url, "protocol": "sru", **_WHAT, "step": "plan", "base_dir": "books",
+            "repository_name": "Books", "frequency": "daily at 02:30", "time_zone": "UTC", "validation": "2",
+            "method": "0",
+        }  # fmt: skip
+        _, plan, _ = await administrator.post(NEW, {**form, "do": "show-plan"})
+        status, said, target = await administrator.post(NEW, {**form, "do": "save-and-run"})
+
+    assert "what the query dc.title=&#34;water&#34; finds in the format marcxml, everything each time" in plan
+    assert "Only what has changed" not in plan
+    assert (status, target) == (303, "/jobs?done=harvest-asked"), said
+    with server.database.session() as session:
+        assert session.scalars(select(Repository.protocol)).one() == "sru"
+        assert session.scalars(select(RecurringJob.set_spec)).one() == _TITLE
+        assert session.scalars(select(Job.set_spec)).one() == _TITLE
+        assert set(session.scalars(select(MetadataFormat.metadata_prefix))) == {"marcxml", "dc"}
+
+
+async def test_a_service_that_does_not_explain_itself_is_chosen_by_hand(administrator: Browser) -> None:
+    async with serve_sru(FakeSru(books=books(3), explains=False)) as fake:
+        unknown, page, _ = await administrator.post(NEW, {"base_url": fake.url, "do": "ask"})
+        chosen, step, _ = await administrator.post(
+            NEW, {"base_url": fake.url, "protocol": "sru", "do": "ask"}
+        )
+        form = {"base_url": fake.url, "protocol": "sru", **_WHAT, "do": "sample"}
+        _, sample, _ = await administrator.post(NEW, form)
+
+    assert unknown == 422
+    assert "has to be chosen here" in page
+    assert chosen == 200
+    assert "It does not say who it is." in step
+    assert "Title 2" in sample
+
+
+async def test_what_is_wrong_with_a_query_is_said_at_its_field(administrator: Browser) -> None:
+    async with serve_sru(FakeSru(books=books(3))) as fake:
+        form = {"base_url": fake.url, "step": "what", "metadata_prefix": "marcxml"}
+        _, refused, _ = await administrator.post(NEW, {**form, "set_spec": "wrong", "do": "sample"})
+        long = {**form, "set_spec": "x" * 5000, "do": "plan"}
+        status, page, _ = await administrator.post(NEW, long)
+
+    assert "diagnostic 10" in refused
+    assert status == 422
+    assert 'id="set_spec-fault"' in page
+
+
+async def test_an_address_and_a_protocol_that_do_not_go_together_are_refused(administrator: Browser) -> None:
+    for address, protocol in (("https://x.example/oai", "z39.50"), ("z3950://x.example/books", "sru")):
+        form = {"base_url": address, "protocol": protocol, "do": "ask"}
+        status, page, _ = await administrator.post(NEW, form)
+        assert status == 422
+        assert "is no address for protocol" in page
+
+
+async def test_only_oai_pmh_names_friends(administrator: Browser) -> None:
+    status, page, _ = await administrator.post(NEW, {"base_url": "z3950://x.example/books", "do": "friends"})
+
+    assert status == 422
+    assert "is no base URL" in page
+
+
+async def test_z3950_needs_a_query_and_shows_what_it_finds(
+    administrator: Browser,
+    ztest: str,  # noqa: F811 the fixture
+) -> None:
+    form = {"base_url": ztest, "step": "what", "metadata_prefix": "marcxml"}
+    asked, page, _ = await administrator.post(NEW, {"base_url": ztest, "do": "ask"})
+    without, fault, _ = await administrator.post(NEW, {**form, "do": "plan"})
+    query = {**form, "set_spec": "@attr 1=4 12"}
+    _, sample, _ = await administrator.post(NEW, {**query, "do": "sample"})
+    saved = {**query, "step": "plan", "base_dir": "books", "frequency": "daily at 02:30", "do": "save"}
+    status, said, _ = await administrator.post(NEW, saved)
+    _, shown = await administrator.get("/repositories/1")
+
+    assert asked == 200, page
+    assert "Query in PQF" in page
+    assert without == 422
+    assert "Z39.50 has no way to ask for all records" in fault
+    assert "The repository tells of 12 records in all." in sample
+    assert status == 303, said
+    assert f'<span class="mono">{ztest}</span>' in shown
+    assert "a query in PQF chooses" in shown
+
+
+@pytest.mark.parametrize("step", ["ask", "sample", "save"])
+async def test_queries_go_to_no_private_network(server: Server, owner: Browser, step: str) -> None:
+    """Neither by SRU nor by Z39.50, nor by a name or another spelling of an address."""
+    server.app[DRAFTS].settings = create_app(
+        server.settings.model_copy(
+            update={"web": server.settings.web.model_copy(update={"private_addresses": False})}
+        ),
+        server.database,
+    )[DRAFTS].settings
+    async with serve_sru(FakeSru(books=books(3))) as fake:
+        port = fake.url.split(":")[2].split("/")[0]
+        for address, protocol in (
+            (fake.url, "sru"),
+            (f"http://localhost:{port}/sru/books", "sru"),
+            (f"z3950://127.0.0.1:{port}/Default", "z39.50"),
+            (f"z3950://localhost:{port}/Default", ""),
+            (f"z3950://[::ffff:127.0.0.1]:{port}/Default", ""),
+        ):
+            form = {"base_url": address, "protocol": protocol, "base_dir": "books", **_WHAT, "do": step}
+            status, page, _ = await owner.post(NEW, form)
+            assert status == 422
+            assert "not on the public internet" in page, address
+
+    assert fake.asked == []
+
+
+async def test_the_harvest_of_an_organisations_service_is_guarded_too(
+    server: Server, settings: Settings
+) -> None:
+    async with serve_sru(FakeSru(books=books(3))) as fake:
+        port = fake.url.split(":")[2].split("/")[0]
+        for folder, url, protocol, query in (
+            ("s", fake.url, "sru", "x"),
+            ("z", f"z3950://127.0.0.1:{port}/Default", "z39.50", "x"),
+        ):
+            with server.database.session() as session:
+                row = Repository(base_url=url, base_dir=folder, protocol=protocol)
+                session.add(row)
+                session.flush()
+                give_repository(session, row.repository_id, 1)
+                session.commit()
+                request = HarvestRequest(
+                    repository_id=row.repository_id, metadata_prefix="marcxml", set_spec=query
+                )
+            outcome = await harvest(server.database, settings, request, stop=asyncio.Event())
+            assert "not on the public internet" in str(outcome.failure_reason)
+
+    assert fake.asked == []
+
+
+async def test_the_explorer_explains_and_searches(server: Server, administrator: Browser) -> None:
+    async with serve_sru(FakeSru(books=books(12), cap=5)) as fake:
+        _add(server, fake.url, "sru")
+        base = "/repositories/1/explorer"
+        _, form = await administrator.get(f"{base}?form=ListRecords")
+        nothing_asked = not fake.asked
+        _, explained = await administrator.get(f"{base}?verb=Identify")
+        _, found = await administrator.get(f"{base}?verb=ListRecords&metadataPrefix=marcxml&set=x")
+        _, more = await administrator.get(
+            f"{base}?verb=ListRecords&metadataPrefix=marcxml&set=x&resumptionToken=6/12"
+        )
+
+    assert nothing_asked
+    assert "it has no sets, no list of headers alone, and no question for one record" in form
+    assert "form=ListSets" not in form
+    assert "Fake catalogue" in explained
+    assert "info:srw/schema/1/marcxml-v1.1" in explained
+    assert "curl --compressed" in explained
+    assert "of 12" in found
+    assert "Title 4" in found
+    assert "resumptionToken=6/12&amp;metadataPrefix=marcxml&amp;set=x" in found
+    assert "Title 9" in more
+
+
+async def test_the_explorer_speaks_z3950(server: Server, administrator: Browser, ztest: str) -> None:  # noqa: F811
+    _add(server, ztest, "z39.50")
+    base = "/repositories/1/explorer"
+    _, said = await administrator.get(f"{base}?verb=Identify")
+    _, without = await administrator.get(f"{base}?verb=ListRecords")
+    _, found = await administrator.get(f"{base}?verb=ListRecords&set=@attr%201=4%203")
+
+    assert "Z39.50 version 3" in said
+    assert "curl" not in said.partition('id="answer"')[2].replace("browsers and curl do not speak", "")
+    assert "give a query in PQF" in without
+    assert "of 3" in found
+    assert "&lt;record" in found
+
+
+async def test_rules_are_tried_on_what_a_query_finds(server: Server, administrator: Browser) -> None:
+    form = {"kind": "filter", "view": "xml", "content": FILTERS.decode(), "do": "try"}
+    sample = {"sample_repository": "1", "sample_source": "live", "sample_samples": "10"}
+    async with serve_sru(FakeSru(books=books(4))) as fake:
+        _add(server, fake.url, "sru")
+        query = {"sample_set_spec": _TITLE, "sample_metadata_prefix": "oai_dc"}
+        _, tried, _ = await administrator.post("/rules/new", {**form, **sample, **query})
+
+    assert "4 of 4 samples were tried." in tried
+    assert fake.searches()[-1]["query"] == _TITLE
+
+
+async def test_a_trial_without_the_query_that_it_needs_is_told(server: Server) -> None:
+    repository = _add(server, "z3950://127.0.0.1:1/Default", "z39.50")
+    asked = SampleForm(repository=1, source="live")
+
+    with pytest.raises(Exception, match="no way to ask for all records"):
+        await server.app[TRIALS].run(FILTERS, RuleKind.FILTER, asked, repository)
+
+
+async def test_schedules_take_queries_and_no_dates(server: Server, administrator: Browser) -> None:
+    _add(server, "z3950://catalogue.example/books", "z39.50")
+    plan = {"metadata_prefix": "marcxml", "frequency": "daily at 02:30", "do": "save"}
+    address = "/schedules/new?repository=1"
+
+    _, page = await administrator.get(address)
+    without, fault, _ = await administrator.post(address, plan)
+    sliced, _, _ = await administrator.post(address, {**plan, "set_spec": "@attr 1=4 x", "slice": "month"})
+    saved, said, _ = await administrator.post(address, {**plan, "set_spec": '@attr 1=4 "x"'})
+
+    assert "Query in PQF" in page
+    assert "In slices" not in page
+    assert without == 422
+    assert 'id="set_spec-fault"' in fault
+    assert sliced == 422
+    assert saved == 303, said
+    with server.database.session() as session:
+        assert session.scalars(select(RecurringJob.set_spec)).one() == '@attr 1=4 "x"'
+
+
+async def test_pages_say_what_does_not_apply(server: Server, administrator: Browser) -> None:
+    _add(server, "https://catalogue.example/sru", "sru")
+
+    _, examination = await administrator.get("/repositories/1/doctor")
+    begun, _, _ = await administrator.post("/repositories/1/doctor")
+    _, overview = await administrator.get("/repositories/1")
+    changed, _, _ = await administrator.post(
+        "/repositories/1/settings", {"base_url": "z3950://x.example/b", "deletion_policy": "mark"}
+    )
+
+    assert "This one is asked by SRU" in examination
+    assert begun == 409
+    assert "https://catalogue.example/sru?operation=explain&amp;version=1.2" in overview
+    assert changed == 422
+
+
+async def test_a_broken_answer_is_told_as_the_answer_of_a_question(
+    server: Server, administrator: Browser
+) -> None:
+    wrong = diagnostics("10", "wrong").encode()
+    async with serve_sru(FakeSru(books=books(1), fault=lambda _arguments, _body: wrong)) as fake:
+        repository = _add(server, fake.url, "sru")
+        status, page = await administrator.get("/repositories/1/explorer?verb=ListRecords&set=x")
+        with pytest.raises(Exception, match="no place in a result"):
+            await server.app[EXPLORATIONS].ask(
+                repository,
+                Verb.LIST_RECORDS,
+                [("set", "x"), ("resumptionToken", "nowhere")],
+            )
+
+    assert status == 200
+    assert "The bytes as they came" in page

@@ -1,0 +1,31 @@
+"""Commands that the dashboard starts, each in a process of its own, and carries to their ends."""
+
+import asyncio
+from collections.abc import Sequence
+
+from manager.processes import HarvestProcess, Outcome, environment_for
+from oai.settings import Settings
+
+_NOT_STARTED = 127
+"""The exit code of what could not be started, as shells give it."""
+
+
+async def carry_out(command: Sequence[str], settings: Settings) -> Outcome:
+    """Run the command with our settings to its end; where this is cancelled, ask it to stop and wait."""
+    try:
+        process = await HarvestProcess.start(command, environment_for(settings))
+    except OSError as error:
+        return Outcome(exit_code=_NOT_STARTED, said=f"{command[0]}: {error.strerror}")
+    waiting = asyncio.create_task(process.wait())
+    try:
+        return await asyncio.shield(waiting)
+    except asyncio.CancelledError:
+        process.ask_to_stop()
+        await waiting
+        raise
+
+
+def last_words(outcome: Outcome) -> str:
+    """The last line that it said, or how it ended where it said nothing."""
+    lines = outcome.said.strip().splitlines()
+    return lines[-1] if lines else f"it ended with {outcome.exit_code}"
