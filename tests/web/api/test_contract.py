@@ -28,7 +28,7 @@ async def test_generated_requests_find_no_server_error_and_nothing_undocumented(
     command = (
         *(sys.executable, "-m", "schemathesis.cli", "run", f"{server.base_url}/api/openapi.json"),
         *("--url", f"{server.base_url}/api/v1", "--header", f"Authorization: Bearer {token}"),
-        *("--checks", _CHECKS, "--max-examples", "4", "--seed", "20261122", "--request-timeout", "20"),
+        *("--checks", _CHECKS, "--max-examples", "2", "--seed", "20261122", "--request-timeout", "20"),
         *("--phases", "examples,coverage,fuzzing", "--no-color", "--continue-on-failure"),
         *("--generation-database", "none", "--suppress-health-check", "all"),
         *(word for name in _ENDING_THE_TOKEN for word in (option, name)),
