@@ -215,7 +215,7 @@ class History(Base):
     record_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """Records seen, deletions included."""
     harvest_start_time: Mapped[datetime]
-    harvest_end_time: Mapped[datetime] = mapped_column(server_default=func.now(), index=True)
+    harvest_end_time: Mapped[datetime] = mapped_column(server_default=func.now())
     job_id: Mapped[int | None] = mapped_column(index=True)
     """The job that it was; its row in `oai_job` is gone by now."""
     recurring_id: Mapped[int | None]
