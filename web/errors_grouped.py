@@ -12,6 +12,7 @@ _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\b\d[\d,.:]*\b|https?://\S+")
 
 _PLAIN: Final[Sequence[tuple[re.Pattern[str], str]]] = (
     (re.compile(r"encod|UTF-8|utf-8|codec", re.IGNORECASE), "encoding"),
+    (re.compile(r"PCDATA invalid Char|xmlParse"), "xml"),
     (re.compile(r"schema|not expected|not allowed|facet|valid", re.IGNORECASE), "schema"),
     (re.compile(r"identifier|datestamp|header", re.IGNORECASE), "header"),
     (re.compile(r"well-formed|parse|tag|entity|attribute|token|PCDATA|Char", re.IGNORECASE), "xml"),

@@ -69,6 +69,15 @@ def list_organisations(
     return [_view(*row) for row in session.execute(rows.order_by(Organisation.short_name).limit(limit))]
 
 
+def name_organisations(session: Session) -> list[tuple[int, str]]:
+    """Number and names of each organisation, by short name, to choose from."""
+    rows = select(Organisation.organisation_id, Organisation.short_name, Organisation.name)
+    return [
+        (number, f"{name} ({short_name})")
+        for number, short_name, name in session.execute(rows.order_by(Organisation.short_name))
+    ]
+
+
 def find_organisation_view(session: Session, organisation_id: int) -> OrganisationView | None:
     """The organisation of that number, if there is one."""
     row = session.execute(_rows().where(Organisation.organisation_id == organisation_id)).one_or_none()

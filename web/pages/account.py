@@ -9,13 +9,14 @@ from pydantic import Field, field_validator
 
 from oai.errors import UsageError
 from web.access import Right, needs, who_asks
-from web.api_tokens import list_tokens, make_token, revoke_token
+from web.api_tokens import TokenView, list_tokens, make_token, revoke_token
 from web.cookies import forget, session_token
 from web.forms import Form, FormModel, read_form
 from web.keys import SETTINGS
 from web.languages import LANGUAGES
 from web.lookups import NUMBER, number_of
 from web.pages.sign_in import chosen_password
+from web.paging import PAGE, Shown, number_in, page_of
 from web.passwords import password_fits
 from web.proxies import client_address
 from web.rate_limit import attempt, succeeded, too_many
@@ -176,7 +177,7 @@ async def _page(
         languages=LANGUAGES,
         sessions=await database.run(list_sessions, who.user_id),
         here=mark_of(cookie) if cookie else None,
-        tokens=await database.run(list_tokens, who.user_id),
+        token_page=await _tokens(request),
         scopes=scopes_for(who.role),
         scope_words={
             "read": _("read: look at what you see"),
@@ -185,6 +186,15 @@ async def _page(
             "admin": _("admin: change users, organisations and tokens"),
         },
     )
+
+
+async def _tokens(request: web.Request) -> Shown[TokenView]:
+    """A page of the user's own tokens, the newest first."""
+    before = number_in(request, "before")
+    found = await database_of(request).run(
+        list_tokens, who_asks(request).user_id, limit=PAGE + 1, before=before
+    )
+    return page_of(found, lambda token: token.token_id, behind=before)
 
 
 ROUTES = (

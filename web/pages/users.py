@@ -16,7 +16,7 @@ from web.forms import Form, FormModel, read_form
 from web.keys import SETTINGS
 from web.lookups import NUMBER, number_of
 from web.models import LinkKind, Role
-from web.organisations import list_organisations
+from web.organisations import name_organisations
 from web.rendering import render
 from web.signing_in import make_link
 from web.subject import about
@@ -244,7 +244,7 @@ async def _page(
 
 
 async def _choices(request: web.Request) -> dict[str, Any]:
-    organisations = await database_of(request).run(list_organisations)
+    organisations = await database_of(request).run(name_organisations)
     return {
         "roles": [
             (Role.VIEWER.value, _("viewer: looks")),
@@ -252,10 +252,7 @@ async def _choices(request: web.Request) -> dict[str, Any]:
             (Role.CURATOR.value, _("curator: keeps the archive")),
             (Role.ADMINISTRATOR.value, _("administrator: everything")),
         ],
-        "organisations": [
-            ("", _("none: belongs to the house")),
-            *((one.organisation_id, f"{one.name} ({one.short_name})") for one in organisations),
-        ],
+        "organisations": [("", _("none: belongs to the house")), *organisations],
     }
 
 

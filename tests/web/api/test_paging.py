@@ -74,6 +74,7 @@ class _List:
 
 _LISTS = (
     _List(page="/admin/tokens", row=r'id="token-(\d+)"', file="/admin/tokens", api="/tokens", key="token_id"),
+    _List(page="/account", row=r'id="token-(\d+)"'),
     _List(
         page="/admin/organisations",
         row=r'id="organisation-(\d+)"',
