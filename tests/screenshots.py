@@ -9,7 +9,6 @@ from pathlib import Path
 from playwright.async_api import Browser, Page
 
 from tests.chromium import launched
-from tests.harvester.fake_repository import FakeRepository, Item, serve
 
 _FOLDER = Path(__file__).parent.parent / "docs" / "images"
 _PAGES = {
@@ -23,7 +22,7 @@ _PAGES = {
     "calendar": "/runs?view=calendar",
     "health": "/admin/health",
 }
-_TITLES = ("Herbarium", "Chronicle of the town", "Book of songs", "Travels", "Almanac")
+_BROKEN_RECORD = "oai:broken.example:00037"
 _PATIENCE = 60
 
 
@@ -47,55 +46,34 @@ async def _take(browser: Browser, link: str) -> None:
     await page.goto(link)
     await page.get_by_role("button").first.click()
     address = link.partition("/sign-in")[0]
-    async with serve(_broken_library()) as library:
-        await _harvest(page, address, library.url)
-        await _take_run_and_error(page, address)
-        await page.goto(f"{address}/repositories/2/explorer?verb=ListRecords&metadataPrefix=oai_dc")
-        await page.screenshot(path=_FOLDER / "explorer.png")
-        for name, path in _PAGES.items():
-            await page.goto(address + path)
-            await page.screenshot(path=_FOLDER / f"{name}.png")
-        await _take_wizard(page, address)
+    await _take_run_and_error(page, address)
+    await page.goto(f"{address}/repositories/2/explorer?verb=ListRecords&metadataPrefix=oai_dc")
+    await page.screenshot(path=_FOLDER / "explorer.png")
+    for name, path in _PAGES.items():
+        await page.goto(address + path)
+        await page.screenshot(path=_FOLDER / f"{name}.png")
+    await _take_wizard(page, address)
 
 
-def _broken_library() -> FakeRepository:
-    """A repository of forty old prints, one of which has an ampersand where none may be."""
-    items = [
-        Item(identifier=f"oai:library.example:{number}", title=f"{_TITLES[number % len(_TITLES)]}, {number}")
-        for number in range(1, 41)
-    ]
-    title = items[16].title.encode()
-    return FakeRepository(
-        items=items, fault=lambda _, body: body.replace(title, title.replace(b",", b" & supplement,"))
-    )
-
-
-async def _harvest(page: Page, address: str, base_url: str) -> None:
-    """Add the repository by the wizard, and wait until it was harvested."""
-    await page.goto(f"{address}/repositories/new")
-    await page.get_by_label("Base URL").fill(base_url)
-    await page.get_by_role("button", name="Ask it", exact=True).click()
-    await page.get_by_role("button", name="Go on").last.click()
-    await page.get_by_label("Name", exact=True).fill("Town library")
-    await page.get_by_label("Base directory").fill("town-library")
-    await page.get_by_role("button", name="Save and run").click()
+async def _broken_run(page: Page, address: str) -> str:
+    """The address of the broken repository's run, when that has ended."""
     for _ in range(_PATIENCE):
         await page.goto(f"{address}/runs?repository=2")
-        if await page.locator("tbody th a").count():
-            return
+        run = page.locator("tbody tr", has_text="completed with errors").locator("th a")
+        if await run.count():
+            return f"{address}{await run.first.get_attribute('href')}"
         await asyncio.sleep(1)
     raise SystemExit("the harvest of the broken repository did not end in time")
 
 
 async def _take_run_and_error(page: Page, address: str) -> None:
-    """The run with the broken record, its log, and that record."""
-    await page.goto(f"{address}/runs?repository=2")
-    await page.locator("tbody th a").first.click()
+    """The run with the broken records, its log, and one of those."""
+    await page.goto(await _broken_run(page, address))
     await page.screenshot(path=_FOLDER / "run.png")
     await page.get_by_role("link", name="Log", exact=True).click()
     await page.screenshot(path=_FOLDER / "log.png")
     await page.get_by_role("link", name="Errors", exact=True).click()
-    await page.locator("tbody th a").first.click()
+    await page.get_by_role("link", name=_BROKEN_RECORD).click()
     await page.screenshot(path=_FOLDER / "error.png")
 
 

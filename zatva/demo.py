@@ -1,11 +1,11 @@
-"""`zatva demo`: a sample archive, indexed, served and harvested on schedules, with the dashboard over it."""
+"""`zatva demo`: a sample archive, served, harvested beside two other repositories, with the dashboard."""
 
 import asyncio
 import contextlib
 import os
 import tempfile
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,11 +15,13 @@ from sqlalchemy import func, select
 
 import provider.app
 from harvester.models import History
-from harvester.repositories import add_repository, identify_repository
+from harvester.repositories import add_repository, identify_repository, note_facts
+from harvester.vocabulary import RunStatus
 from manager.schedules import add_schedule
 from oai.cli import Invocation
 from oai.console import Console
 from oai.database import Database, open_database
+from oai.datestamps import utc_now
 from oai.errors import ExitCode, ZatvaError
 from oai.serving import address, open_listener, told_to_stop
 from oai.settings import Settings
@@ -28,12 +30,17 @@ from provider.holdings.selection import Selection
 from provider.indexing.indexer import IndexOptions, find_archives, index_file
 from provider.models import Document
 from web.signing_in import make_link
+from zatva.libraries import UNREADABLE, DemoRepository, broken_library, slow_library
 from zatva.sample import write_archive
+from zatva.sample_history import write_past
 from zatva.serve import everything
 
 _COLLECTION: Final = "collection:serials:spring-2024"
 _SET: Final = "domain:example:mesto"
 _HIDDEN: Final = "http://mesto.example/gazette/"
+_OWN: Final = "sample"
+_AT_ONCE: Final = 4
+"""Harvests at a time from one host: all the demo's repositories are on this one."""
 _PATIENCE: Final = 120.0
 
 
@@ -74,7 +81,7 @@ def _own_settings(settings: Settings) -> Iterator[Settings]:
                 "data": Path(folder),
                 "database_url": None,
                 "provider": settings.provider.model_copy(update=sample),
-                "manager": settings.manager.model_copy(update={"tick_seconds": 0.5}),
+                "manager": settings.manager.model_copy(update={"tick_seconds": 0.5, "per_host": _AT_ONCE}),
                 "web": settings.web.model_copy(update={"private_addresses": True}),
             }
         )
@@ -99,72 +106,153 @@ def _make_archive(settings: Settings) -> Archive:
 
 async def _run(settings: Settings, archive: Archive, console: Console, *, once: bool) -> ExitCode:
     with open_listener("127.0.0.1", 0) as provider_listener, open_listener("127.0.0.1", 0) as web_listener:
-        async with everything(settings, provider_listener, web_listener) as database:
-            base_url = f"{address(provider_listener)}{provider.app.PATH}"
+        base_url = f"{address(provider_listener)}{provider.app.PATH}"
+        own = DemoRepository(base_url=base_url, base_dir=_OWN, schedules=_own_schedules(archive.due))
+        async with (
+            # Beneath the manager: it ends its harvests while their repositories still answer.
+            _added(settings, own, once=once) as repositories,
+            everything(settings, provider_listener, web_listener) as database,
+        ):
             dashboard = address(web_listener)
-            console.note(f"indexed    {archive.documents:,} documents, {archive.hidden:,} of them hidden")
-            console.note(f"provider   {base_url}?verb=Identify")
-            console.note(f"dashboard  {dashboard}")
-            await _schedule(settings, database, base_url, archive.due)
-            history = await _first_history(database)
-            stored = sum(1 for _ in settings.store.rglob("*.xml"))
-            console.note(
-                f"harvested  {history.record_count:,} records: {history.status}\nstored     {stored:,} files"
-            )
+            _introduce(console, archive, repositories, dashboard)
+            schedules = await _schedule(settings, database, repositories)
+            runs = await _first_runs(database, schedules if once else schedules[:1])
+            stored = sum(1 for _ in (settings.store / _OWN).rglob("*.xml"))
+            console.note(f"harvested  {runs[0].record_count:,} records: {runs[0].status}")
+            console.note(f"stored     {stored:,} files")
             if once:
-                return _summary(console, archive, base_url, history, stored)
+                return _summary(console, archive, base_url, runs, stored)
             await asyncio.to_thread(_invite, settings, database, dashboard, console)
             await told_to_stop().wait()
     return ExitCode.DONE
 
 
-async def _schedule(settings: Settings, database: Database, base_url: str, due: datetime) -> None:
-    facts = await identify_repository(base_url, settings)
+def _own_schedules(due: datetime) -> list[dict[str, object]]:
+    return [
+        {"frequency": "hourly", "start_date": due},
+        {"frequency": "every minute", "start_date": due, "set_spec": _SET},
+    ]
 
-    def add() -> None:
+
+@contextlib.asynccontextmanager
+async def _added(
+    settings: Settings, own: DemoRepository, *, once: bool
+) -> AsyncIterator[dict[int, DemoRepository]]:
+    """Serve the other repositories during the block; gives all by their numbers, our own one first.
+
+    The slow one is left out where the demo is to end by itself.
+    """
+    others = [broken_library] if once else [broken_library, slow_library]
+    with open_database(settings) as database:
+        async with contextlib.AsyncExitStack() as stack:
+            served = [await stack.enter_async_context(serve(database)) for serve in others]
+            yield await asyncio.to_thread(_add, database, [own, *served])
+
+
+def _add(database: Database, repositories: Sequence[DemoRepository]) -> dict[int, DemoRepository]:
+    """Make the repositories' rows, and our own one's generated past."""
+    with database.session() as session:
+        numbered = {
+            add_repository(session, base_url=each.base_url, base_dir=each.base_dir).repository_id: each
+            for each in repositories
+        }
+        write_past(session, next(iter(numbered)), utc_now())
+        session.commit()
+    return numbered
+
+
+def _introduce(
+    console: Console, archive: Archive, repositories: Mapping[int, DemoRepository], dashboard: str
+) -> None:
+    console.note(f"indexed    {archive.documents:,} documents, {archive.hidden:,} of them hidden")
+    own, *others = repositories.values()
+    console.note(f"provider   {own.base_url}?verb=Identify")
+    for other in others:
+        console.note(f"beside it  {other.base_url}?verb=Identify ({other.base_dir})")
+    console.note(f"dashboard  {dashboard}")
+
+
+async def _schedule(
+    settings: Settings, database: Database, repositories: Mapping[int, DemoRepository]
+) -> list[int]:
+    """Ask each repository who it is and plan its harvests; gives the schedules' numbers in their order."""
+    facts = [await identify_repository(each.base_url, settings) for each in repositories.values()]
+
+    def plan() -> list[int]:
         with database.session() as session:
-            repository = add_repository(session, base_url=base_url, base_dir="sample", facts=facts)
-            everything_else = {"repository_id": repository.repository_id, "start_date": due}
-            add_schedule(session, frequency="hourly", **everything_else)
-            add_schedule(session, frequency="every minute", set_spec=_SET, **everything_else)
+            schedules = []
+            for (repository_id, repository), told in zip(repositories.items(), facts, strict=True):
+                note_facts(session, repository_id, told)
+                schedules += [
+                    add_schedule(session, repository_id=repository_id, **columns).id
+                    for columns in repository.schedules
+                ]
             session.commit()
+        return schedules
 
-    await asyncio.to_thread(add)
+    return await asyncio.to_thread(plan)
 
 
-async def _first_history(database: Database) -> History:
-    """The history row of the harvest of everything, when it is there."""
+async def _first_runs(database: Database, schedules: Sequence[int]) -> list[History]:
+    """The first run of each schedule in the history, when all are there."""
 
-    def look() -> History | None:
+    def look() -> list[History]:
+        first = select(func.min(History.history_id)).where(History.recurring_id.in_(schedules))
         with database.session() as session:
-            return session.scalars(select(History).where(func.coalesce(History.set_spec, "") == "")).first()
+            runs = session.scalars(
+                select(History).where(History.history_id.in_(first.group_by(History.recurring_id)))
+            ).all()
+        return sorted(runs, key=lambda run: schedules.index(run.recurring_id or 0))
 
     async with asyncio.timeout(_PATIENCE):
         while True:
             found = await asyncio.to_thread(look)
-            if found is not None:
+            if len(found) == len(schedules):
                 return found
             await asyncio.sleep(0.2)
 
 
-def _summary(console: Console, archive: Archive, base_url: str, history: History, stored: int) -> ExitCode:
+def _summary(
+    console: Console, archive: Archive, base_url: str, runs: Sequence[History], stored: int
+) -> ExitCode:
+    whole, _of_the_set, broken, checked = runs
     live = archive.documents - archive.hidden
-    well = history.verdict == "complete" and stored == live
+    well = whole.verdict == "complete" and stored == live
     result = {
         "indexed": archive.documents,
         "hidden": archive.hidden,
         "served": base_url,
-        "harvested": history.record_count,
-        "status": history.status,
+        "harvested": whole.record_count,
+        "status": whole.status,
         "stored": stored,
+        "broken": [_told(broken), _told(checked)],
     }
     text = "everything that the provider shows is here" if well else f"{live:,} files were expected"
     console.result(
         result,
         f"{archive.documents:,} documents indexed, {archive.hidden:,} of them hidden; served at {base_url}; "
-        f"{history.record_count:,} records harvested ({history.status}); {stored:,} files stored: {text}",
+        f"{whole.record_count:,} records harvested ({whole.status}); {stored:,} files stored: {text}\n"
+        f"broken library: {broken.record_count:,} records, {broken.invalid_count} of them refused "
+        f"({broken.status}); as {checked.metadata_prefix}, strictly checked: {checked.status}",
     )
-    return ExitCode.DONE if well else ExitCode.FAULT
+    return ExitCode.DONE if well and _found_out(broken, checked) else ExitCode.FAULT
+
+
+def _told(run: History) -> dict[str, object]:
+    """A run of the broken library, for programs."""
+    return {
+        "format": run.metadata_prefix,
+        "status": run.status,
+        "records": run.record_count,
+        "refused": run.invalid_count,
+        "reason": run.failure_reason,
+    }
+
+
+def _found_out(broken: History, checked: History) -> bool:
+    """Whether all that is broken was found, and nothing else."""
+    refused = (broken.status, broken.invalid_count) == (RunStatus.COMPLETED_WITH_ERRORS, len(UNREADABLE))
+    return refused and checked.status == RunStatus.FAILED
 
 
 def _invite(settings: Settings, database: Database, dashboard: str, console: Console) -> None:

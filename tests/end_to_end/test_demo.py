@@ -2,20 +2,55 @@
 
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.end_to_end.processes import zatva
+import pytest
+
+from tests.end_to_end.processes import running, zatva
 
 
-def test_the_demo_ends_by_itself_and_says_what_it_did(environment: dict[str, str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o711)
-        nowhere = "postgresql://nobody@127.0.0.1:1/none"
-        elsewhere = {**environment, "ZATVA_DATABASE_URL": nowhere, "TMPDIR": folder}
-        (summary,) = zatva(elsewhere, "demo", "--once")
-        assert summary["harvested"] == summary["indexed"] > summary["hidden"] > 0
-        assert summary["stored"] == summary["indexed"] - summary["hidden"]
-        assert summary["status"] == "completed"
-        assert list(Path(folder).iterdir()) == []
-    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout  # noqa: S607
-    assert folder not in running
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder for temporary files that the database's own account passes through."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+@pytest.fixture
+def elsewhere(environment: dict[str, str], folder: Path) -> dict[str, str]:
+    """An environment that names a database which is not there."""
+    return {
+        **environment,
+        "ZATVA_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
+        "TMPDIR": str(folder),
+    }
+
+
+def test_the_demo_ends_by_itself_and_says_what_it_did(elsewhere: dict[str, str], folder: Path) -> None:
+    (summary,) = zatva(elsewhere, "demo", "--once")
+    assert summary["harvested"] == summary["indexed"] > summary["hidden"] > 0
+    assert summary["stored"] == summary["indexed"] - summary["hidden"]
+    assert summary["status"] == "completed"
+    loose, strict = summary["broken"]
+    assert (loose["format"], loose["status"], loose["refused"]) == ("oai_dc", "completed with errors", 3)
+    assert (strict["format"], strict["status"]) == ("marc21", "failed")
+    assert "'oai:broken.example:00005' is not valid" in strict["reason"]
+    assert _left_by(folder) == ""
+
+
+def test_the_demo_is_ended_in_the_middle_of_the_slow_harvest(
+    elsewhere: dict[str, str], folder: Path, tmp_path: Path
+) -> None:
+    with running(elsewhere, tmp_path / "log", "demo", ready="sign in") as (demo, _):
+        pass
+    assert demo.returncode == 0
+    assert _left_by(folder) == ""
+
+
+def _left_by(folder: Path) -> str:
+    """Files in the folder, and processes that name it."""
+    processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout  # noqa: S607
+    left = [str(path) for path in folder.iterdir()]
+    return "\n".join([*left, *(line for line in processes.splitlines() if str(folder) in line)])
