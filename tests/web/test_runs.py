@@ -87,6 +87,22 @@ def test_reasons_that_differ_in_names_only_are_one_group(server: Server) -> None
     assert [len(group.errors) for group in groups] == [3, 1]
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("PCDATA invalid Char value 11, line 1, column 355", "broken XML"),
+        ("xmlParseEntityRef: no name, line 1", "broken XML"),
+        ("Invalid bytes in character encoding, line 1", "not in the encoding"),
+        ("element 'tag': '24' is not a valid value", "does not fit the rules"),
+    ],
+)
+def test_a_fault_is_told_by_its_kind(server: Server, reason: str, said: str) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        (group,) = grouped([_broken(telc, a_run(session, telc), reason=reason)])
+    assert said in group.plain
+
+
 async def test_the_history_is_exported_as_it_is_filtered(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session, name="=cmd")
