@@ -2,11 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from statistics import median
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Date, Select, cast, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Date,
+    DateTime,
+    Double,
+    Select,
+    cast,
+    column,
+    func,
+    or_,
+    select,
+    true,
+)
 from sqlalchemy.orm import Session
 
 from harvester.models import History, Repository
@@ -110,26 +122,44 @@ def count_runs(session: Session, choice: Choice) -> int:
 
 def days_of(session: Session, choice: Choice, *, zone: str) -> list[Day]:
     """The days on which runs ended, in the time zone, the oldest first; `choice` should have a `since`."""
-    ended: ColumnElement[Any] = cast(func.timezone(zone, History.harvest_end_time), Date)
-    changes = History.new_count + History.updated_count + History.deleted_count
-    query = (
-        select(
-            ended,
-            History.status,
-            func.count(),
-            func.coalesce(func.sum(History.record_count), 0),
-            func.coalesce(func.sum(changes), 0),
-        )
-        .where(*_conditions(choice))
-        .group_by(ended, History.status)
-        .order_by(ended)
-    )
-    if choice.words:
-        query = query.join(Repository, Repository.repository_id == History.repository_id)
+    days = _local_days(choice, zone)
+    begin, end = func.timezone(zone, days.c.day), func.timezone(zone, days.c.day + timedelta(days=1))
+    ended = _added_up(choice, begin, end).lateral("ended")
+    query = select(cast(days.c.day, Date), *ended.c).join_from(days, ended, true()).order_by(days.c.day)
     found: dict[date, list[tuple[str, int, int, int]]] = {}
     for day, status, runs, records, changed in session.execute(query):
         found.setdefault(day, []).append((status, runs, int(records), int(changed)))
     return [_day(day, parts) for day, parts in found.items()]
+
+
+def _local_days(choice: Choice, zone: str) -> Any:  # noqa: ANN401 an SQL expression
+    """The days from `since`, or the first run, to the last run: their midnights on the zone's clocks."""
+    first = choice.since or select(func.min(History.harvest_end_time)).scalar_subquery()
+    last = select(func.max(History.harvest_end_time)).scalar_subquery()
+    midnight = func.date_trunc("day", func.timezone(zone, first))
+    days = func.generate_series(midnight, func.timezone(zone, last), timedelta(days=1))
+    return days.table_valued(column("day", DateTime()), name="days").render_derived()
+
+
+def _added_up(choice: Choice, begin: Any, end: Any) -> Any:  # noqa: ANN401 SQL expressions
+    """Runs, records and changes by status, of those that ended in between.
+
+    Day by day, for to ask of each run on which day it ended takes four times as long.
+    """
+    changes = History.new_count + History.updated_count + History.deleted_count
+    query: Any = (
+        select(
+            History.status,
+            func.count().label("runs"),
+            func.sum(cast(History.record_count, Double)).label("records"),
+            func.sum(cast(changes, Double)).label("changes"),
+        )
+        .where(*_conditions(choice), History.harvest_end_time >= begin, History.harvest_end_time < end)
+        .group_by(History.status)
+    )
+    if choice.words:
+        query = query.join(Repository, Repository.repository_id == History.repository_id)
+    return query
 
 
 def usual_of(session: Session, run: History) -> Usual | None:
