@@ -234,7 +234,7 @@ def by_latest_datestamp(pages: list[Reply]) -> str:
 
 @pytest.mark.parametrize(
     ("seed", "next_from"),
-    [(3, by_response_date), (4, by_latest_datestamp)],
+    [(3, by_response_date), pytest.param(4, by_latest_datestamp, marks=pytest.mark.long)],
 )
 def test_incremental_harvests_end_as_a_full_one(
     scene: Scene, seed: int, next_from: Callable[[list[Reply]], str]
