@@ -2,9 +2,12 @@
 
 from typing import Final
 
+from pydantic import Field, ValidationInfo, field_validator
+
 from harvester.protocols import protocol_of
 from harvester.repositories import check_base_url
 from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
+from web.forms import FormModel, relative_folder
 from web.words import _, told
 
 UNASKED: Final = (RemoteError, TryLaterError, SettingsError)
@@ -24,3 +27,20 @@ def usable_address(value: str, protocol: str | None = None) -> str:
                 " of a Z39.50 server."
             )
         ) from None
+
+
+class PlacedForm(FormModel):
+    """A repository's base URL, and the directory of its files."""
+
+    base_url: str = Field(min_length=1, max_length=2000)
+    base_dir: str = Field(min_length=1)
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        return usable_address(value)
+
+    @field_validator("base_dir")
+    @classmethod
+    def _lies_in_the_store(cls, value: str, info: ValidationInfo) -> str:
+        return relative_folder(value, (info.context or {})["store"])

@@ -5,31 +5,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from multidict import MultiDict
-from pydantic import Field, ValidationInfo, field_validator
 
 from harvester.access import access_of
 from harvester.repositories import RepositoryFacts
-from web.addresses import usable_address
-from web.forms import Form, read_form, relative_folder
+from web.addresses import PlacedForm
+from web.forms import Form, read_form
 from web.planning import PlanForm
 from web.zones import here
 
 
-class WizardForm(PlanForm):
+class WizardForm(PlanForm, PlacedForm):
     """All steps together: address and folder are needed, everything else has a default."""
-
-    base_url: str = Field(min_length=1, max_length=2000)
-    base_dir: str = Field(min_length=1)
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_an_address(cls, value: str) -> str:
-        return usable_address(value)
-
-    @field_validator("base_dir")
-    @classmethod
-    def _lies_in_the_store(cls, value: str, info: ValidationInfo) -> str:
-        return relative_folder(value, (info.context or {})["store"])
 
 
 def read_steps(values: Mapping[str, Any], context: Mapping[str, Any]) -> tuple[WizardForm | None, Form]:

@@ -4,10 +4,8 @@ A process that is at it is deaf to Ctrl-C, which reaches the whole group: the im
 with its import, however that ends.
 """
 
-import contextlib
 import multiprocessing
 import os
-import signal
 import threading
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -18,6 +16,7 @@ from typing import ClassVar, Final
 from harvester.bibliographic.batches import Batch, Converting
 from harvester.bibliographic.candidate import Candidate
 from oai.errors import ZatvaError
+from oai.interrupts import interrupts_held_back
 
 _WORTH_IT: Final = 4000
 """Records from which on it takes less time to start processes than to do without."""
@@ -61,22 +60,12 @@ def _in_order(
 ) -> Iterator[Batch]:
     under_way: deque[Future[Batch]] = deque()
     for page in pages:
-        with _interrupts_held_back():
+        with interrupts_held_back():
             under_way.append(pool.submit(_work, page))
         if len(under_way) >= most:
             yield under_way.popleft().result()
     while under_way:
         yield under_way.popleft().result()
-
-
-@contextlib.contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Let processes that are started in the block inherit that Ctrl-C is none of their business."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Process:

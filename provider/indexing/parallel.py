@@ -3,7 +3,6 @@
 import contextlib
 import multiprocessing
 import os
-import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -17,6 +16,7 @@ from pydantic import SecretStr
 
 from oai.database import Database, open_database
 from oai.errors import InterruptedRunError, ZatvaError
+from oai.interrupts import interrupts_held_back
 from oai.settings import Settings
 from provider.indexing.indexer import FileReport, Indexer, IndexOptions
 
@@ -67,7 +67,7 @@ def _side_by_side(
         initializer=_begin_worker,
         initargs=(stop, read, url, settings.data, options),
     ) as pool:
-        with _interrupts_held_back():
+        with interrupts_held_back():
             work = {pool.submit(_work, file) for file in files}
         try:
             yield from _results(work, lambda: tell(read.value))
@@ -110,16 +110,6 @@ def size_of(file: Path) -> int:
         return file.stat().st_size
     except OSError:
         return 0
-
-
-@contextlib.contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Start the block's processes deaf to Ctrl-C, which reaches the whole group; the parent alone decides."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Worker:

@@ -20,12 +20,12 @@ from harvester.repositories import (
 from harvester.vocabulary import AccessProtocol, DeletionPolicy
 from manager.jobs import list_jobs
 from web.access import asked_for, visible_repositories
+from web.addresses import PlacedForm
 from web.api.faults import ApiError
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.organisations import claim
-from web.pages.repositories import RepositoryForm
 from web.patience import impatient
 from web.rights import Right
 from web.subject import about
@@ -81,7 +81,7 @@ class RepositoryQuery(Paged):
     search: str | None = Field(None, max_length=200, description="In the name or the base URL.")
 
 
-class NewRepository(RepositoryForm):
+class NewRepository(PlacedForm):
     """Base URL and folder are enough."""
 
     model_config = In.model_config

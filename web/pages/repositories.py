@@ -3,7 +3,7 @@
 from typing import Final
 
 from aiohttp import web
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, field_validator
 from sqlalchemy.orm import Session
 
 from harvester.access import SelectionError, access_of
@@ -18,7 +18,7 @@ from manager.schedules import list_schedules
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.addresses import UNASKED, usable_address
 from web.calendar_days import PLOTTED_DAYS, day_link, first_day
-from web.forms import Form, FormModel, read_form, relative_folder
+from web.forms import Form, FormModel, read_form
 from web.keys import SETTINGS
 from web.lookups import NUMBER, number_of, repository_of
 from web.organisations import add_owned_schedule
@@ -34,23 +34,6 @@ from web.zones import here, local, today
 
 _LAST_RUNS: Final = 5
 _PAGE: Final = 100
-
-
-class RepositoryForm(FormModel):
-    """Base URL and base directory are enough."""
-
-    base_url: str = Field(min_length=1, max_length=2000)
-    base_dir: str = Field(min_length=1)
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_an_address(cls, value: str) -> str:
-        return usable_address(value)
-
-    @field_validator("base_dir")
-    @classmethod
-    def _lies_in_the_store(cls, value: str, info: ValidationInfo) -> str:
-        return relative_folder(value, (info.context or {})["store"])
 
 
 class HarvestForm(FormModel):
