@@ -16,11 +16,11 @@ from harvester import repositories
 from harvester.models import History, Repository
 from harvester.running.locks import is_held, only_harvest
 from harvester.store.auditing import Audit, Auditor, Finding
-from harvester.store.disk import UNFINISHED
 from harvester.store.exporting import Exported, Form, export
 from harvester.store.models import RecordChange
 from harvester.store.rebuilding import Rebuilder, Rebuilt
 from harvester.store.records import RunKey
+from harvester.store.unfinished import ENDING
 from oai.cli import Invocation
 from oai.console import Console
 from oai.database import Database, open_database
@@ -212,7 +212,7 @@ def _output(name: Path | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    unfinished = name.with_name(name.name + UNFINISHED)
+    unfinished = name.with_name(name.name + ENDING)
     try:
         with unfinished.open("wb") as file:
             yield file

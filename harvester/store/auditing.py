@@ -14,8 +14,8 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from harvester.store.comparing import FileRow, Pair, compare, file_rows, readable, rows_now
-from harvester.store.disk import UNFINISHED
 from harvester.store.models import StoreAudit
+from harvester.store.unfinished import ENDING
 from harvester.store.walking import walk
 from oai.database import Database
 
@@ -138,7 +138,7 @@ class Auditor:
             if row is not None:
                 yield from self._row_finding(by_id.get(row.record_id))
             elif path is not None and not self._is_named(path, by_name.get(os.fsdecode(path).lower(), ())):
-                unfinished = path.endswith(UNFINISHED.encode())
+                unfinished = path.endswith(ENDING.encode())
                 yield Finding(kind=Kind.STRAY, path=readable(path), unfinished=unfinished)
 
     def _row_finding(self, row: FileRow | None) -> Iterator[Finding]:

@@ -15,12 +15,19 @@ _ROWS = text(
     ORDER BY filename COLLATE "C"
     """
 )
+# Names one by one through their index, which PostgreSQL would not use for "this or that".
 _ROWS_NOW = text(
     """
     SELECT record_id, filename, digest, identifier FROM oai_record
-    WHERE repository_id = :repository_id AND filename IS NOT NULL
-      AND (record_id = ANY(CAST(:ids AS bigint[]))
-           OR md5(lower(filename)) = ANY(SELECT md5(lower(name)) FROM unnest(CAST(:names AS text[])) AS name))
+    WHERE repository_id = :repository_id AND filename IS NOT NULL AND record_id = ANY(CAST(:ids AS bigint[]))
+    UNION
+    SELECT record.* FROM unnest(CAST(:names AS text[])) AS name
+    CROSS JOIN LATERAL (
+        SELECT record_id, filename, digest, identifier FROM oai_record
+        WHERE repository_id = :repository_id AND filename IS NOT NULL
+          AND md5(lower(filename)) = md5(lower(name))
+        LIMIT 1
+    ) AS record
     """
 )
 

@@ -4,24 +4,29 @@ import contextlib
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-UNFINISHED = "~part"
-"""Ends the names of files that are being written; no record's path has a `~` there."""
+from harvester.store.unfinished import Unfinished, unfinished_in
+
 _THREADS = 8
-_OPEN_AT_ONCE = 250
+OPEN_AT_ONCE = 250
 """Files open at a time: many systems allow a process a thousand."""
 _WORTH_ONE_SYNC = 16
 """From so many files on, one sync of the file system is quicker than one of each file."""
 
 
 class Disk:
-    """Files below a base folder. Paths are relative to it, with `/`."""
+    """Files below a base folder. Paths are relative to it, with `/`.
 
-    def __init__(self, base: str) -> None:
+    Up to `open_at_once` files are open at a time; the more they are, the fewer syncs it takes.
+    """
+
+    def __init__(self, base: str, *, open_at_once: int = OPEN_AT_ONCE) -> None:
         self._base = base
+        self._open_at_once = open_at_once
+        self._unfinished: Unfinished | None = None
         self._folders: set[str] = set()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="sync")
         self._sync_file_system = _sync_file_system_call()
@@ -29,6 +34,8 @@ class Disk:
     def close(self) -> None:
         """End the threads that sync."""
         self._pool.shutdown()
+        if self._unfinished is not None:
+            self._unfinished.close()
 
     def missing(self, paths: Sequence[str]) -> list[str]:
         """Those of the paths at which there is no file."""
@@ -38,25 +45,18 @@ class Disk:
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Write the files; when this returns, all have their names and survive a power cut.
 
-        Each is written under a temporary name and renamed when its bytes are on the disk, so that a reader
-        finds the old file or the new one.
+        Each gets its name when its bytes are on the disk, so that a reader finds the old file or the new one.
         """
-        if len(files) >= _WORTH_ONE_SYNC and self._sync_file_system is not None:
-            for path, data in files:
-                os.close(self._write(self._full(path) + UNFINISHED, data))
-            self._sync_all()
-            self._rename(files)
-        else:
-            for begin in range(0, len(files), _OPEN_AT_ONCE):
-                self._write_some(files[begin : begin + _OPEN_AT_ONCE])
-        self._sync_folders(path for path, _ in files)
+        for start in range(0, len(files), self._open_at_once):
+            self._write_some(files[start : start + self._open_at_once])
+        self._sync_folders({_folder(self._full(path)) for path, _ in files})
 
     def remove_all(self, paths: Sequence[str]) -> None:
         """Remove the files durably; one that is not there is as good as removed."""
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._full(path))  # noqa: PTH108 many at once; a Path costs three times as much
-        self._sync_folders(paths)
+        self._sync_folders({_folder(self._full(path)) for path in paths})
 
     def replace(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str]) -> None:
         """Write the files, and then remove those that leave."""
@@ -66,34 +66,30 @@ class Disk:
             self.remove_all(leaving)
 
     def _write_some(self, files: Sequence[tuple[str, bytes]]) -> None:
-        unfinished: list[int] = []
+        whole = [(self._full(path), data) for path, data in files]
+        way = self._way(full for full, _ in whole)
+        begun: list[int] = []
         try:
-            for path, data in files:
-                unfinished.append(self._write(self._full(path) + UNFINISHED, data))
-            for _ in self._pool.map(os.fsync, unfinished):
-                pass
+            for full, data in whole:
+                begun.append(way.begin(full, data))
+            self._sync(begun)
+            for (full, _), descriptor in zip(whole, begun, strict=True):
+                way.finish(full, descriptor)
         finally:
-            for descriptor in unfinished:
+            for descriptor in begun:
                 os.close(descriptor)
-        self._rename(files)
 
-    def _rename(self, files: Sequence[tuple[str, bytes]]) -> None:
-        for path, _ in files:
-            full = self._full(path)
-            os.replace(full + UNFINISHED, full)  # noqa: PTH105 as above
+    def _way(self, paths: Iterable[str]) -> Unfinished:
+        """How the files are written, whose folders are there then."""
+        folders = {_folder(full) for full in paths}
+        for folder in folders - self._folders:
+            self._make(folder)
+        if self._unfinished is None:
+            self._unfinished = unfinished_in(folders.pop())
+        return self._unfinished
 
     def _full(self, path: str) -> str:
         return f"{self._base}/{path}"
-
-    def _write(self, full: str, data: bytes) -> int:
-        folder = full.rpartition("/")[0]
-        if folder not in self._folders:
-            self._make(folder)
-        descriptor = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        written = os.write(descriptor, data)
-        while written < len(data):
-            written += os.write(descriptor, memoryview(data)[written:])
-        return descriptor
 
     def _make(self, folder: str) -> None:
         """Make the folder and those above it, and see that they stay."""
@@ -107,22 +103,28 @@ class Disk:
             _sync_folder(os.fspath(made.parent))
         self._folders.add(folder)
 
-    def _sync_folders(self, paths: Iterable[str]) -> None:
-        folders = {self._full(path).rpartition("/")[0] for path in paths}
-        if len(folders) >= _WORTH_ONE_SYNC and self._sync_file_system is not None:
-            self._sync_all()
+    def _sync_folders(self, folders: Collection[str]) -> None:
+        if len(folders) < _WORTH_ONE_SYNC or self._sync_file_system is None:
+            for _ in self._pool.map(_sync_folder, folders):
+                pass
             return
-        for _ in self._pool.map(_sync_folder, folders):
-            pass
-
-    def _sync_all(self) -> None:
-        """One sync of the whole file system, which the caller knows to be possible."""
-        assert self._sync_file_system is not None  # noqa: S101 see above
         descriptor = os.open(self._base, os.O_RDONLY)
         try:
             self._sync_file_system(descriptor)
         finally:
             os.close(descriptor)
+
+    def _sync(self, descriptors: Sequence[int]) -> None:
+        """Bring to the disk what was written through the descriptors, and with many all else that waits."""
+        if len(descriptors) >= _WORTH_ONE_SYNC and self._sync_file_system is not None:
+            self._sync_file_system(descriptors[0])
+            return
+        for _ in self._pool.map(os.fsync, descriptors):
+            pass
+
+
+def _folder(full: str) -> str:
+    return full.rpartition("/")[0]
 
 
 def _sync_folder(folder: str) -> None:

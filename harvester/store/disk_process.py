@@ -14,10 +14,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from harvester.store.disk import Disk
+from harvester.store.disk import OPEN_AT_ONCE, Disk
 
 _PIPE_BYTES = 1024**2
 """So few writes take a request to the process; more is not allowed to everyone."""
+_OURS = 50
+"""Descriptors that the process needs besides those of files, at most."""
+_FILES_AND_OURS = 4000 + _OURS
+"""A group of pages has up to 4,000 records, and so one sync for their files."""
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 
@@ -78,7 +82,7 @@ def main() -> None:
         # The parent is asked to stop as well, and finishes what it has begun.
         signal.signal(number, signal.SIG_IGN)
     _end_with(int(parent))
-    disk = Disk(base)
+    disk = Disk(base, open_at_once=_room())
     with contextlib.suppress(EOFError):
         while True:
             work, *arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 from our own parent
@@ -89,6 +93,18 @@ def main() -> None:
             sys.stdout.buffer.write(pickle.dumps(answer))
             sys.stdout.buffer.flush()
     disk.close()
+
+
+def _room() -> int:
+    """How many files this process, which has nothing else open, may have open at a time."""
+    if sys.platform == "win32":
+        return OPEN_AT_ONCE
+    import resource  # noqa: PLC0415 Windows lacks it
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES_AND_OURS if hard == resource.RLIM_INFINITY else min(hard, _FILES_AND_OURS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return max(most - _OURS, 1)
 
 
 def _end_with(parent: int) -> None:

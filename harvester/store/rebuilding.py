@@ -14,10 +14,10 @@ from sqlalchemy.orm import Session
 from harvester.client.answers import Header
 from harvester.store.comparing import FileRow, compare, file_rows, readable
 from harvester.store.directories import note_folders
-from harvester.store.disk import UNFINISHED
 from harvester.store.headers import read_header
 from harvester.store.paths import identifier_digits, is_deleted_path, prefix_of
 from harvester.store.records import KnownRecord, RecordRow, known_records, write_records
+from harvester.store.unfinished import ENDING
 from harvester.store.walking import walk
 from harvester.vocabulary import Change, DeletionReason, RecordStatus
 from oai.database import Database
@@ -152,7 +152,7 @@ class Rebuilder:
 
     def _read(self, path: bytes, rebuilt: Rebuilt) -> _Found | None:
         name = readable(path)
-        if path.endswith(UNFINISHED.encode()):
+        if path.endswith(ENDING.encode()):
             return None
         try:
             data = (self.folder / os.fsdecode(path)).read_bytes()

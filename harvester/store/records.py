@@ -56,11 +56,15 @@ _KNOWN = text(
       AND identifier_key = ANY(CAST(:keys AS uuid[]))
     """
 )
+# Name by name through the index: left free, PostgreSQL reads the repository's whole table for each page.
 _TAKEN = text(
     """
-    SELECT lower(filename) FROM oai_record
-    WHERE repository_id = :repository_id AND filename IS NOT NULL
-      AND md5(lower(filename)) = ANY(SELECT md5(name) FROM unnest(CAST(:names AS text[])) AS name)
+    SELECT name FROM unnest(CAST(:names AS text[])) AS name
+    CROSS JOIN LATERAL (
+        SELECT FROM oai_record
+        WHERE repository_id = :repository_id AND filename IS NOT NULL AND md5(lower(filename)) = md5(name)
+        LIMIT 1
+    ) AS record
     """
 )
 _INSERT = """

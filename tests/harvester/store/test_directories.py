@@ -7,9 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester.repositories import add_repository
+from harvester.store import arrays, comparing, records
 from harvester.store.directories import note_folders, place_files
 from harvester.store.paths import identifier_digits, identifier_of, record_path
 from harvester.store.records import RecordRow, write_records
@@ -103,3 +105,20 @@ def test_folders_that_were_found_full_get_no_more_files(database: Database, repo
             session, ["a/x.xml", "b/x.xml"], repository_id=repository_id, files_per_directory=5
         )
     assert places == ["a/starting_at_5/x.xml", "b/starting_at_5/x.xml"]
+
+
+@pytest.mark.parametrize("statement", [records._TAKEN.text, comparing._ROWS_NOW.text])  # noqa: SLF001
+def test_names_are_looked_up_one_by_one_however_many_the_table_has(
+    database: Database, repository_id: int, statement: str
+) -> None:
+    """As a plain condition, each page of a harvest read all rows that the repository had by then."""
+    with database.session() as session:
+        _placed(session, repository_id, [f"oai:a:{number}" for number in range(5000)], 500, parse_id=True)
+        session.commit()
+        session.execute(text("ANALYZE oai_record"))
+        names = [record_path(f"oai:a:{number}", parse_id=True) for number in range(4800, 5800)]
+        values = {"repository_id": repository_id, "names": arrays.of_texts(names), "ids": "{1,2,3}"}
+        plan = session.execute(text(f"EXPLAIN (ANALYZE) {statement}"), values).scalars().all()
+    assert not [line for line in plan if "Seq Scan on oai_record" in line]
+    assert sum(int(line.split(":")[1]) for line in plan if "Rows Removed by" in line) < 10
+    assert [line for line in plan if "uq_oai_record_filename" in line]

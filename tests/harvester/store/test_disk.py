@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from harvester.store.disk import Disk
+from harvester.store.unfinished import Named
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
+@pytest.fixture(params=["named", "as the file system can"])
+def disk(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    if request.param == "named":
+        monkeypatch.setattr("harvester.store.disk.unfinished_in", lambda _: Named())
     disk = Disk(f"{tmp_path}/new/base")
     yield disk
     disk.close()
@@ -47,12 +50,14 @@ def test_a_file_is_replaced_whole(disk: Disk, base: Path) -> None:
     assert seen <= {b"old" * 1000, b"new" * 2000}
 
 
-def test_what_a_killed_run_left_unfinished_is_written_over(disk: Disk, base: Path) -> None:
+def test_what_a_killed_run_left_unfinished_is_no_hindrance(disk: Disk, base: Path) -> None:
     base.mkdir(parents=True)
     (base / "r.xml~part").write_bytes(b"half of something longer than the record")
     disk.write_all([("r.xml", b"<r/>")])
-    assert [path.name for path in base.iterdir()] == ["r.xml"]
     assert (base / "r.xml").read_bytes() == b"<r/>"
+    disk.write_all([("r.xml", b"<again/>")])
+    assert [path.name for path in base.iterdir()] == ["r.xml"]
+    assert (base / "r.xml").read_bytes() == b"<again/>"
 
 
 def test_removing_a_file_that_is_not_there_is_fine(disk: Disk) -> None:
