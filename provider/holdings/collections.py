@@ -103,17 +103,7 @@ def move(session: Session, set_spec: str, new_set_spec: str, *, margin: float) -
     the documents in several transactions; should that be interrupted, `settling.settle` goes on.
     Raises UsageError where the new place is taken or below the collection itself.
     """
-    if new_set_spec == set_spec or new_set_spec.startswith(f"{set_spec}:"):
-        raise UsageError(
-            "collection %(set_spec)s cannot be moved to %(new_set_spec)s, which is in itself",
-            set_spec=repr(set_spec),
-            new_set_spec=repr(new_set_spec),
-        )
-    if COLLECTION_ROOT in {set_spec, new_set_spec}:
-        raise UsageError(
-            "the root %(set_spec)s stays where it is: name collections below it",
-            set_spec=repr(COLLECTION_ROOT),
-        )
+    _check_place(set_spec, new_set_spec)
     change_tree(session)
     moved = find_collection(session, set_spec)
     if session.scalar(select(Collection.id).where(Collection.set_spec == new_set_spec)) is not None:
@@ -134,6 +124,21 @@ def move(session: Session, set_spec: str, new_set_spec: str, *, margin: float) -
     number = moved.id
     session.commit()
     return settle_collection(session, number, margin=margin)
+
+
+def _check_place(set_spec: str, new_set_spec: str) -> None:
+    """Refuse places that no collection can move to, whatever the others are."""
+    if new_set_spec == set_spec or new_set_spec.startswith(f"{set_spec}:"):
+        raise UsageError(
+            "collection %(set_spec)s cannot be moved to %(new_set_spec)s, which is in itself",
+            set_spec=repr(set_spec),
+            new_set_spec=repr(new_set_spec),
+        )
+    if COLLECTION_ROOT in {set_spec, new_set_spec}:
+        raise UsageError(
+            "the root %(set_spec)s stays where it is: name collections below it",
+            set_spec=repr(COLLECTION_ROOT),
+        )
 
 
 def drop(session: Session, set_spec: str, *, force: bool, margin: float) -> int:

@@ -158,24 +158,25 @@ def harvested_lists(
         wanted = wanted.where(tuple_(*latest) < before)
     if client is not None:
         wanted = wanted.where(ProviderList.client_key == client)
-    return [
-        HarvestedList(
-            key=row.key,
-            client=row.client_key,
-            verb=row.verb,
-            metadata_prefix=row.metadata_prefix,
-            set_spec=row.set_spec,
-            from_date=row.from_date,
-            until_date=row.until_date,
-            started=row.started,
-            last_request=row.last_request,
-            requests=row.requests,
-            passed=row.passed,
-            complete_size=row.complete_size,
-            state=ListState(state),
-        )
-        for row, state in session.execute(wanted.limit(limit))
-    ]
+    return [_as_list(row, state) for row, state in session.execute(wanted.limit(limit))]
+
+
+def _as_list(row: ProviderList, state: str) -> HarvestedList:
+    return HarvestedList(
+        key=row.key,
+        client=row.client_key,
+        verb=row.verb,
+        metadata_prefix=row.metadata_prefix,
+        set_spec=row.set_spec,
+        from_date=row.from_date,
+        until_date=row.until_date,
+        started=row.started,
+        last_request=row.last_request,
+        requests=row.requests,
+        passed=row.passed,
+        complete_size=row.complete_size,
+        state=ListState(state),
+    )
 
 
 def _errors(session: Session, keys: Sequence[UUID]) -> dict[UUID, dict[str, int]]:

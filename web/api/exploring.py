@@ -4,7 +4,7 @@ from typing import Final
 
 from pydantic import Field
 
-from harvester.access import access_of
+from harvester.access import Access, access_of
 from harvester.models import Repository
 from harvester.running.models import Quarantined
 from oai.errors import SettingsError, TryLaterError, UsageError
@@ -56,9 +56,8 @@ class AgainOut(Out):
     record_id: int | None = Field(description="Of the record in the store.")
 
 
-async def _ask(call: Call) -> AnswerOut:
-    repository, asked = await repository_asked(call), call.sent(QuestionBody)
-    access = access_of(repository.protocol)
+def _check(asked: QuestionBody, access: Access) -> None:
+    """Refuse what the repository's protocol has no words for."""
     question = access.questions.get(asked.verb)
     if question is None:
         fault = FieldFault(pointer="/verb", detail=f"{access.title} has no {asked.verb}")
@@ -67,6 +66,11 @@ async def _ask(call: Call) -> AnswerOut:
         if name not in question.takes:
             fault = FieldFault(pointer="/arguments", detail=f"{asked.verb} takes no {name!r}")
             raise ApiError(422, "an argument does not belong to the verb", errors=[fault])
+
+
+async def _ask(call: Call) -> AnswerOut:
+    repository, asked = await repository_asked(call), call.sent(QuestionBody)
+    _check(asked, access_of(repository.protocol))
     try:
         answer = await call.request.config_dict[EXPLORATIONS].ask(
             repository, asked.verb, list(asked.arguments.items())

@@ -76,11 +76,7 @@ async def show(request: web.Request) -> web.Response:
     # What another site links to is filled in, and asked when the reader says so.
     if put and from_here(request):
         arguments = [(name, given[name]) for name in takes if given.get(name)]
-        try:
-            asked = await request.config_dict[EXPLORATIONS].ask(repository, verb, arguments)
-            answer = _answer(asked, repository)
-        except (TryLaterError, UsageError, SettingsError) as error:
-            refused = told(error)
+        answer, refused = await _asked(request, repository, verb, arguments)
     return render(
         request,
         "explorer.html",
@@ -96,6 +92,17 @@ async def show(request: web.Request) -> web.Response:
         most_headers=_MOST_HEADERS,
         **_meanings(access),
     )
+
+
+async def _asked(
+    request: web.Request, repository: Repository, verb: Verb, arguments: list[tuple[str, str]]
+) -> tuple[Answer | None, str]:
+    """The repository's answer, or why the question was not put."""
+    try:
+        asked = await request.config_dict[EXPLORATIONS].ask(repository, verb, arguments)
+    except (TryLaterError, UsageError, SettingsError) as error:
+        return None, told(error)
+    return _answer(asked, repository), ""
 
 
 def _verb(text: str, access: Access) -> Verb | None:
