@@ -50,16 +50,22 @@ def measure(*, records: int, others: Path | None) -> None:
 
 
 def _plain(environment: Mapping[str, str], url: str, folder: Path) -> Measured:
-    return run(environment, sys.executable, "-m", "tests.bench.plain_loop", url, str(folder))
+    return _alone(environment, sys.executable, "-m", "tests.bench.plain_loop", url, str(folder))
+
+
+def _alone(environment: Mapping[str, str], *command: str) -> Measured:
+    """Run a command when what those before it wrote is on the disk: its syncs would wait for theirs, too."""
+    os.sync()
+    return run(environment, *command)
 
 
 def _measure_ours(
     environment: Mapping[str, str], url: str, root: Path, records: int, floor: Measured
 ) -> None:
     out = str(root / "out")
-    first = run(environment, *zatva("harvest", url, "--out", out, "--quiet"))
+    first = _alone(environment, *zatva("harvest", url, "--out", out, "--quiet"))
     _tell("`zatva harvest`: synced files and rows", records, first, floor)
-    again = run(environment, *zatva("harvest", url, "--out", out, "--full", "--quiet"))
+    again = _alone(environment, *zatva("harvest", url, "--out", out, "--full", "--quiet"))
     _tell("again, nothing changed", records, again, floor)
     say("the second against the first (at least 2)", "", f"{first.seconds / again.seconds:.2f}", "")
     say("files stored", f"{_files(root / 'out'):,}", "", "")
@@ -68,7 +74,7 @@ def _measure_ours(
 def _measure_others(python: Path, url: str, root: Path, records: int, floor: Measured) -> None:
     for name, program in _OTHERS.items():
         folder = root / name
-        taken = run(os.environ, str(python), "-c", program, url, str(folder))
+        taken = _alone(os.environ, str(python), "-c", program, url, str(folder))
         written = _files(folder)
         if written != records:
             raise SystemExit(f"{name} wrote {written:,} files of {records:,}; see what it printed")
