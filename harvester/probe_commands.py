@@ -107,7 +107,8 @@ def _lines(shown: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  {one['set_spec']}  {one['set_name']}" for one in shown["sets"])
     yield _records_heading(shown)
     yield from map(_record_line, shown["records"])
-    yield "Requests"
+    if shown["requests"]:
+        yield "Requests"
     yield from map(_request_line, shown["requests"])
     yield from _odd_lines(shown["odd"])
 

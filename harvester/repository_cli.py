@@ -6,6 +6,8 @@ from harvester.cli_options import add_manners, add_protocol
 from oai.cli import add_command, add_group
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
     from oai.cli import Subcommands
 
 
@@ -49,8 +51,22 @@ def add_repository(commands: "Subcommands") -> None:
     ):
         one = add_command(group, name, help=what, handler=f"harvester.repository_commands:repository_{name}")
         one.add_argument("id", metavar="ID", type=int, help="the repository's number")
+    _add_edit(group)
     _add_doctor(group)
     _add_policy(group)
+
+
+def _add_edit(group: "Subcommands") -> None:
+    edit = add_command(
+        group,
+        "edit",
+        help="change what is given; an empty value takes an option back, as in `--name ''`; its folder stays",
+        handler="harvester.repository_commands:repository_edit",
+    )
+    edit.add_argument("id", metavar="ID", type=int, help="the repository's number")
+    edit.add_argument("--name", dest="repository_name", metavar="NAME", help="its name; empty: its address")
+    edit.add_argument("--url", dest="base_url", metavar="URL", help="base URL, where it has moved to")
+    _add_policy_options(edit)
 
 
 def _add_doctor(group: "Subcommands") -> None:
@@ -77,15 +93,22 @@ def _add_policy(group: "Subcommands") -> None:
         handler="harvester.repository_commands:repository_policy",
     )
     policy.add_argument("id", metavar="ID", type=int, help="the repository's number")
-    policy.add_argument(
-        "--deletions", choices=("remove", "mark", "move"), help="what becomes of a deleted record's file"
+    _add_policy_options(policy)
+
+
+def _add_policy_options(parser: "ArgumentParser") -> None:
+    parser.add_argument(
+        "--deletions",
+        dest="deletion_policy",
+        choices=("remove", "mark", "move"),
+        help="what becomes of a deleted record's file",
     )
-    policy.add_argument(
+    parser.add_argument(
         "--brake-deletions",
         metavar="PERCENT",
         help="share of the records that a run may delete; `default`: as set",
     )
-    policy.add_argument(
+    parser.add_argument(
         "--brake-updates",
         metavar="PERCENT",
         help="share of the records that a run may change; `default`: as set",

@@ -1,21 +1,33 @@
 """What `zatva repository` does."""
 
 import asyncio
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from harvester import repositories
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
-from harvester.vocabulary import DeletionPolicy
+from harvester.repository_changes import change_repository
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from oai.models import columns_of
 
 _COLUMNS = {"repository_id": "ID", "repository_name": "Name", "base_url": "Base URL", "base_dir": "Folder"}
-_AS_SET = "default"
+_AS_SET = frozenset({"", "default"})
+_TAKEN_BACK: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "repository_name": frozenset({""}),
+        "base_url": frozenset(),
+        "deletion_policy": frozenset(),
+        "brake_deletions": _AS_SET,
+        "brake_updates": _AS_SET,
+    }
+)
+"""The columns that options change, with the words that take an option back."""
 
 
 def repository_add(invocation: Invocation) -> ExitCode:
@@ -82,17 +94,26 @@ def repository_refresh(invocation: Invocation) -> ExitCode:
     return ExitCode.DONE
 
 
+def repository_edit(invocation: Invocation) -> ExitCode:
+    """Change what was given; a harvest that runs goes on as it began."""
+    repository_id, columns = invocation.arguments.id, _given(invocation)
+    if not columns:
+        raise UsageError(
+            f"repository edit {repository_id}: say what to change, for instance with --url; "
+            "`zatva repository edit --help` tells what there is"
+        )
+    with open_database(invocation.settings) as database, database.session() as session:
+        changed = change_repository(session, repository_id, **columns)
+        session.commit()
+        shown = _facts(session, changed)
+    invocation.console.result(shown, f"repository {repository_id}: changed")
+    return ExitCode.DONE
+
+
 def repository_policy(invocation: Invocation) -> ExitCode:
     """Set what becomes of deleted records, and how much one run may do without a yes."""
-    arguments = invocation.arguments
     with open_database(invocation.settings) as database, database.session() as session:
-        repository = repositories.get_repository(session, arguments.id)
-        if arguments.deletions is not None:
-            repository.deletion_policy = DeletionPolicy(arguments.deletions).value
-        for name in ("brake_deletions", "brake_updates"):
-            given: str | None = getattr(arguments, name)
-            if given is not None:
-                setattr(repository, name, _per_cent(given))
+        repository = change_repository(session, invocation.arguments.id, **_given(invocation))
         session.commit()
         facts = {
             "repository_id": repository.repository_id,
@@ -121,14 +142,8 @@ def _facts(session: Session, repository: Repository) -> dict[str, Any]:
     }
 
 
-def _per_cent(given: str) -> float | None:
-    """A share in per cent; None for `default`."""
-    if given == _AS_SET:
-        return None
-    try:
-        share = float(given)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < float("inf"):
-        raise UsageError(f"{given!r} is no share in per cent; give a number such as 20, or `{_AS_SET}`")
-    return share
+def _given(invocation: Invocation) -> dict[str, Any]:
+    """The columns that options were given for; an option that is taken back is None."""
+    options = vars(invocation.arguments)
+    given = {name: options[name] for name in _TAKEN_BACK if options.get(name) is not None}
+    return {name: None if value in _TAKEN_BACK[name] else value for name, value in given.items()}

@@ -25,6 +25,9 @@ class RunStatus(StrEnum):
 NOT_RUN: Final = frozenset({RunStatus.MISSED, RunStatus.SKIPPED})
 """Rows of the history that tell of due times at which nothing began."""
 
+MADE_UP: Final = "generated"
+"""In the place of its host, in a row of the history that tells of no harvest: the demo makes up a past."""
+
 
 class AccessProtocol(StrEnum):
     """By which protocol a repository is harvested (BIB-4)."""

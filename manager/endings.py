@@ -43,18 +43,24 @@ class Cause(Enum):
     """Its worker is gone without a word."""
 
 
-_ENDED_BY_US: Final = {
-    Cause.STOPPED: (RunStatus.KILLED, "the job was stopped, and {process} did not finish its page in time"),
-    Cause.PAUSED: (RunStatus.KILLED, "the job was paused, and {process} did not finish its page in time"),
-    Cause.DELETED: (RunStatus.KILLED, "the job was deleted, so {process} was ended"),
-    Cause.KILLED: (RunStatus.KILLED, "the job was killed, and {process} with it"),
-    Cause.RESTARTED: (RunStatus.FAILED, "{process} made no progress and was ended; another one goes on"),
+ENDED_BY_US: Final = {
+    Cause.STOPPED: (RunStatus.KILLED, "the job was stopped, and %(process)s did not finish its page in time"),
+    Cause.PAUSED: (RunStatus.KILLED, "the job was paused, and %(process)s did not finish its page in time"),
+    Cause.DELETED: (RunStatus.KILLED, "the job was deleted, so %(process)s was ended"),
+    Cause.KILLED: (RunStatus.KILLED, "the job was killed, and %(process)s with it"),
+    Cause.RESTARTED: (RunStatus.FAILED, "%(process)s made no progress and was ended; another one goes on"),
     Cause.SHUTDOWN: (
         RunStatus.KILLED,
-        "the manager ended, and {process} with it; the harvest goes on with the next one",
+        "the manager ended, and %(process)s with it; the harvest goes on with the next one",
     ),
-    Cause.LOST: (RunStatus.LOST, "{process} is gone, and the worker that ran it, too"),
+    Cause.LOST: (RunStatus.LOST, "%(process)s is gone, and the worker that ran it, too"),
 }
+PROCESS: Final = "process %(number)s on host %(host)s"
+NOT_STARTED: Final = "the harvest could not be started on host %(host)s"
+BY_SIGNAL: Final = "%(process)s was ended by signal %(signal)s"
+BY_ITSELF: Final = "%(process)s ended with exit code %(code)s and wrote no history"
+LAST_SAID: Final = "; the last it said: "
+"""Before the last line of what the process wrote, where it wrote anything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,15 +147,17 @@ def _claim_errors(session: Session, harvest: Harvest, ended: History, run_starte
 
 
 def _in_words(run: Run, ending: Ending) -> tuple[RunStatus, str]:
-    process = f"process {run.process_id} on host {run.host!r}"
+    host, code = repr(run.host), ending.exit_code
+    process = PROCESS % {"number": run.process_id, "host": host}
+    if ending.cause in ENDED_BY_US:
+        status, sentence = ENDED_BY_US[ending.cause]
+        return status, sentence % {"process": process}
+    if code is None:
+        told = NOT_STARTED % {"host": host}
+    elif code < 0:
+        told = BY_SIGNAL % {"process": process, "signal": -code}
+    else:
+        told = BY_ITSELF % {"process": process, "code": code}
     # PostgreSQL keeps no NUL.
     last_line = ending.said.replace("\0", "").strip().rpartition("\n")[2].strip()
-    said = f"; the last it said: {last_line}" if last_line else ""
-    if ending.cause in _ENDED_BY_US:
-        status, sentence = _ENDED_BY_US[ending.cause]
-        return status, sentence.format(process=process)
-    if ending.exit_code is None:
-        return RunStatus.FAILED, f"the harvest could not be started on host {run.host!r}{said}"
-    if ending.exit_code < 0:
-        return RunStatus.FAILED, f"{process} was ended by signal {-ending.exit_code}{said}"
-    return RunStatus.FAILED, f"{process} ended with exit code {ending.exit_code} and wrote no history{said}"
+    return RunStatus.FAILED, f"{told}{LAST_SAID}{last_line}" if last_line else told

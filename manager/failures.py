@@ -17,6 +17,11 @@ logger = logging.getLogger(__name__)
 
 GOOD: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.NO_CHANGES})
 BAD: Final = frozenset({RunStatus.FAILED, RunStatus.LOST})
+IN_A_ROW: Final = (
+    "%(count)s runs in a row failed, the last one: %(reason)s; "
+    "mend what is wrong, then `zatva schedule resume %(schedule)s`"
+)
+"""Why a schedule is suspended."""
 _LONGEST: Final = timedelta(days=1)
 _DOUBLINGS: Final = 30
 _WEIGHT: Final = 0.3
@@ -61,10 +66,11 @@ def _suspend_where_due(
     if not active or not settings.suspend_after or schedule.failures < settings.suspend_after:
         return
     schedule.state = RecurringState.SUSPENDED
-    schedule.state_reason = (
-        f"{schedule.failures} runs in a row failed, the last one: {ended.failure_reason or ended.status}; "
-        f"mend what is wrong, then `zatva schedule resume {schedule.id}`"
-    )
+    schedule.state_reason = IN_A_ROW % {
+        "count": schedule.failures,
+        "reason": ended.failure_reason or ended.status,
+        "schedule": schedule.id,
+    }
     logger.warning("schedule %d is suspended: %s", schedule.id, schedule.state_reason)
     tell(
         session,

@@ -48,6 +48,8 @@ class JobView:
     job_id: int
     repository_id: int
     repository_name: str
+    protocol: str
+    """The repository's; `harvester.access` tells what `set_spec` means by it."""
     recurring_id: int | None
     set_spec: str | None
     metadata_prefix: str
@@ -84,6 +86,7 @@ class HistoryView:
 
     history: History
     repository_name: str
+    protocol: str
 
 
 def list_jobs(
@@ -123,11 +126,12 @@ def _views(
 ) -> list[JobView]:
     now = database_now(session)
     first = session.execute(_rows(most)).all()
-    estimates = estimate(session, [(job, harvest) for job, _, harvest in first], now)
+    estimates = estimate(session, [(job, harvest) for job, _, harvest, _ in first], now)
     all_of_them = not wanted and after is None
     rows = first if all_of_them else session.execute(_rows(most, *wanted, after=after)).all()
     return [
-        _view(job, name, harvest, estimates.get(job.job_id, Estimate()), now) for job, name, harvest in rows
+        _view(job, (name, protocol), harvest, estimates.get(job.job_id, Estimate()), now)
+        for job, name, harvest, protocol in rows
     ]
 
 
@@ -171,7 +175,7 @@ def _rows(most: int | None, *conditions: ColumnElement[bool], after: JobPlace | 
     ).subquery()
     order = (Job.status.not_in(IN_HAND), Job.harvest_start_time, Job.job_id)
     return (
-        select(Job, _repository_name(), Harvest)
+        select(Job, _repository_name(), Harvest, Repository.protocol)
         .join(first, first.c.job_id == Job.job_id)
         .join(Repository, Repository.repository_id == Job.repository_id)
         .outerjoin(Harvest, Harvest.job_id == Job.job_id)
@@ -202,13 +206,15 @@ def _repository_name() -> Any:  # noqa: ANN401 an SQL expression
 
 
 def _view(
-    job: Job, repository_name: str, harvest: Harvest | None, expected: Estimate, now: datetime
+    job: Job, repository: tuple[str, str], harvest: Harvest | None, expected: Estimate, now: datetime
 ) -> JobView:
     state, reason = _state(job, harvest, now)
+    name, protocol = repository
     return JobView(
         job_id=job.job_id,
         repository_id=job.repository_id,
-        repository_name=repository_name,
+        repository_name=name,
+        protocol=protocol,
         recurring_id=job.recurring_id,
         set_spec=job.set_spec,
         metadata_prefix=job.metadata_prefix,

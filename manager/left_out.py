@@ -20,10 +20,13 @@ from oai.datestamps import format_datestamp
 MOST: Final = 1000
 """So many due times are counted; a gap of more tells only that it has at least so many."""
 
-_BECAUSE: Final = {
-    RunStatus.SKIPPED: "the run before was still under way",
-    RunStatus.MISSED: "it did not begin in time, and one run makes up for all that were missed",
+BECAUSE: Final = {
+    RunStatus.SKIPPED: "%(when)s: the run before was still under way",
+    RunStatus.MISSED: "%(when)s: it did not begin in time, and one run makes up for all that were missed",
 }
+DUE_ONCE: Final = "due at %(first)s"
+DUE_OFTEN: Final = "%(count)s due times, %(first)s to %(last)s"
+DUE_MOST: Final = "%(count)s or more due times, %(first)s to %(last)s"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,13 +89,13 @@ def _last_run(session: Session, recurring_id: int) -> _Span | None:
 
 def _row(schedule: RecurringJob, status: RunStatus, times: list[datetime], now: datetime) -> History:
     first, last = format_datestamp(times[0]), format_datestamp(times[-1])
-    more = " or more" if len(times) == MOST else ""
-    when = f"due at {first}" if len(times) == 1 else f"{len(times):,}{more} due times, {first} to {last}"
+    sentence = DUE_ONCE if len(times) == 1 else DUE_MOST if len(times) == MOST else DUE_OFTEN
+    when = sentence % {"count": f"{len(times):,}", "first": first, "last": last}
     return History(
         repository_id=schedule.repository_id,
         recurring_id=schedule.id,
         status=status,
-        failure_reason=f"{when}: {_BECAUSE[status]}",
+        failure_reason=BECAUSE[status] % {"when": when},
         set_spec=schedule.set_spec,
         metadata_prefix=schedule.metadata_prefix,
         harvest_method=schedule.method,

@@ -7,6 +7,7 @@ whose runs fail gets its next job later and later.
 
 import logging
 from datetime import datetime, timedelta
+from typing import Final
 
 from sqlalchemy import and_, exists, or_, select
 from sqlalchemy.orm import Session
@@ -22,6 +23,9 @@ from oai.errors import UsageError
 from oai.sections import ManagerSettings
 
 logger = logging.getLogger(__name__)
+
+IS_OVER: Final = "its end date %(end)s has come"
+"""Why a schedule makes no more jobs."""
 
 
 def wanting(session: Session) -> list[int]:
@@ -77,7 +81,7 @@ def _job_due(session: Session, schedule: RecurringJob, plan: Plan, due: datetime
     """Add the job that is due then, and give its id; None where no more is due."""
     schedule.state = RecurringState.ONE_OFF if plan.frequency is None else RecurringState.RECURRING
     if due is None:
-        schedule.state_reason = f"its end date {schedule.end_date} has come"
+        schedule.state_reason = IS_OVER % {"end": schedule.end_date}
         return None
     schedule.state_reason = None
     schedule.last_due = due

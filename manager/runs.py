@@ -101,7 +101,7 @@ def find_runs(
 ) -> list[HistoryView]:
     """Up to `limit` runs, the newest first; `before` is the last page's last `history_id`."""
     query = (
-        select(History, _name())
+        select(History, _name(), Repository.protocol)
         .join(Repository, Repository.repository_id == History.repository_id)
         .where(*_conditions(choice))
         .order_by(History.history_id.desc())
@@ -109,7 +109,10 @@ def find_runs(
     )
     if before is not None:
         query = query.where(History.history_id < before)
-    return [HistoryView(history=run, repository_name=name) for run, name in session.execute(query)]
+    return [
+        HistoryView(history=run, repository_name=name, protocol=protocol)
+        for run, name, protocol in session.execute(query)
+    ]
 
 
 def count_runs(session: Session, choice: Choice) -> int:

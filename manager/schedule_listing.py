@@ -44,11 +44,11 @@ def _views() -> Any:  # noqa: ANN401 an SQL expression
         .scalar_subquery()
     )
     name = func.coalesce(Repository.repository_name, Repository.base_url)
-    return select(RecurringJob, name, next_due).join(
+    return select(RecurringJob, name, Repository.protocol, next_due).join(
         Repository, Repository.repository_id == RecurringJob.repository_id
     )
 
 
-def _view(schedule: RecurringJob, name: str, due: Any) -> ScheduleView:  # noqa: ANN401 a column's value
+def _view(schedule: RecurringJob, name: str, protocol: str, due: Any) -> ScheduleView:  # noqa: ANN401 a column's value
     word = RecurringState(schedule.state).name.lower().replace("_", " ").replace("one off", "one-off")
-    return ScheduleView(schedule=schedule, repository_name=name, state=word, next_due=due)
+    return ScheduleView(schedule=schedule, repository_name=name, protocol=protocol, state=word, next_due=due)

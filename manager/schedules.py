@@ -46,6 +46,7 @@ class ScheduleView:
 
     schedule: RecurringJob
     repository_name: str
+    protocol: str
     state: str
     """new, recurring, one-off, paused, set aside, suspended."""
     next_due: datetime | None
@@ -149,7 +150,12 @@ def list_schedules(session: Session, repository_id: int | None = None) -> list[S
         .scalar_subquery()
     )
     query = (
-        select(RecurringJob, func.coalesce(Repository.repository_name, Repository.base_url), next_due)
+        select(
+            RecurringJob,
+            func.coalesce(Repository.repository_name, Repository.base_url),
+            Repository.protocol,
+            next_due,
+        )
         .join(Repository, Repository.repository_id == RecurringJob.repository_id)
         .order_by(RecurringJob.id)
     )
@@ -159,10 +165,11 @@ def list_schedules(session: Session, repository_id: int | None = None) -> list[S
         ScheduleView(
             schedule=schedule,
             repository_name=name,
+            protocol=protocol,
             state=RecurringState(schedule.state).name.lower().replace("_", " ").replace("one off", "one-off"),
             next_due=due,
         )
-        for schedule, name, due in session.execute(query)
+        for schedule, name, protocol, due in session.execute(query)
     ]
 
 

@@ -36,7 +36,7 @@ WANTED: Final = {
     JobStatus.RESTARTING: Cause.RESTARTED,
 }
 """What the status of a job that is under way asks for."""
-_ASKED_FOR: Final = {
+ASKED_FOR: Final = {
     Cause.STOPPED: "the job was stopped after a page; the next harvest goes on from there",
     Cause.PAUSED: "the job was paused after a page; it goes on from there when it is resumed",
     Cause.RESTARTED: "it made no progress and was ended after a page; another process goes on from there",
@@ -62,9 +62,9 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
         if written is not None and written.status in GOOD:
             _withdraw(session, run, written, settings)
         return
-    if written is not None and ended.status == RunStatus.INCOMPLETE and ending.cause in _ASKED_FOR:
+    if written is not None and ended.status == RunStatus.INCOMPLETE and ending.cause in ASKED_FOR:
         # The harvester knows no more than that it was interrupted.
-        ended.failure_reason = _ASKED_FOR[ending.cause]
+        ended.failure_reason = ASKED_FOR[ending.cause]
     if ending.cause is Cause.PAUSED and ended.status not in GOOD:
         _put_by(job, ended)
     else:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from oai.console import Console
+    from oai.errors import ZatvaError
     from oai.settings import Settings
 
     Subcommands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 it has no public name
@@ -71,8 +72,11 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
     from oai.errors import ExitCode, ZatvaError
 
     signal.signal(signal.SIGTERM, _interrupt)
+    invocation = None
     try:
-        return int(_handler(arguments.handler)(_invocation(arguments)))
+        handler = _handler(arguments.handler)
+        invocation = _invocation(arguments)
+        return int(handler(invocation))
     except KeyboardInterrupt:
         return _interrupted()
     except BrokenPipeError:
@@ -80,15 +84,30 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
     except ZatvaError as error:
-        if arguments.verbose:
-            traceback.print_exc()
-        sys.stderr.write(f"zatva: {error}\n")
-        return error.exit_code
+        return _told(error, verbose=arguments.verbose)
     except Exception as error:
         # An interruption in the middle of a statement can leave a connection that cannot even roll back.
         if _came_of_an_interruption(error):
             return _interrupted()
-        raise
+        known = _mishap(error, invocation)
+        if known is None:
+            raise
+        return _told(known, verbose=arguments.verbose)
+
+
+def _told(error: "ZatvaError", *, verbose: bool) -> int:
+    """Tell the error, and where the one that is being handled arose if that is asked for."""
+    if verbose:
+        traceback.print_exc()
+    sys.stderr.write(f"zatva: {error}\n")
+    return error.exit_code
+
+
+def _mishap(error: Exception, invocation: Invocation | None) -> "ZatvaError | None":
+    # Most commands need no database; what knows its errors takes a while to import.
+    from oai.mishaps import mishap
+
+    return mishap(error, invocation.settings if invocation else None)
 
 
 def _interrupted() -> int:

@@ -9,7 +9,7 @@ from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.orm import Session
 
 from oai import migrations
-from oai.embedded import EmbeddedServer
+from oai.embedded import EmbeddedServer, cluster_folder
 from oai.errors import DatabaseNotReadyError
 from oai.settings import Settings
 
@@ -71,6 +71,13 @@ def open_database(
             shown = url.render_as_string(hide_password=True)
             raise DatabaseNotReadyError(f"database {shown}: {error.orig}".strip()) from None
         yield Database(engine=engine)
+
+
+def place(settings: Settings) -> str:
+    """Where the database is, for people: the folder of the embedded one, or the address without password."""
+    if settings.database_url is None:
+        return str(cluster_folder(settings.data))
+    return make_url(settings.database_url.get_secret_value()).render_as_string(hide_password=True)
 
 
 def _url(settings: Settings, stack: contextlib.ExitStack) -> URL:

@@ -5,7 +5,7 @@
     ZatvaError                 1  a fault
     ├── UsageError             2  the command line asks for something impossible
     ├── SettingsError          6  a setting is wrong or missing
-    ├── DatabaseNotReadyError  6  no database, or its tables are not those of this version
+    ├── DatabaseNotReadyError  6  no database, one that is full or gone, or tables of another version
     ├── ProtocolError          -  one of the eight OAI-PMH errors (specification, section 3.6)
     ├── MalformedXmlError      4  bytes that are not well-formed XML, or XML that is refused
     ├── RemoteError            4  the other side did not do its part
@@ -82,7 +82,7 @@ class SettingsError(ZatvaError):
 
 
 class DatabaseNotReadyError(ZatvaError):
-    """The database cannot be reached or its tables are not those of this version."""
+    """The database cannot be reached or written to, or its tables are not those of this version."""
 
     exit_code = ExitCode.NOT_READY
 

@@ -66,12 +66,12 @@ def duration(seconds: float) -> str:
 
 def reason(value: Reason) -> str:
     """Why a job waits, in the reader's language and on the reader's clock."""
-    facts = {name: _on_the_clock(fact) if name in _TIMES else fact for name, fact in value.facts.items()}
+    facts = {name: on_the_clock(fact) if name in _TIMES else fact for name, fact in value.facts.items()}
     return in_words(replace(value, facts=facts), _)
 
 
-def _on_the_clock(fact: object) -> object:
-    """A row written by hand may hold anything."""
+def on_the_clock(fact: object) -> object:
+    """A datestamp on the reader's clock; anything else as it is, for a row written by hand may hold it."""
     try:
         return clock(parse_datestamp(str(fact)).moment)
     except ValueError:

@@ -9,12 +9,14 @@ from typing import Any, Final
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from web import formats
+from harvester.access import access_of
+from web import failures, formats
 from web.access import signed_in
 from web.csrf import FIELD, expected_token
 from web.icons import icon
 from web.notices import notice_of
 from web.rights import Right
+from web.run_words import is_made_up
 from web.sessions import SignedIn
 from web.states import look_of
 from web.words import _, language, ngettext
@@ -56,7 +58,14 @@ def make_environment() -> Environment:
         size=formats.size,
         reason=formats.reason,
     )
-    environment.globals.update(icon=icon, look_of=look_of, static=_static_urls().__getitem__)
+    environment.globals.update(
+        icon=icon,
+        look_of=look_of,
+        static=_static_urls().__getitem__,
+        access_of=access_of,
+        failures=failures,
+        is_made_up=is_made_up,
+    )
     return environment
 
 

@@ -66,6 +66,11 @@ def at_least(lines: Iterable[Line], level: Level) -> list[Line]:
     return [line for line in lines if order.index(line.level) <= order.index(level)]
 
 
+def tells_of_a_record(warning: str) -> bool:
+    """Whether the warning is of records that did not come."""
+    return _REFUSED.match(warning) is not None
+
+
 def as_text(lines: Iterable[Line]) -> str:
     """For a file: a line each, its level first; times are UTC."""
     return "".join(
@@ -80,7 +85,7 @@ def counts_of(lines: Sequence[Line]) -> dict[Level, int]:
 
 
 def _line(warning: str, error: int | None) -> Line:
-    refused = error is not None or _REFUSED.match(warning) is not None
+    refused = error is not None or tells_of_a_record(warning)
     return Line(level=Level.ERROR if refused else Level.WARNING, text=warning, error=error)
 
 

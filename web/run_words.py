@@ -3,8 +3,9 @@
 from typing import Final
 
 from harvester.models import History
-from harvester.vocabulary import NOT_RUN, RunStatus
+from harvester.vocabulary import MADE_UP, NOT_RUN, RunStatus
 from manager.runs import Usual
+from web.failures import Failure, failure_of
 from web.formats import duration, number
 from web.words import _
 
@@ -14,9 +15,19 @@ _FEW_SECONDS: Final = 10.0
 
 def summary(run: History, usual: Usual | None) -> list[str]:
     """The sentences, the most important first."""
+    failure = failure_of(run.failure_reason, run.status)
+    why = [failure.what] if failure is not None else []
     if run.status in NOT_RUN:
-        return [_("There was no harvest."), *_advice(run)]
-    return [_outcome(run), *_records(run), *_time(run, usual), *_advice(run)]
+        return [_("There was no harvest."), *why, *_advice(run, failure)]
+    told = [_outcome(run), *why, *_records(run), *_time(run, usual), *_advice(run, failure)]
+    if is_made_up(run):
+        told.append(_("The demo made this run up, to have something to show: there was no such harvest."))
+    return told
+
+
+def is_made_up(run: History) -> bool:
+    """Whether there never was such a harvest: the demo has a past to show."""
+    return run.host == MADE_UP and run.process_id is None
 
 
 def _outcome(run: History) -> str:
@@ -55,7 +66,9 @@ def _time(run: History, usual: Usual | None) -> list[str]:
     return [_("It took %(time)s; usually it takes %(usual)s.") % values]
 
 
-def _advice(run: History) -> list[str]:
+def _advice(run: History, failure: Failure | None) -> list[str]:
+    if run.status == RunStatus.FAILED and failure is not None and failure.todo:
+        return [failure.todo]
     advice = {
         RunStatus.INCOMPLETE: _("The next run goes on where it stopped; nothing has to be done."),
         RunStatus.HELD: _("It waits for a yes: look at what it would do, and release it if that is right."),

@@ -12,6 +12,7 @@ from harvester.vocabulary import NOT_RUN
 from manager.models import RecurringJob, RecurringState
 from manager.runs import TROUBLED
 from oai.datestamps import utc_now
+from web.run_words import is_made_up
 
 _ATTENTION_DAYS: Final = 30
 _ATTENTION_ROWS: Final = 10
@@ -40,11 +41,14 @@ class Trouble:
     history_id: int
     repository_id: int
     repository_name: str
+    protocol: str
     metadata_prefix: str | None
     set_spec: str | None
     status: str
     reason: str | None
     ended: datetime
+    made_up: bool
+    """Whether the demo made it up."""
 
 
 def figures(session: Session, among: Among = None) -> Figures:
@@ -77,7 +81,7 @@ def figures(session: Session, among: Among = None) -> Figures:
 def troubles(session: Session, among: Among = None) -> list[Trouble]:
     """Of each repository, format and set the last run of 30 days, where it went wrong; newest first."""
     statement = (
-        select(History, func.coalesce(Repository.repository_name, Repository.base_url))
+        select(History, func.coalesce(Repository.repository_name, Repository.base_url), Repository.protocol)
         .join(Repository, Repository.repository_id == History.repository_id)
         .where(
             History.harvest_end_time > utc_now() - timedelta(days=_ATTENTION_DAYS),
@@ -88,7 +92,7 @@ def troubles(session: Session, among: Among = None) -> list[Trouble]:
         .order_by(History.history_id.desc())
         .limit(_ATTENTION_ROWS)
     )
-    return [_trouble(run, name) for run, name in session.execute(statement)]
+    return [_trouble(run, name, protocol) for run, name, protocol in session.execute(statement)]
 
 
 def _followed() -> ColumnElement[bool]:
@@ -104,16 +108,18 @@ def _followed() -> ColumnElement[bool]:
     )
 
 
-def _trouble(run: History, name: str) -> Trouble:
+def _trouble(run: History, name: str, protocol: str) -> Trouble:
     return Trouble(
         history_id=run.history_id,
         repository_id=run.repository_id,
         repository_name=name,
+        protocol=protocol,
         metadata_prefix=run.metadata_prefix,
         set_spec=run.set_spec,
         status=run.status,
         reason=run.failure_reason,
         ended=run.harvest_end_time,
+        made_up=is_made_up(run),
     )
 
 

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from oai import migrations
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, ZatvaError
+from oai.mishaps import mishap
 from oai.settings import Settings
 from provider.indexing.first_load import missing_indexes
 
@@ -88,8 +90,9 @@ def _database(settings: Settings) -> Iterator[Finding]:
             version = connection.exec_driver_sql("SHOW server_version").scalar_one()
             revision = migrations.current(connection)
             missing = _missing_indexes(connection) if revision == migrations.HEAD else []
-    except ZatvaError as error:
-        yield Finding(check="database", well=False, found=str(error), advice="see the message")
+    except (ZatvaError, DBAPIError) as error:
+        found = str(mishap(error, settings))
+        yield Finding(check="database", well=False, found=found, advice="see the message")
         return
     yield Finding(
         check="database", well=True, found=f"PostgreSQL {version}{' (embedded)' if embedded else ''}"

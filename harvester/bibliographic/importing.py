@@ -32,7 +32,8 @@ from harvester.bibliographic.writing import Table
 from harvester.repositories import base_folder, get_repository
 from harvester.vocabulary import RunStatus
 from oai.database import Database
-from oai.errors import InterruptedRunError, ZatvaError
+from oai.errors import InterruptedRunError
+from oai.mishaps import mishap
 from oai.settings import Settings
 
 _BATCH: Final = 500
@@ -102,8 +103,8 @@ class _Work:
             words = f"interrupted after {self.counts['seen']:,} records; the next import goes on from there"
             raise InterruptedRunError(words) from None
         except Exception as error:
-            told = str(error) if isinstance(error, ZatvaError) else f"{type(error).__name__}: {error}"
-            self._end(import_id, RunStatus.FAILED, told)
+            told = mishap(error) or f"{type(error).__name__}: {error}"
+            self._end(import_id, RunStatus.FAILED, str(told))
             raise
         return self._end(import_id, self._state(), None)
 

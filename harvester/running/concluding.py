@@ -8,6 +8,7 @@ from harvester.running.progress import Progress
 from harvester.running.verdict import PROPER, End, Evidence, Verdict, doubts
 from oai.datestamps import parse_datestamp
 from oai.errors import ExitCode, ZatvaError
+from oai.mishaps import mishap
 
 _CHANGES = ("new", "updated", "deleted")
 _FROM_TOTALS = (
@@ -67,7 +68,7 @@ def wait_until(error: Exception | None, now: datetime) -> datetime | None:
 def failure_reason(evidence: Evidence, error: Exception | None) -> str | None:
     """Why not everything is here, for people; None where it is, or what is missing was refused one by one."""
     if error is not None:
-        return str(error) if isinstance(error, ZatvaError) else f"{type(error).__name__}: {error}"
+        return str(mishap(error) or f"{type(error).__name__}: {error}")
     if evidence.end in _ENDS:
         return _ENDS[evidence.end]
     return "; ".join(doubts(evidence)) or None if evidence.end is not End.SAMPLE else None

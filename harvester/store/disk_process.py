@@ -89,7 +89,9 @@ def main() -> None:
             try:
                 answer = getattr(disk, work)(*arguments)
             except OSError as error:
-                answer = error
+                # A write, unlike an open, does not say in its error where it was.
+                unplaced = error.errno is not None and error.filename is None
+                answer = OSError(error.errno, error.strerror, base) if unplaced else error
             sys.stdout.buffer.write(pickle.dumps(answer))
             sys.stdout.buffer.flush()
     disk.close()

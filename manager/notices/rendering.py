@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from manager.notices.advice import TEMPLATES, words_of
 from manager.notices.models import Language, Occasion
 
-_TEMPLATES: Final = Path(__file__).parent / "templates"
 _FILES: Final = {
     Occasion.FAILING: "failing.txt",
     Occasion.STILL_FAILING: "failing.txt",
@@ -48,7 +48,7 @@ def render(occasion: str, language: str, facts: Mapping[str, Any], *, dashboard:
 
 def _environment(language: Language) -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=False,  # noqa: S701 plain text
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -60,6 +60,7 @@ def _environment(language: Language) -> Environment:
         span=_span,
         line=_one_line,
     )
+    environment.globals["words_of"] = partial(words_of, language=language)
     return environment
 
 

@@ -14,12 +14,13 @@ from harvester.doctor.findings import Fact
 from harvester.doctor.sentences import SENTENCES
 from harvester.doctor.subjects import SUBJECTS
 from harvester.models import History, Repository
+from manager.notices.advice import Words, words_of
 from tests.messages import gathered
 from tests.web.conftest import Browser, Server
 from tests.web.pages import PAGES
 from tests.web.rows import BEGAN, an_examination
 from tests.web.standing import MARK, a_world
-from web import languages
+from web import failures, languages
 from web.api_tokens import make_token
 from web.rights import Scope
 
@@ -80,6 +81,7 @@ async def test_every_text_goes_through_gettext(
     _fill(server)
     brackets = _Brackets()
     monkeypatch.setattr(languages, "catalogue", lambda _code: brackets)
+    monkeypatch.setattr(failures, "words_of", _words_in_brackets)
     _, page = await stranger.get("/sign-in")
     assert not _english(page)
     assert "⟦Sign in⟧" in page
@@ -119,6 +121,12 @@ async def test_the_examination_and_its_letter_come_in_the_readers_language_or_th
     assert "subject=Jak%20v%C3%A1%C5%A1%20repozit%C3%A1%C5%99" in czech
     assert "subject=Ako%20v%C3%A1%C5%A1%20repozit%C3%A1r" in slovak
     assert "přerušená sklizeň musí začít znovu" in slovak
+
+
+def _words_in_brackets(kind: str, language: str) -> Words:
+    """The words for failures, which have tables of their own for each language."""
+    words = words_of(kind, language)
+    return Words(what=f"⟦{words.what}⟧", todo=f"⟦{words.todo}⟧")
 
 
 def test_a_text_that_nobody_translated_is_found() -> None:

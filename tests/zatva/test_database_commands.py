@@ -62,6 +62,16 @@ def test_nothing_is_restored_under_others_who_are_at_work(
     assert (done.returncode, "other connections" in done.stderr) == (2, True)
 
 
+def test_an_upgrade_of_a_database_that_cannot_be_reached_says_so(environment: dict[str, str]) -> None:
+    address = "postgresql://zatva:s3cret@127.0.0.1:9/zatva"
+    done = zatva({**environment, "ZATVA_DATABASE_URL": address}, "upgrade")
+    assert done.returncode == 6
+    assert done.stderr.startswith(
+        "zatva: database postgresql://zatva:***@127.0.0.1:9/zatva: connection failed"
+    )
+    assert "Connection refused" in done.stderr
+
+
 def test_what_a_change_has_left_half_done_is_told(database: Database, environment: dict[str, str]) -> None:
     assert zatva(environment, "check").stdout.startswith("database: well, at ")
     with database.engine.begin() as connection:

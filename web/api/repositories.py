@@ -11,12 +11,12 @@ from harvester.models import Repository
 from harvester.repositories import (
     RepositoryFacts,
     add_repository,
-    get_repository,
     identify_repository,
     note_facts,
     recognise_repository,
     remove_repository,
 )
+from harvester.repository_changes import DeletionsShare, RepositoryName, UpdatesShare, change_repository
 from harvester.vocabulary import AccessProtocol, DeletionPolicy
 from manager.jobs import list_jobs
 from web.access import asked_for, visible_repositories
@@ -96,10 +96,10 @@ class NewRepository(PlacedForm):
 class RepositoryChange(In):
     """What is given is changed."""
 
-    repository_name: str | None = Field(None, min_length=1, max_length=500)
+    repository_name: RepositoryName | None = Field(None, min_length=1)
     deletion_policy: DeletionPolicy | None = None
-    brake_deletions: float | None = Field(None, ge=0, le=100, description="Per cent; null: as set for all.")
-    brake_updates: float | None = Field(None, ge=0, le=100, description="Per cent; null: as set for all.")
+    brake_deletions: DeletionsShare | None = Field(None, description="Per cent; null: as set for all.")
+    brake_updates: UpdatesShare | None = Field(None, description="Per cent; null: as set for all.")
 
 
 async def _list(call: Call) -> Page[RepositoryOut]:
@@ -141,16 +141,10 @@ async def _change(call: Call) -> RepositoryOut:
     number = (await repository_asked(call)).repository_id
     columns = call.sent(RepositoryChange).model_dump(exclude_unset=True)
 
-    def change(session: Session) -> Repository:
-        row = get_repository(session, number)
-        for name, value in columns.items():
-            setattr(row, name, value)
-        session.flush()
-        return row
-
     if "deletion_policy" in columns and columns["deletion_policy"] is None:
         raise ApiError(422, "deletion_policy is null; give remove, mark or move, or leave it out")
-    return RepositoryOut.model_validate(await call.database.run(change))
+    changed = await call.database.run(lambda session: change_repository(session, number, **columns))
+    return RepositoryOut.model_validate(changed)
 
 
 async def _remove(call: Call) -> None:

@@ -22,6 +22,7 @@ from web.plots.days import heat_map
 from web.plots.spans import Span, timeline
 from web.rendering import render
 from web.run_lists import TROUBLE, Filters, filters_of
+from web.run_words import is_made_up
 from web.states import look_of
 from web.threads import database_of
 from web.words import _
@@ -163,7 +164,8 @@ async def _timeline(request: web.Request, filters: Filters) -> dict[str, Any]:
 def _span(view: HistoryView) -> Span:
     run = view.history
     begun = clock(run.harvest_start_time)
-    title = " · ".join((view.repository_name, run.metadata_prefix or "", _(run.status), begun))
+    facts = [view.repository_name, run.metadata_prefix or "", _(run.status), begun]
+    title = " · ".join([*facts, _("made up by the demo")] if is_made_up(run) else facts)
     return Span(
         row=view.repository_name,
         begun=run.harvest_start_time,

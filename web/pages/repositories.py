@@ -9,12 +9,20 @@ from sqlalchemy.orm import Session
 from harvester.access import SelectionError, access_of
 from harvester.listing import find_repositories
 from harvester.models import Repository
-from harvester.repositories import get_repository, identify_repository, note_facts, remove_repository
+from harvester.repositories import identify_repository, note_facts, remove_repository
+from harvester.repository_changes import (
+    BaseUrl,
+    DeletionsShare,
+    RepositoryName,
+    UpdatesShare,
+    change_repository,
+)
 from harvester.vocabulary import DeletionPolicy
 from manager.jobs import list_jobs
 from manager.runs import Choice, days_of, find_runs
 from manager.samples import sample_repository
 from manager.schedules import list_schedules
+from oai.errors import UsageError
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.addresses import UNASKED, usable_address
 from web.calendar_days import PLOTTED_DAYS, day_link, first_day
@@ -52,11 +60,11 @@ class HarvestForm(FormModel):
 class SettingsForm(FormModel):
     """What a person decides about a repository."""
 
-    repository_name: str | None = Field(None, max_length=500)
-    base_url: str = Field(min_length=1, max_length=2000)
+    repository_name: RepositoryName | None = None
+    base_url: BaseUrl
     deletion_policy: DeletionPolicy
-    brake_deletions: float | None = Field(None, ge=0, le=100)
-    brake_updates: float | None = Field(None, ge=0)
+    brake_deletions: DeletionsShare | None = None
+    brake_updates: UpdatesShare | None = None
 
     @field_validator("base_url")
     @classmethod
@@ -155,16 +163,11 @@ async def change(request: web.Request) -> web.Response:
     if asked is None:
         return _settings_page(request, repository, form)
     try:
-        usable_address(asked.base_url, repository.protocol)
-    except ValueError as error:
-        return _settings_page(request, repository, form.with_error("base_url", str(error)))
-
-    def save(session: Session) -> None:
-        row = get_repository(session, repository.repository_id)
-        for name, value in asked.model_dump().items():
-            setattr(row, name, value)
-
-    await database_of(request).run(save)
+        await database_of(request).run(
+            lambda session: change_repository(session, repository.repository_id, **asked.model_dump())
+        )
+    except UsageError as error:
+        return _settings_page(request, repository, form.with_error("base_url", told(error)))
     raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}?done=repository-changed")
 
 

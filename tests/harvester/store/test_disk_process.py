@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -39,6 +40,14 @@ def test_a_fault_of_the_file_system_is_raised_here_and_the_process_goes_on(
     )
     process.replace([("other.xml", b"<r/>")], [])
     assert process.missing(["other.xml"]) == []
+
+
+def test_a_write_that_finds_no_room_says_in_which_folder(process: DiskProcess, tmp_path: Path) -> None:
+    process.missing([])
+    resource.prlimit(process.number, resource.RLIMIT_FSIZE, (10, 10))
+    with pytest.raises(OSError, match="File too large") as raised:
+        process.replace([("large.xml", b"<r>longer than ten bytes</r>")], [])
+    assert raised.value.filename == str(tmp_path)
 
 
 def test_one_that_was_killed_is_told_as_what_it_is(process: DiskProcess) -> None:

@@ -1,0 +1,93 @@
+"""What befalls commands from outside, a full disk or a database that is gone, as errors of ours with advice.
+
+PostgreSQL says what it is by its SQLSTATE (PostgreSQL documentation, appendix A, "Error Codes").
+"""
+
+import errno
+import tempfile
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import psycopg
+from sqlalchemy.exc import DBAPIError
+
+from oai.database import place
+from oai.errors import DatabaseNotReadyError, TryLaterError, ZatvaError
+from oai.settings import Settings
+
+_AGAIN: Final = "then run the command again"
+_GONE: Final = f"see that the server runs and can be reached (its log says what happened), {_AGAIN}"
+_BUSY: Final = "run the command again in a moment"
+_REMEDIES: Final[Mapping[str, tuple[type[ZatvaError], str]]] = MappingProxyType(
+    {
+        "08": (DatabaseNotReadyError, _GONE),
+        "25006": (DatabaseNotReadyError, f"it takes no changes; name the server that does, {_AGAIN}"),
+        "28": (DatabaseNotReadyError, f"give user and password in database_url, {_AGAIN}"),
+        "40": (TryLaterError, _BUSY),
+        "42501": (DatabaseNotReadyError, f"grant the right to the user in database_url, {_AGAIN}"),
+        "53": (DatabaseNotReadyError, f"give the server what it lacks, {_AGAIN}"),
+        "53100": (DatabaseNotReadyError, f"make room on the disk that the database is on, {_AGAIN}"),
+        "53300": (TryLaterError, "end what is not needed, or raise the server's limit, " + _AGAIN),
+        "55P03": (TryLaterError, _BUSY),
+        "57014": (TryLaterError, _BUSY),
+        "57P": (DatabaseNotReadyError, _GONE),
+        "58": (DatabaseNotReadyError, f"look after the server's disk; its log says more, {_AGAIN}"),
+        "XX": (DatabaseNotReadyError, f"look after the server's disk; its log says more, {_AGAIN}"),
+    }
+)
+"""By the beginning of the SQLSTATE, of which the longest counts: what kind of error it is, and what to do."""
+_OURS: Final = (
+    ZatvaError,
+    "that should not be; run the command again with --verbose, and report what it says",
+)
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def mishap(error: BaseException, settings: Settings | None = None) -> ZatvaError | None:
+    """The error as one of ours: what was found, where, and what to do. None where it is a fault of our own.
+
+    Of the database's errors it has the server's own words, and neither SQL nor values. Without settings, the
+    places are not named, for pages that others read.
+    """
+    for cause in _causes(error):
+        if isinstance(cause, ZatvaError):
+            return cause
+        if isinstance(cause, psycopg.Error):
+            kind, advice = _remedy(cause)
+            said = cause.diag.message_primary or str(cause).strip().partition("\n")[0]
+            where = f"database {place(settings)}" if settings else "database"
+            return kind(f"{where}: {said}; {advice}")
+        if isinstance(cause, OSError) and cause.errno in _FULL:
+            return ZatvaError(f"{_file(cause, settings)}: {cause.strerror}; make room there, {_AGAIN}")
+    return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what led to it; of errors of several tasks each one."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _causes(one)
+        return
+    yield error
+    # What comes from another process has lost its cause.
+    led = error.orig if isinstance(error, DBAPIError) else error.__cause__
+    if led is not None:
+        yield from _causes(led)
+
+
+def _remedy(error: psycopg.Error) -> tuple[type[ZatvaError], str]:
+    state = error.sqlstate
+    if state is None:
+        lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+        return _REMEDIES["08"] if lost else _OURS
+    beginnings = (state[:length] for length in range(len(state), 0, -1))
+    return next((_REMEDIES[begins] for begins in beginnings if begins in _REMEDIES), _OURS)
+
+
+def _file(error: OSError, settings: Settings | None) -> str:
+    if error.filename:
+        return str(error.filename)
+    if settings is None:
+        return "a file"
+    return f"a file in {settings.data}, in {tempfile.gettempdir()}, or where the command says"

@@ -1,0 +1,58 @@
+"""What a harvest says when its database fails it."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from sqlalchemy import select, text
+
+from harvester.models import History, Repository
+from oai.database import Database
+from tests.commands import zatva_beside
+from tests.harvester.fake_repository import FakeRepository, many, serve
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeRepository]:
+    async with serve(FakeRepository(items=many(50))) as served:
+        yield served
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        (
+            "RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'no space left on device'",
+            "no space left on device; make room on the disk that the database is on",
+        ),
+        (
+            "PERFORM pg_terminate_backend(pg_backend_pid())",
+            "terminating connection due to administrator command; see that the server runs",
+        ),
+    ],
+)
+async def test_a_database_that_fails_a_harvest_is_told_and_the_harvest_goes_on_once_it_is_well(
+    fake: FakeRepository, environment: dict[str, str], database: Database, trouble: str, said: str
+) -> None:
+    with database.session() as session:
+        session.add(Repository(base_url=fake.url, base_dir="fake"))
+        session.execute(
+            text(
+                "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS"
+                f" $$ BEGIN IF NEW.identifier LIKE '%30' THEN {trouble}; END IF; RETURN NEW; END $$"
+            )
+        )
+        session.execute(
+            text("CREATE TRIGGER t BEFORE INSERT ON oai_record FOR EACH ROW EXECUTE FUNCTION fail()")
+        )
+        session.commit()
+    failed = await zatva_beside(environment, "harvest", "1")
+    assert (failed.returncode, said in failed.stderr) == (6, True), failed.stderr
+    assert ("Traceback" in failed.stderr, "INSERT" in failed.stderr) == (False, False)
+    with database.session() as session:
+        row = session.scalars(select(History)).one()
+        assert (row.status, str(row.failure_reason).startswith(f"database: {said}")) == ("failed", True)
+        session.execute(text("DROP TRIGGER t ON oai_record"))
+        session.commit()
+    done = await zatva_beside(environment, "harvest", "1", "--json")
+    assert {"verdict": "complete", "records": 50}.items() <= json.loads(done.stdout).items()

@@ -1,0 +1,105 @@
+"""What a person decides about a repository, changed by command and by service."""
+
+from typing import Any
+
+import pytest
+
+from harvester.models import Repository
+from harvester.repository_changes import change_repository
+from oai.database import Database
+from oai.errors import UsageError
+from oai.models import columns_of
+from tests.commands import results, zatva
+
+MOVED = "https://moved.example/oai"
+
+
+@pytest.fixture
+def number(database: Database) -> str:
+    """The number of a repository over OAI-PMH, with files in its folder."""
+    with database.session() as session:
+        session.add(
+            repository := Repository(
+                repository_name="Telč", base_url="https://telc.example/oai", base_dir="telc"
+            )
+        )
+        session.commit()
+        return str(repository.repository_id)
+
+
+def test_a_command_changes_what_is_given_and_leaves_the_rest(
+    environment: dict[str, str], number: str
+) -> None:
+    (before,) = results(environment, "repository", "show", number)
+    (edited,) = results(
+        environment, "repository", "edit", number, "--url", MOVED, "--deletions", "mark",
+        "--brake-deletions", "5",
+    )  # fmt: skip
+    changed = {"base_url": MOVED, "deletion_policy": "mark", "brake_deletions": 5.0}
+    assert edited == {**before, **changed}
+    assert results(environment, "repository", "show", number) == [edited]
+
+
+def test_the_folder_of_the_files_stays_when_the_address_changes(
+    environment: dict[str, str], number: str
+) -> None:
+    (edited,) = results(environment, "repository", "edit", number, "--url", MOVED)
+    assert edited["base_dir"] == "telc"
+    refused = zatva(environment, "repository", "edit", number, "--dir", "elsewhere")
+    assert (refused.returncode, "unrecognized arguments: --dir" in refused.stderr) == (2, True)
+
+
+def test_an_empty_value_takes_an_option_back(environment: dict[str, str], number: str) -> None:
+    given = ("--brake-deletions", "5", "--brake-updates", "120")
+    (edited,) = results(environment, "repository", "edit", number, "--name", "Zámek", *given)
+    assert (edited["repository_name"], edited["brake_updates"]) == ("Zámek", 120.0)
+    taken_back = ("--brake-deletions", "", "--brake-updates", "default")
+    (edited,) = results(environment, "repository", "edit", number, "--name", "", *taken_back)
+    names = ("repository_name", "brake_deletions", "brake_updates")
+    assert [edited[name] for name in names] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "say what to change"),
+        (("--url", "ftp://telc.example/"), "is no base URL"),
+        (("--url", "https://telc.example/a b"), "is no base URL"),
+        (("--url", ""), "'' is no base URL"),
+        (("--url", "z3950://telc.example:210/books"), "is no address for protocol oai-pmh"),
+        (("--name", "a\nb"), "give one line"),
+        (("--name", "a" * 501), "at most 500 characters"),
+        (("--deletions", "burn"), "invalid choice: 'burn'"),
+        (("--brake-deletions", "101"), "'101' is no share in per cent; give a number from 0 to 100"),
+        (("--brake-updates", "inf"), "'inf' is no share in per cent"),
+    ],
+)
+def test_a_wrong_edit_changes_nothing(
+    environment: dict[str, str], number: str, words: tuple[str, ...], said: str
+) -> None:
+    before = results(environment, "repository", "show", number)
+    refused = zatva(environment, "repository", "edit", number, *words)
+    assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
+    assert results(environment, "repository", "show", number) == before
+
+
+def test_a_repository_that_is_not_there_is_not_edited(environment: dict[str, str]) -> None:
+    refused = zatva(environment, "repository", "edit", "9", "--name", "Nobody")
+    assert (refused.returncode, "there is no repository 9" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "columns", [{"base_dir": "elsewhere"}, {"protocol": "sru"}, {"base_url": None}, {"deletion_policy": None}]
+)
+def test_what_nobody_decides_is_refused(database: Database, number: str, columns: dict[str, Any]) -> None:
+    with database.session() as session:
+        before = columns_of(session.get_one(Repository, int(number)))
+        with pytest.raises(UsageError):
+            change_repository(session, int(number), repository_name="Other", **columns)
+        assert columns_of(session.get_one(Repository, int(number))) == before
+        assert not session.dirty
+
+
+def test_a_name_of_blanks_is_none(database: Database, number: str) -> None:
+    with database.session() as session:
+        assert change_repository(session, int(number), repository_name="  ").repository_name is None

@@ -1,0 +1,197 @@
+"""A full disk and a database that goes away end a command with words, and not with a trace."""
+
+import argparse
+import logging
+import os
+import pickle
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+
+from oai.cli import Invocation, add_command, run
+from oai.database import Database, open_database, place
+from oai.errors import ExitCode, ZatvaError
+from oai.mishaps import mishap
+from oai.settings import Settings
+
+FULL = 'could not extend file "base/1/2": No space left on device'
+RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{}', MESSAGE = '{}'; END $$"
+
+
+@pytest.fixture(autouse=True)
+def _as_if_alone(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The test's database in the settings, and the test runner's own signals and logging afterwards."""
+    assert settings.database_url is not None
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ZATVA_DATA", str(settings.data))
+    monkeypatch.setenv("ZATVA_DATABASE_URL", settings.database_url.get_secret_value())
+    handler, logged = signal.getsignal(signal.SIGTERM), logging.root.handlers[:]
+    yield
+    signal.signal(signal.SIGTERM, handler)
+    logging.root.handlers[:] = logged
+
+
+def command(handler: str, *words: str) -> int:
+    parser = argparse.ArgumentParser(prog="zatva")
+    thing = add_command(
+        parser.add_subparsers(required=True), "thing", help="do it", handler=f"{__name__}:{handler}"
+    )
+    thing.add_argument("statements", nargs="*")
+    return run(parser, ["thing", *words])
+
+
+def executes(invocation: Invocation) -> int:
+    with open_database(invocation.settings) as database, database.session() as session:
+        for statement in invocation.arguments.statements:
+            session.execute(text(statement), {"secret": "of a reader"} if ":secret" in statement else {})
+        session.commit()
+    return ExitCode.DONE
+
+
+def loses_its_connection(invocation: Invocation) -> int:
+    with open_database(invocation.settings) as database, database.session() as session:
+        number = session.scalar(text("SELECT pg_backend_pid()"))
+        with psycopg.connect(database.conninfo) as other:
+            other.execute("SELECT pg_terminate_backend(%s, 10000)", [number])
+        session.execute(text("SELECT 1"))
+    return ExitCode.DONE
+
+
+def fills_a_device(_: Invocation) -> int:
+    Path("/dev/full").write_text("no room", encoding="utf-8")
+    return ExitCode.DONE
+
+
+def finds_no_room(invocation: Invocation) -> int:
+    raise OSError(122, os.strerror(122), str(invocation.settings.data / "store"))
+
+
+def fails_in_one_of_several_tasks(_: Invocation) -> int:
+    raise ExceptionGroup("tasks", [ExceptionGroup("tasks", [ZatvaError("the port is taken")])])
+
+
+def test_a_full_disk_of_the_database_is_told_with_its_place_and_what_to_do(
+    capsys: pytest.CaptureFixture[str], settings: Settings
+) -> None:
+    code = command("executes", RAISE.format("53100", FULL))
+    assert code == ExitCode.NOT_READY
+    assert capsys.readouterr().err == (
+        f"zatva: database {place(settings)}: {FULL}; make room on the disk that the database is on, "
+        "then run the command again\n"
+    )
+
+
+def test_the_password_is_not_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = os.environ["ZATVA_DATABASE_URL"]
+    scheme, _, rest = address.partition("://")
+    user, _, host = rest.rpartition("@")
+    monkeypatch.setenv("ZATVA_DATABASE_URL", f"{scheme}://{user.partition(':')[0]}:s3cret@{host}")
+    command("executes", RAISE.format("53100", FULL))
+    said = capsys.readouterr().err
+    assert ("s3cret" in said, ":***@" in said) == (False, True)
+
+
+def test_the_trace_with_the_statement_comes_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    statement = RAISE.format("53100", FULL)
+    command("executes", "-v", statement)
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    assert f"[SQL: {statement}]" in said
+
+
+def test_a_limit_of_the_server_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    code = command(
+        "executes", "SET work_mem = '64kB'", "SET temp_file_limit = 0",
+        "SELECT count(*) FROM (SELECT n FROM generate_series(1, 200000) AS n ORDER BY n DESC) AS sorted",
+    )  # fmt: skip
+    said = capsys.readouterr().err
+    assert code == ExitCode.NOT_READY
+    assert 'temporary file size exceeds "temp_file_limit" (0kB); give the server what it lacks' in said
+
+
+def test_a_database_that_goes_away_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("loses_its_connection") == ExitCode.NOT_READY
+    said = capsys.readouterr().err
+    assert "terminating connection due to administrator command; see that the server runs" in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        ("08006", ExitCode.NOT_READY),
+        ("53300", ExitCode.TRY_LATER),
+        ("40P01", ExitCode.TRY_LATER),
+        ("57014", ExitCode.TRY_LATER),
+        ("57P03", ExitCode.NOT_READY),
+        ("25006", ExitCode.NOT_READY),
+        ("42501", ExitCode.NOT_READY),
+        ("58030", ExitCode.NOT_READY),
+        ("XX001", ExitCode.NOT_READY),
+        ("22012", ExitCode.FAULT),
+        ("ZZ999", ExitCode.FAULT),
+    ],
+)
+def test_the_exit_code_tells_who_has_to_do_something(
+    capsys: pytest.CaptureFixture[str], state: str, code: ExitCode
+) -> None:
+    assert command("executes", RAISE.format(state, "no luck")) == code
+    assert ": no luck; " in capsys.readouterr().err
+
+
+def test_what_should_not_be_has_no_values_and_says_how_the_trace_is_had(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = command("executes", "SELECT CAST(:secret AS text) COLLATE nonsense")
+    said = capsys.readouterr().err
+    assert code == ExitCode.FAULT
+    assert "run the command again with --verbose" in said
+    assert ("of a reader" in said, "SELECT" in said) == (False, False)
+
+
+def test_a_full_disk_of_files_is_told(capsys: pytest.CaptureFixture[str], settings: Settings) -> None:
+    assert command("fills_a_device") == ExitCode.FAULT
+    said = capsys.readouterr().err
+    assert "No space left on device; make room there" in said
+    assert str(settings.data) in said
+
+
+def test_a_used_up_quota_is_told_with_the_file(
+    capsys: pytest.CaptureFixture[str], settings: Settings
+) -> None:
+    assert command("finds_no_room") == ExitCode.FAULT
+    assert capsys.readouterr().err.startswith(f"zatva: {settings.data}/store: Disk quota exceeded; make room")
+
+
+def test_the_error_of_one_of_several_tasks_is_told_as_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("fails_in_one_of_several_tasks") == ExitCode.FAULT
+    assert capsys.readouterr().err == "zatva: the port is taken\n"
+
+
+def test_a_fault_of_ours_is_no_mishap() -> None:
+    assert mishap(RuntimeError("a fault")) is None
+    assert mishap(FileNotFoundError(2, "No such file or directory", "gone")) is None
+
+
+def test_without_settings_no_place_is_told(database: Database) -> None:
+    with database.session() as session, pytest.raises(OperationalError) as raised:
+        session.execute(text(RAISE.format("53100", FULL)))
+    assert str(mishap(raised.value)).startswith("database: could not extend file")
+
+
+def test_the_error_of_another_process_is_told_like_our_own(database: Database) -> None:
+    with database.session() as session, pytest.raises(OperationalError) as raised:
+        session.execute(text(RAISE.format("53100", FULL)))
+    carried = pickle.loads(pickle.dumps(raised.value))  # noqa: S301 our own
+    assert str(mishap(carried)) == str(mishap(raised.value))
+
+
+def test_the_embedded_database_is_told_by_its_folder(tmp_path: Path) -> None:
+    assert "postgres" in place(Settings(data=tmp_path, database_url=None))
