@@ -26,6 +26,7 @@ from sqlalchemy import URL
 
 from oai import keeper
 from oai.errors import DatabaseNotReadyError
+from oai.server_start import why_not
 
 ROOT_FOLDER: Final = Path("/var/lib/zatva")
 SYSTEM_USER: Final = "zatva"
@@ -219,7 +220,8 @@ def _running(cluster: Path, account: _Account) -> URL:
             # One that was killed takes a moment to go; one that recovers answers only when it is done.
             alive = keeper.postmaster_pid(cluster)
             if time.monotonic() - begun > (_START_SECONDS if alive else _GOING_SECONDS):
-                raise DatabaseNotReadyError(f"embedded PostgreSQL in {cluster}: {error}") from None
+                reason = why_not(cluster, str(error))
+                raise DatabaseNotReadyError(f"embedded PostgreSQL in {cluster}: {reason}") from None
             time.sleep(0.1)
 
 

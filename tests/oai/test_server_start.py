@@ -1,0 +1,54 @@
+"""Why the embedded server does not start is told from its disk and its log."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oai import embedded, keeper, server_start
+from oai.embedded import EmbeddedServer, cluster_folder
+from oai.errors import DatabaseNotReadyError
+from oai.server_start import why_not
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Path]:
+    """The folder of a server that has stopped."""
+    server = EmbeddedServer(tmp_path)
+    server.acquire()
+    server.release()
+    folder = cluster_folder(tmp_path)
+    yield folder
+    keeper.stop(folder)
+    shutil.rmtree(folder)
+
+
+def test_a_server_that_refuses_to_start_is_told_in_its_own_words(
+    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "_GOING_SECONDS", 0)
+    with (cluster / "postgresql.auto.conf").open("a") as file:
+        file.write("shared_buffers = 'a lot'\n")
+    (cluster / "postgresql.conf").write_text("nonsense = = 1\n")
+    with pytest.raises(DatabaseNotReadyError) as raised:
+        EmbeddedServer(tmp_path).acquire()
+    told = str(raised.value)
+    assert "contains errors; " in told
+    assert told.endswith("server.log says more")
+    assert "pg_ctl" not in told
+
+
+def test_a_full_disk_is_told_before_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_start, "_NEEDED", 2**62)
+    (tmp_path / "server.log").write_text("FATAL:  something else\n")
+    assert why_not(tmp_path, "no idea").startswith("no space left on device")
+
+
+def test_what_was_before_the_server_was_last_well_is_no_reason(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    assert why_not(tmp_path, "no idea") == "no idea"
+    log.write_text("FATAL:  ended a connection\nLOG:  database system is shut down\n")
+    assert why_not(tmp_path, "no idea") == "no idea"
+    log.write_text(log.read_text() + "FATAL:  could not create lock file\n")
+    assert why_not(tmp_path, "no idea") == f"could not create lock file; {log} says more"
