@@ -48,6 +48,15 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def leave_unread(request: web.Request) -> None:
+    """Read no more of a body that cannot be decoded: the server would fail at it again, and log that as ours.
+
+    The connection is closed behind the answer.
+    """
+    request.content.feed_eof()
+    request.protocol.close()
+
+
 @contextlib.asynccontextmanager
 async def serving(
     runner: web.AppRunner, listener: socket.socket, site: type[web.SockSite] = web.SockSite

@@ -9,6 +9,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from harvester.client.errors import RepositoryBusyError
 from oai.errors import TryLaterError, ZatvaError
+from oai.serving import leave_unread
 from web.access import STREAMS, canonical, is_api
 from web.api.faults import problem
 from web.rendering import render
@@ -18,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 @web.middleware
-async def faults(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def faults(request: web.Request, handler: Handler) -> web.StreamResponse:  # noqa: PLR0911 each fault has its own
     """Turn whatever goes wrong into an answer that says what it was and what to do."""
     try:
         return await handler(request)
@@ -26,6 +27,10 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse:
         if error.status < 400:  # noqa: PLR2004 a redirect
             raise
         return _answer(request, error.status, _explanation(error), _kept_headers(error))
+    except web.RequestPayloadError:
+        leave_unread(request)
+        text = _("The form could not be read: it is not UTF-8, or broken off.")
+        return _answer(request, 400, text, {})
     except RepositoryBusyError as error:
         return _answer(request, 409, told(error), {})
     except (TryLaterError, OperationalError, PoolTimeoutError) as error:

@@ -9,6 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
+from oai.serving import leave_unread
 from oai.vocabulary import RULES
 from provider.http import landing
 from provider.http.admission import admitted
@@ -110,6 +111,9 @@ async def _body_pairs(request: web.Request) -> Pairs:
             body = await request.read()
     except TimeoutError:
         raise web.HTTPRequestTimeout(text=f"408: the form took longer than {longest:g} seconds\n") from None
+    except web.RequestPayloadError:
+        leave_unread(request)
+        raise web.HTTPBadRequest(text="400: the form's bytes are not what its headers say\n") from None
     if body and request.content_type != _FORM:
         raise web.HTTPUnsupportedMediaType(
             text=f"415: {request.content_type!r} is not {_FORM}, in which OAI-PMH takes its arguments\n"

@@ -189,3 +189,22 @@ async def test_nothing_that_a_client_sends_is_answered_with_500(provider: Provid
     status = answer.split(b" ", 2)[1:2]
     assert status == [] or status[0][:1] in b"24"
     assert not (await provider.ask(verb="Identify")).codes
+
+
+async def test_a_form_that_is_not_what_its_encoding_says_is_a_bad_request_and_nothing_of_ours(
+    provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server takes the request up before its body is there, so it is the handler that fails at it."""
+    client = await connect(provider.client.port)
+    client.writer.write(
+        b"POST /oai HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+        b"Expect: 100-continue\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"
+    )
+    assert (await client.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+    client.writer.write(b"abcd")
+    answer = await client.rest()
+    await client.close()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"the form's bytes are not what its headers say" in answer
+    assert not (await provider.ask(verb="Identify")).codes
+    assert_nothing_went_wrong(caplog)

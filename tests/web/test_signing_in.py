@@ -1,3 +1,4 @@
+import logging
 from datetime import timedelta
 
 import pytest
@@ -141,3 +142,16 @@ async def test_the_session_cookie_is_closed_to_scripts_and_other_sites(
 def _hashes(server: Server) -> set[bytes]:
     with server.database.session() as session:
         return set(session.scalars(select(UserSession.token_hash)))
+
+
+async def test_a_form_that_is_not_what_its_encoding_says_is_refused_and_nothing_is_logged_as_ours(
+    stranger: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"Content-Encoding": "gzip", "Content-Type": "application/x-www-form-urlencoded"}
+    # Its body comes when the server asks for it, so it is the page that fails at it.
+    async with stranger.http.post(
+        f"{stranger.base_url}/sign-in", data=b"abcd", headers=headers, expect100=True
+    ) as answer:
+        assert answer.status == 400
+        assert "The form could not be read" in await answer.text()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
