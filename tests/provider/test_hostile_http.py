@@ -195,6 +195,7 @@ async def test_a_form_that_is_not_what_its_encoding_says_is_a_bad_request_and_no
     provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The server takes the request up before its body is there, so it is the handler that fails at it."""
+    assert provider.client.port is not None
     client = await connect(provider.client.port)
     client.writer.write(
         b"POST /oai HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
