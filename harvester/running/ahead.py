@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from harvester.running.taken import Taken
 
-_MOST_BYTES = 8 * 1024**2
+_MOST_BYTES = 6 * 1024**2
 """Of records that wait or are being taken in; with more, nothing further is fetched."""
-_GROUP_BYTES = 4 * 1024**2
-_GROUP_RECORDS = 4000
+_GROUP_BYTES = 3 * 1024**2
+_GROUP_RECORDS = 3000
 _PAGE_BYTES = 16 * 1024
 """What a page counts for besides its records, so that empty ones have an end, too."""
 
@@ -31,6 +31,10 @@ class Ahead:
     def fail(self, error: Exception) -> None:
         """Add the error that ends the list."""
         self._waiting.put_nowait(error)
+
+    def waits(self) -> bool:
+        """Whether something is here already."""
+        return not self._waiting.empty()
 
     async def group(self) -> tuple[list[Taken], Exception | None]:
         """The next page, or the next few that are here already, and the error where it follows on them."""

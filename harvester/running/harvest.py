@@ -35,7 +35,7 @@ async def harvest(
     stop: asyncio.Event,
     on_progress: Progress = _no_progress,
 ) -> Outcome:
-    """Run a harvest to its end, and write its history row; commits by itself, page by page.
+    """Run a harvest to its end, and write its history row; commits by itself, about page by page.
 
     When `stop` is set it finishes the page at hand, and the run can be resumed. Whatever goes wrong ends up
     in the outcome. Raises UsageError where there is no such repository; a fault of our own is raised after it

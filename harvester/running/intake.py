@@ -49,7 +49,9 @@ class Intake:
     brake: Brake
 
     def take(self, session: Session, batch: Batch, *, now: datetime) -> Counter[str]:
-        """Write the page's files and rows; the caller commits. Deletions wait for the run's end.
+        """Begin the page's files and write its rows. Deletions wait for the run's end.
+
+        The caller lets the files settle, and then commits.
 
         Gives the number of records by what became of them: new, updated, unchanged, deleted, and tombstones
         (deletions of records that were never here). Raises HeldRunError, with nothing written, where the run
@@ -59,20 +61,21 @@ class Intake:
         fates = self._fates(batch, known)
         updated = [record.header.identifier for record in batch.records if fates[record.key] == "updated"]
         self.brake.check_updates(session, len(updated), updated)
+        self.brake.note_seen(session, [known[key].record_id for key in batch.passed_over if key in known])
         changed = [record for record in batch.records if fates[record.key] not in _NOT_WRITTEN]
         paths = self._paths(session, changed, known)
-        with self.store.writing(*_files(batch, known, fates, paths)):
-            written = write_records(
-                session,
-                [
-                    _row(record, paths.get(record.key), fates[record.key], known.get(record.key))
-                    for record in changed
-                ],
-                repository_id=self.repository_id,
-                metadata_prefix=self.layout.metadata_prefix,
-                now=now,
-                told_by=self.brake.run if self.brake.estate.tell else None,
-            )
+        self.store.begin(*_files(batch, known, fates, paths))
+        written = write_records(
+            session,
+            [
+                _row(record, paths.get(record.key), fates[record.key], known.get(record.key))
+                for record in changed
+            ],
+            repository_id=self.repository_id,
+            metadata_prefix=self.layout.metadata_prefix,
+            now=now,
+            told_by=self.brake.run if self.brake.estate.tell else None,
+        )
         same = [known[key].record_id for key, fate in fates.items() if fate in {"unchanged", "restored"}]
         mark_unchanged(session, same, run_started=self.brake.run.run_started)
         self.brake.note_alive(session, [*written, *same])
@@ -81,17 +84,15 @@ class Intake:
         return self._with_deletions(session, batch, known, fates, counts)
 
     def _known(self, session: Session, batch: Batch) -> dict[str, KnownRecord]:
-        """The rows of the page's records; those that the rules passed over are noted as seen."""
+        """The rows of the page's records, and of those that the rules passed over where that matters."""
         keys = [record.key for record in batch.records]
         passed_over = batch.passed_over if self.brake.looks else ()
-        known = known_records(
+        return known_records(
             session,
             repository_id=self.repository_id,
             metadata_prefix=self.layout.metadata_prefix,
             keys=[*keys, *passed_over],
         )
-        self.brake.note_seen(session, [known[key].record_id for key in passed_over if key in known])
-        return known
 
     def _with_deletions(
         self,

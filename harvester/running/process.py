@@ -52,7 +52,6 @@ def run_harvest(invocation: Invocation, database: Database, request: HarvestRequ
 
 def _collect_seldom() -> None:
     """Look for circles of garbage seldom: pages make many objects and no circles, and each look costs."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS, 20, 20)
 

@@ -32,7 +32,10 @@ class Pump:
     on_progress: Progress
 
     async def take_list(self, fetching: Fetching, selection: Selection) -> End:
-        """Fetch ahead, and take in together the pages that came meanwhile: one sync, one commit for all."""
+        """Fetch ahead, and take in together the pages that came meanwhile.
+
+        They share one sync, and one commit with those that are here by then. All is committed at the end.
+        """
         ahead = Ahead()
         fetcher = asyncio.create_task(self._fetch(fetching, selection, ahead))
         try:
@@ -42,6 +45,8 @@ class Pump:
                     await self.in_thread(partial(self.run.take, pages))
                     self.on_progress(self.run.counts, self.run.complete_list_size)
                     ahead.done(pages)
+                if not ahead.waits():
+                    await self.in_thread(self.run.commit)
                 if error is not None:
                     raise error
                 end = _end(pages[-1].fetched)
@@ -50,6 +55,7 @@ class Pump:
         finally:
             fetcher.cancel()
             await asyncio.gather(fetcher, return_exceptions=True)
+            await self.in_thread(self.run.commit)
 
     async def _fetch(self, fetching: Fetching, selection: Selection, ahead: Ahead) -> None:
         """Put the list's pages, or at last the error that ends it, with those that wait."""

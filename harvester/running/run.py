@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester import repositories
@@ -16,7 +15,7 @@ from harvester.running import checkpoints, holds
 from harvester.running.brake import begin_brake
 from harvester.running.concluding import exit_code, failure_reason, resumable, wait_until, watermark
 from harvester.running.fetching import Allowance
-from harvester.running.holds import Held
+from harvester.running.holds import Held, HeldRunError
 from harvester.running.intake import Intake
 from harvester.running.opening import check_wait, choose_layout, note_wait, target
 from harvester.running.outcome import Outcome, write_history
@@ -96,7 +95,23 @@ class Run(RunState):
         )
 
     def take(self, pages: Sequence[Taken]) -> None:
-        """Take pages in: their files, then their rows and the checkpoint in one transaction."""
+        """Take pages in: their files, their rows and the checkpoint; `commit` follows.
+
+        While nothing but further pages is to be done, it may wait: these pages' files become durable beside
+        the next ones' rows. It is seen to here that it does not wait long. Whatever fails takes with it all
+        that was not committed, only not a HeldRunError, which comes before anything of its pages is written.
+        """
+        try:
+            self._take(pages)
+        except HeldRunError:
+            raise
+        except BaseException:
+            self._abandon()
+            raise
+        if self._uncommitted.old:
+            self.commit()
+
+    def _take(self, pages: Sequence[Taken]) -> None:
         assert self._intake is not None and self._ward is not None  # noqa: S101, PT018 begin() comes first
         found: Counter[str] = Counter()
         refusals = [refusal for taken in pages for refusal in taken.refused]
@@ -106,20 +121,17 @@ class Run(RunState):
         batch = joined([taken.batch for taken in pages])
         found["repeated"] += batch.repeated
         now = datetime.now(UTC)
-        with self.database.session() as session:
-            # The order of commits is kept in any case; what a power cut loses is fetched again.
-            session.execute(text("SET LOCAL synchronous_commit = off"))
-            if self.request.replay is not None:
-                batch, superseded = self._current(session, batch)
-                found += Counter(superseded=superseded, unchanged=superseded)
-            again = self._brought_before(session, batch)
-            found += self._intake.take(session, batch, now=now)
-            found["unchanged"] -= again
-            self._ward.note(session, [record.key for record in batch.records], refusals, now=now)
-            self.progress.counted += found
-            self.counts = self._with_traffic(self.counts + found)
-            self._save(session)
-            session.commit()
+        session = self._uncommitted.session(self.database, self.counts)
+        if self.request.replay is not None:
+            batch, superseded = self._current(session, batch)
+            found += Counter(superseded=superseded, unchanged=superseded)
+        again = self._brought_before(session, batch)
+        found += self._intake.take(session, batch, now=now)
+        found["unchanged"] -= again
+        self._ward.note(session, [record.key for record in batch.records], refusals, now=now)
+        self.progress.counted += found
+        self.counts = self._with_traffic(self.counts + found)
+        self._save(session)
 
     def _current(self, session: Session, batch: Batch) -> tuple[Batch, int]:
         """What of a replayed batch is not out of date by now."""

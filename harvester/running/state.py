@@ -26,6 +26,7 @@ from harvester.running.quarantine import Ward
 from harvester.running.refusals import Refusal
 from harvester.running.sourcing import Source
 from harvester.running.taken import Taken
+from harvester.running.uncommitted import Uncommitted
 from harvester.running.verdict import End, Evidence
 from oai.database import Database
 from oai.datestamps import format_datestamp, utc_now
@@ -63,6 +64,7 @@ class RunState:
     _ward: Ward | None = None
     _brake: Brake | None = None
     _before: Counter[str] = field(default_factory=Counter)
+    _uncommitted: Uncommitted = field(default_factory=Uncommitted)
     _pace: Pace = field(default_factory=Pace)
     _marks: Marks = field(default_factory=no_marks)
     """Of the list whose marks were saved last; so many of them were."""
@@ -87,8 +89,25 @@ class RunState:
             self._save(session)
             session.commit()
 
+    def commit(self) -> None:
+        """Commit the pages that were taken in and not committed yet, when their files are durable."""
+        if self._intake is None or not self._uncommitted.any:
+            return
+        try:
+            self._intake.store.settle()
+            self._uncommitted.commit()
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        """Let go of what was not committed; the counts are then as if it had not come."""
+        if self._uncommitted.any:
+            self.counts = self._uncommitted.abandon()
+
     def note_wait(self, seconds: float, reason: str) -> None:
         """Note in the run's row until when it waits, and why."""
+        self.commit()
         if self._checkpoint is not None:
             until = format_datestamp(utc_now() + timedelta(seconds=seconds))
             with self.database.session() as session:

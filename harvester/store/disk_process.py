@@ -20,8 +20,8 @@ _PIPE_BYTES = 1024**2
 """So few writes take a request to the process; more is not allowed to everyone."""
 _OURS = 50
 """Descriptors that the process needs besides those of files, at most."""
-_FILES_AND_OURS = 4000 + _OURS
-"""A group of pages has up to 4,000 records, and so one sync for their files."""
+_FILES_AND_OURS = 3000 + _OURS
+"""A group of pages has up to 3,000 records, and so one sync for their files."""
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 

@@ -1,9 +1,8 @@
 """The record files of one repository: written whole and durable, or not at all."""
 
-import contextlib
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,6 +22,7 @@ class FileStore:
         self._disk = Disk(self._base)
         self._process: DiskProcess | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="files")
+        self._begun: Future[None] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -30,10 +30,14 @@ class FileStore:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._process is not None:
-            self._thread.submit(self._process.close)
-        self._thread.shutdown()
-        self._disk.close()
+        try:
+            if kind is None:
+                self.settle()
+        finally:
+            if self._process is not None:
+                self._thread.submit(self._process.close)
+            self._thread.shutdown()
+            self._disk.close()
 
     def missing(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths at which there is no file."""
@@ -46,18 +50,20 @@ class FileStore:
         except FileNotFoundError:
             return None
 
-    @contextlib.contextmanager
-    def writing(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str] = ()) -> Iterator[None]:
-        """While the block goes on, write these files and then remove those; both are durable at its end.
+    def begin(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str] = ()) -> None:
+        """Begin to write these files and then to remove those, when what was begun before is durable.
 
-        So the rows can go to the database meanwhile. Commit them after the block, which raises what failed.
+        So the rows can go to the database meanwhile. Settle before they are committed. Raises what failed of
+        what was begun before.
         """
-        work = self._thread.submit(self._replace, files, leaving)
-        try:
-            yield
-        finally:
-            wait([work])
-        work.result()
+        self.settle()
+        self._begun = self._thread.submit(self._replace, files, leaving)
+
+    def settle(self) -> None:
+        """Wait until what was begun is durable; raises what failed of it."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun.result()
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         """As `Disk.write_all`."""

@@ -9,24 +9,37 @@ _FEW, _MANY = 3, 250
 
 
 @pytest.mark.parametrize("number", [_FEW, _MANY])
-def test_files_are_there_when_the_block_has_ended(tmp_path: Path, number: int) -> None:
+def test_files_are_there_when_they_have_settled(tmp_path: Path, number: int) -> None:
     with FileStore(tmp_path) as store:
-        with store.writing([(f"{name}.xml", b"<r/>") for name in range(number)]):
-            pass
+        store.begin([(f"{name}.xml", b"<r/>") for name in range(number)])
+        store.settle()
         assert store.missing([f"{name}.xml" for name in range(number + 1)]) == {f"{number}.xml"}
         assert store.read("0.xml") == b"<r/>"
         assert store.read(f"{number}.xml") is None
 
 
 @pytest.mark.parametrize("number", [_FEW, _MANY])
-def test_what_failed_is_raised_at_the_end_of_the_block(tmp_path: Path, number: int) -> None:
+def test_files_under_way_are_replaced_in_the_order_in_which_they_came(tmp_path: Path, number: int) -> None:
+    names = [f"{name}.xml" for name in range(number)]
+    with FileStore(tmp_path) as store:
+        store.begin([(name, b"<first/>") for name in names])
+        store.begin([(name, b"<second/>") for name in names], ["gone.xml"])
+        assert store.missing([*names, "gone.xml"]) == {"gone.xml"}
+    assert {path.read_bytes() for path in tmp_path.iterdir()} == {b"<second/>"}
+
+
+@pytest.mark.parametrize("number", [_FEW, _MANY])
+def test_what_failed_is_raised_once_and_at_the_latest_at_the_end(tmp_path: Path, number: int) -> None:
     (tmp_path / "0.xml").mkdir()
-    with (
-        FileStore(tmp_path) as store,
-        pytest.raises(IsADirectoryError),
-        store.writing([(f"{name}.xml", b"<r/>") for name in range(number)]),
-    ):
-        pass
+    files = [(f"{name}.xml", b"<r/>") for name in range(number)]
+    with pytest.raises(IsADirectoryError), FileStore(tmp_path) as store:
+        store.begin(files)
+    with FileStore(tmp_path) as store:
+        store.begin(files)
+        with pytest.raises(IsADirectoryError):
+            store.begin([("other.xml", b"<r/>")])
+        store.settle()
+    assert not (tmp_path / "other.xml").exists()
 
 
 def test_only_much_at_once_is_worth_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
