@@ -95,7 +95,7 @@ class Run(RunState):
         )
 
     def take(self, pages: Sequence[Taken]) -> None:
-        """Take pages in: their files, their rows and the checkpoint; `commit` follows.
+        """Take pages in: their files and their rows; `commit` follows.
 
         While nothing but further pages is to be done, it may wait: these pages' files become durable beside
         the next ones' rows. It is seen to here that it does not wait long. Whatever fails takes with it all
@@ -117,7 +117,6 @@ class Run(RunState):
         refusals = [refusal for taken in pages for refusal in taken.refused]
         for taken in pages:
             found += taken.counts()
-            self._note_page(taken)
         batch = joined([taken.batch for taken in pages])
         found["repeated"] += batch.repeated
         now = datetime.now(UTC)
@@ -129,9 +128,10 @@ class Run(RunState):
         found += self._intake.take(session, batch, now=now)
         found["unchanged"] -= again
         self._ward.note(session, [record.key for record in batch.records], refusals, now=now)
+        for taken in pages:
+            self._note_page(taken)
         self.progress.counted += found
         self.counts = self._with_traffic(self.counts + found)
-        self._save(session)
 
     def _current(self, session: Session, batch: Batch) -> tuple[Batch, int]:
         """What of a replayed batch is not out of date by now."""

@@ -90,11 +90,14 @@ class RunState:
             session.commit()
 
     def commit(self) -> None:
-        """Commit the pages that were taken in and not committed yet, when their files are durable."""
-        if self._intake is None or not self._uncommitted.any:
+        """Commit the pages taken in so far, with the checkpoint behind them, when their files are durable."""
+        session = self._uncommitted.open
+        if session is None:
             return
         try:
+            assert self._intake is not None  # noqa: S101 it has taken the pages in
             self._intake.store.settle()
+            self._save(session)
             self._uncommitted.commit()
         except BaseException:
             self._abandon()
@@ -102,7 +105,7 @@ class RunState:
 
     def _abandon(self) -> None:
         """Let go of what was not committed; the counts are then as if it had not come."""
-        if self._uncommitted.any:
+        if self._uncommitted.open is not None:
             self.counts = self._uncommitted.abandon()
 
     def note_wait(self, seconds: float, reason: str) -> None:

@@ -16,33 +16,29 @@ _OLD_SECONDS = 1.0
 class Uncommitted:
     """One session for several groups of pages, with the run's counts as they were before the first."""
 
-    _session: Session | None = None
+    open: Session | None = None
+    """None while there is nothing to commit."""
     _counts: Counter[str] = field(default_factory=Counter)
     _begun: float = 0.0
 
     @property
-    def any(self) -> bool:
-        """Whether there is something to commit."""
-        return self._session is not None
-
-    @property
     def old(self) -> bool:
         """Whether the first of it has waited long enough: others want to see it, and a kill would lose it."""
-        return self.any and time.monotonic() - self._begun > _OLD_SECONDS
+        return self.open is not None and time.monotonic() - self._begun > _OLD_SECONDS
 
     def session(self, database: Database, counts: Counter[str]) -> Session:
         """The session for what is taken in next; `counts` are the run's before it."""
-        if self._session is None:
-            self._session = database.session()
+        if self.open is None:
+            self.open = database.session()
             self._counts, self._begun = counts, time.monotonic()
             # The order of commits is kept in any case; what a power cut loses is fetched again.
-            self._session.execute(text("SET LOCAL synchronous_commit = off"))
-        return self._session
+            self.open.execute(text("SET LOCAL synchronous_commit = off"))
+        return self.open
 
     def commit(self) -> None:
         """Commit it."""
-        if self._session is not None:
-            self._session.commit()
+        if self.open is not None:
+            self.open.commit()
             self._close()
 
     def abandon(self) -> Counter[str]:
@@ -51,6 +47,6 @@ class Uncommitted:
         return self._counts
 
     def _close(self) -> None:
-        session, self._session = self._session, None
+        session, self.open = self.open, None
         if session is not None:
             session.close()
