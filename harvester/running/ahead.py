@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from harvester.running.taken import Taken
 
-_MOST_BYTES = 6 * 1024**2
+_MOST_BYTES = 5 * 1024**2
 """Of records that wait or are being taken in; with more, nothing further is fetched."""
 _GROUP_BYTES = 3 * 1024**2
 _GROUP_RECORDS = 3000

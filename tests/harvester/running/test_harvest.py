@@ -136,6 +136,22 @@ async def test_rows_name_files_digests_and_sets(bench: Bench) -> None:
     assert specs == ["x", "y:z"]
 
 
+async def test_sets_go_with_their_records_and_with_the_repository(bench: Bench) -> None:
+    bench.fake.items = [Item(identifier=f"oai:a:{number}", sets=("x", f"y{number}")) for number in range(3)]
+    await bench.run()
+
+    def left(statement: str) -> list[str]:
+        with bench.database.session() as session:
+            session.execute(text(statement))
+            session.commit()
+            return sorted(session.scalars(select(SetMapping.set_spec)))
+
+    assert left("DELETE FROM oai_record WHERE identifier = 'oai:a:1'") == ["x", "x", "y0", "y2"]
+    elsewhere = "SET LOCAL search_path TO ''; DELETE FROM public.oai_record WHERE identifier = 'oai:a:2'"
+    assert left(elsewhere) == ["x", "y0"]
+    assert left("DELETE FROM oai_repository") == []
+
+
 async def test_the_next_harvest_asks_only_for_what_changed_since_the_last_one_began(bench: Bench) -> None:
     await bench.run()
     outcome = await bench.run()
