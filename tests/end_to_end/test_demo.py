@@ -28,6 +28,7 @@ def elsewhere(environment: dict[str, str], folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_the_demo_ends_by_itself_and_says_what_it_did(elsewhere: dict[str, str], folder: Path) -> None:
     (summary,) = zatva(elsewhere, "demo", "--once")
     assert summary["harvested"] == summary["indexed"] > summary["hidden"] > 0
@@ -40,6 +41,7 @@ def test_the_demo_ends_by_itself_and_says_what_it_did(elsewhere: dict[str, str],
     assert _left_by(folder) == ""
 
 
+@pytest.mark.slow
 def test_the_demo_is_ended_in_the_middle_of_the_slow_harvest(
     elsewhere: dict[str, str], folder: Path, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def _lines(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 async def test_a_restored_site_shows_from_disk_with_no_missing_resource(
     provider: str, environment: dict[str, str], tmp_path: Path, context: BrowserContext
@@ -135,6 +136,7 @@ async def _check_titles(page: Page, folder: Path) -> None:
         assert await page.title() == titled.title, titled.url
 
 
+@pytest.mark.slow
 def test_a_restore_that_was_killed_goes_on_and_its_warc_files_have_the_very_bytes(
     provider: str, environment: dict[str, str], tmp_path: Path, database: Database
 ) -> None:

@@ -225,6 +225,7 @@ async def rest(tables: Tables) -> None:
         seen = ended(tables)
 
 
+@pytest.mark.slow
 async def test_every_due_run_happens_once_whatever_dies(
     own_server: OwnServer, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

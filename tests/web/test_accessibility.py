@@ -129,6 +129,7 @@ def _fill_alerts(session: Session, telc: Repository) -> None:
     session.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(_PARTS))
 async def test_every_page_is_accessible(server: Server, page: Page, part: int) -> None:
     _fill(server)

@@ -99,6 +99,7 @@ def test_the_command_works_without_a_checkout(
     assert upgraded == f"database: from no tables to {migrations.HEAD}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_every_module_can_be_imported_alone(clean: Path) -> None:
     counted = _run(str(clean / "python"), "-W", "error", "-c", _IMPORT_EACH_ALONE).split()

@@ -19,6 +19,7 @@ _ENDING_THE_TOKEN = ("revokeToken", "changeUser", "disableUser")
 """With what these do to the caller's own account, all later requests would be refused."""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_of_each")
 @pytest.mark.parametrize("option", ["--exclude-operation-id", "--include-operation-id"])
 async def test_generated_requests_find_no_server_error_and_nothing_undocumented(
