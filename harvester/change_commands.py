@@ -10,6 +10,7 @@ from harvester.running.models import Hold
 from harvester.store.changes import read_changes
 from harvester.store_commands import run_of
 from oai.cli import Invocation
+from oai.console import counted
 from oai.database import open_database
 from oai.errors import ExitCode
 
@@ -76,4 +77,4 @@ def _words(hold: Hold, deleted: int) -> str:
         return f"run {hold.history_id} is released: the next run of this harvest may change what it finds"
     outlived = hold.would_delete - deleted
     also = f"; {outlived:,} have come again meanwhile, and stay" if outlived else ""
-    return f"run {hold.history_id} is released: {deleted:,} records deleted{also}"
+    return f"run {hold.history_id} is released: {counted(deleted, 'record')} deleted{also}"

@@ -15,6 +15,7 @@ from harvester.bibliographic.omissions import list_omissions
 from harvester.bibliographic.sources import SourceSettings, save_source, source_settings
 from harvester.repositories import get_repository, list_repositories
 from oai.cli import Invocation
+from oai.console import counted
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
 
@@ -128,7 +129,8 @@ def _run_one(invocation: Invocation, database: Database, repository_id: int, by:
 
 def _in_words(done: ImportFacts) -> str:
     counts = ", ".join(f"{getattr(done, name):,} {name}" for name in imports.COUNTS[1:])
-    return f"repository {done.repository_id}: {done.state}: {counts}; {done.total:,} records in all"
+    total = "" if done.total is None else f"; {counted(done.total, 'record')} in all"
+    return f"repository {done.repository_id}: {done.state}: {counts}{total}"
 
 
 def _changed(session: Session, found: SourceSettings, arguments: Any) -> SourceSettings:  # noqa: ANN401 argparse's namespace

@@ -40,6 +40,8 @@ class Repository(Base):
 
     repository_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     repository_name: Mapped[str | None] = mapped_column(Text)
+    name_given: Mapped[bool] = mapped_column(server_default=false())
+    """Whether a person gave the name: Identify leaves it as it is then."""
     base_url: Mapped[str] = mapped_column(Text)
     base_dir: Mapped[str] = mapped_column(Text)
     """Root folder of the record files; a relative one lies under the store (`ZATVA_DATA/store`)."""

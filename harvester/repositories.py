@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sqlalchemy import delete, func, select, text, update
+from sqlalchemy import case, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -179,13 +179,23 @@ def note_facts(session: Session, repository_id: int, facts: RepositoryFacts) -> 
     _replace_formats(session, repository_id, facts.formats)
 
 
+def name_repository(repository: Repository, name: str | None) -> None:
+    """Let it have the name that a person gives it, whatever it calls itself; None takes that back.
+
+    The name that it has already is nobody's wish. The caller commits.
+    """
+    if name != repository.repository_name:
+        repository.repository_name, repository.name_given = name, name is not None
+
+
 def note_identity(session: Session, repository_id: int, identity: Identity) -> None:
-    """Note what Identify said."""
+    """Note what Identify said; a name that a person gave stays."""
+    name = case((Repository.name_given, Repository.repository_name), else_=identity.repository_name or None)
     session.execute(
         update(Repository)
         .where(Repository.repository_id == repository_id)
         .values(
-            repository_name=identity.repository_name or None,
+            repository_name=name,
             protocol_version=identity.protocol_version or None,
             admin_email=", ".join(identity.admin_emails) or None,
             registry_prefix=identity.repository_identifier,

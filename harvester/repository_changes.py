@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from harvester.models import Repository
 from harvester.protocols import protocol_of
-from harvester.repositories import check_base_url, get_repository
+from harvester.repositories import check_base_url, get_repository, name_repository
 from harvester.vocabulary import DeletionPolicy
 from oai.errors import UsageError
 
@@ -52,6 +52,7 @@ class _Decided(BaseModel):
 def change_repository(session: Session, repository_id: int, **columns: Any) -> Repository:  # noqa: ANN401 each column's own type
     """Change columns of a repository; None for the name or a brake takes it back. The caller commits.
 
+    A name that is given stays when the repository is asked for its own; taken back, its own follows.
     A harvest that runs goes on as it began. Raises UsageError for an unknown repository, a value that cannot
     be, and an address of another protocol than the repository's; then nothing is changed.
     """
@@ -59,6 +60,8 @@ def change_repository(session: Session, repository_id: int, **columns: Any) -> R
     repository = get_repository(session, repository_id)
     if "base_url" in decided:
         check_base_url(decided["base_url"], protocol_of(decided["base_url"], repository.protocol))
+    if "repository_name" in decided:
+        name_repository(repository, decided.pop("repository_name"))
     for name, value in decided.items():
         setattr(repository, name, value)
     session.flush()

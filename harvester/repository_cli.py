@@ -64,7 +64,9 @@ def _add_edit(group: "Subcommands") -> None:
         handler="harvester.repository_commands:repository_edit",
     )
     edit.add_argument("id", metavar="ID", type=int, help="the repository's number")
-    edit.add_argument("--name", dest="repository_name", metavar="NAME", help="its name; empty: its address")
+    edit.add_argument(
+        "--name", dest="repository_name", metavar="NAME", help="its name; empty: as it calls itself"
+    )
     edit.add_argument("--url", dest="base_url", metavar="URL", help="base URL, where it has moved to")
     _add_policy_options(edit)
 

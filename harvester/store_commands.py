@@ -22,7 +22,7 @@ from harvester.store.rebuilding import Rebuilder, Rebuilt
 from harvester.store.records import RunKey
 from harvester.store.unfinished import ENDING
 from oai.cli import Invocation
-from oai.console import Console
+from oai.console import Console, counted
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
 
@@ -160,7 +160,7 @@ def _audited(
         audit = auditor.run()
     found = f"{audit.missing:,} missing, {audit.altered:,} altered, {audit.stray:,} stray"
     repaired = f" ({audit.repaired:,} of them removed)" if audit.repaired else ""
-    words = f"repository {repository_id}: {audit.files:,} files; {found}{repaired}"
+    words = f"repository {repository_id}: {counted(audit.files, 'file')}; {found}{repaired}"
     console.result({**asdict(audit), "clean": audit.clean}, words)
     return audit
 
@@ -224,7 +224,8 @@ def _output(name: Path | None) -> Iterator[BinaryIO]:
 
 
 def _tell_export(invocation: Invocation, exported: Exported) -> None:
-    words = f"{exported.records:,} records, {exported.files:,} files; {exported.missing:,} missing or altered"
+    had = f"{counted(exported.records, 'record')}, {counted(exported.files, 'file')}"
+    words = f"{had}; {exported.missing:,} missing or altered"
     if invocation.arguments.out is None:
         invocation.console.note(words)
     else:

@@ -13,6 +13,11 @@ from typing import Any, Protocol, TextIO
 _LINE_SECONDS = 30.0
 
 
+def counted(number: int, noun: str) -> str:
+    """The number with its noun, whose plural ends in an s: `1 record`, `2,000 records`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 class Advance(Protocol):
     """Tells the progress display how far the work is."""
 

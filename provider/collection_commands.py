@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
+from oai.console import counted
 from oai.database import open_database
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.errors import ExitCode, UsageError
@@ -65,7 +66,7 @@ def collection_move(invocation: Invocation) -> ExitCode:
     with _session(invocation) as session:
         number = collections.move(session, old, new, margin=_margin(invocation))
     found = {"set_spec": new, "before": old, "documents": number}
-    invocation.console.result(found, f"{old} is {new} now; {number:,} documents are dated anew")
+    invocation.console.result(found, f"{old} is {new} now; dated anew: {counted(number, 'document')}")
     return ExitCode.DONE
 
 
@@ -76,7 +77,7 @@ def collection_drop(invocation: Invocation) -> ExitCode:
     with _session(invocation) as session:
         number = collections.drop(session, spec, force=arguments.force, margin=_margin(invocation))
     found = {"set_spec": spec, "documents": number}
-    invocation.console.result(found, f"{spec} is gone; {number:,} documents were taken out of it")
+    invocation.console.result(found, f"{spec} is gone; taken out of it: {counted(number, 'document')}")
     return ExitCode.DONE
 
 
@@ -92,7 +93,7 @@ def collection_access(invocation: Invocation) -> ExitCode:
         number = access.set_rule(session, spec, rule, margin=_margin(invocation))
     found = {"set_spec": spec, "access": rule.access, "documents": number}
     invocation.console.result(
-        found, f"{spec}: {rule.access}; the rule of {number:,} documents is another one now"
+        found, f"{spec}: {rule.access}; another rule holds for {counted(number, 'document')} now"
     )
     return ExitCode.DONE
 
@@ -101,7 +102,7 @@ def access_refresh(invocation: Invocation) -> ExitCode:
     """`provider access refresh`: lift embargoes that have ended, and finish interrupted changes."""
     with _session(invocation) as session:
         number = access.refresh(session, margin=_margin(invocation))
-    invocation.console.result({"documents": number}, f"{number:,} documents changed")
+    invocation.console.result({"documents": number}, f"{counted(number, 'document')} changed")
     return ExitCode.DONE
 
 
@@ -120,7 +121,9 @@ def _change_collection(invocation: Invocation, change: Callable[..., int], done:
     selection = _selection(invocation.arguments)
     with _session(invocation) as session:
         number = change(session, spec, selection, margin=_margin(invocation))
-    invocation.console.result({"set_spec": spec, "documents": number}, f"{number:,} documents {done} {spec}")
+    invocation.console.result(
+        {"set_spec": spec, "documents": number}, f"{counted(number, 'document')} {done} {spec}"
+    )
     return ExitCode.DONE
 
 
@@ -139,7 +142,7 @@ def _mark(invocation: Invocation, mark: Callable[..., int], done: str) -> ExitCo
     selection = _selection(arguments, **_named(arguments.document, settings.namespace))
     with _session(invocation) as session:
         number = mark(session, selection, margin=settings.publish_margin)
-    invocation.console.result({"documents": number}, f"{number:,} documents {done}")
+    invocation.console.result({"documents": number}, f"{counted(number, 'document')} {done}")
     return ExitCode.DONE
 
 

@@ -6,6 +6,7 @@ from typing import Final
 from harvester.doctor.findings import Fact, Grade, Profile, Report
 from harvester.doctor.sentences import advice_for, grade_of, in_words
 from harvester.doctor.subjects import SUBJECTS
+from oai.console import counted
 from oai.datestamps import format_datestamp
 
 Translate = Callable[[str], str]
@@ -43,7 +44,7 @@ def letter(report: Report, translate: Translate = str) -> str:
 def in_lines(report: Report) -> Iterator[str]:
     """The report for a terminal."""
     yield f"{report.repository_name or 'A repository without a name'}, {report.base_url}"
-    yield f"{len(report.facts)} facts by {report.requests} requests in {report.seconds:,.1f} s"
+    yield f"{len(report.facts)} facts by {counted(report.requests, 'request')} in {report.seconds:,.1f} s"
     for fact in report.facts:
         yield f"  {_MARKS[grade_of(fact)]} {SUBJECTS[fact.subject]}: {in_words(fact)}"
     yield "How it is best harvested"

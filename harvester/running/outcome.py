@@ -14,6 +14,7 @@ from harvester.running.parameters import HarvestRequest
 from harvester.running.verdict import Evidence, Verdict
 from harvester.store.records import RunKey
 from harvester.vocabulary import RunStatus
+from oai.console import counted
 from oai.errors import ExitCode
 
 _COLUMNS = {
@@ -81,18 +82,20 @@ class Outcome:
         kinds = ("new", "updated", "unchanged", "deleted", "filtered")
         parts = [f"{named[kind]:,} {kind}" for kind in kinds if named[kind]]
         listed = f" ({', '.join(parts)})" if parts else ""
-        spent = f"in {self.seconds:,.1f} s and {named['requests']:,} requests"
-        lines = [f"{self.status.capitalize()}: {named['records']:,} records{listed} {spent}."]
+        spent = f"in {self.seconds:,.1f} s and {counted(named['requests'], 'request')}"
+        lines = [f"{self.status.capitalize()}: {counted(named['records'], 'record')}{listed} {spent}."]
         lines.append(_VERDICT_WORDS[self.verdict])
         if named["invalid"]:
             first = f"; the first: {self.warnings[0]}" if self.warnings else ""
-            many = "1 record was" if named["invalid"] == 1 else f"{named['invalid']:,} records were"
-            lines.append(f"{many} refused{first}.")
+            were = "was" if named["invalid"] == 1 else "were"
+            lines.append(f"{counted(named['invalid'], 'record')} {were} refused{first}.")
             lines.append(
                 f"`zatva job errors {self.history_id or ''}".rstrip() + "` tells of each, with its bytes."
             )
         elif self.evidence.missing:
-            lines.append(f"{self.evidence.missing:,} records that the repository announced did not come.")
+            lines.append(
+                f"{counted(self.evidence.missing, 'record')} that the repository announced did not come."
+            )
         if self.evidence.held:
             release = f"zatva job release {self.history_id or 'NUMBER'}"
             lines.append(f"`{release} --show` shows what it would do, `{release}` says yes to it.")

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from oai.cli import Invocation
-from oai.console import Console
+from oai.console import Console, counted
 from oai.errors import ExitCode, UsageError
 from provider.checking.checks import CHECKS
 from provider.checking.client import Client
@@ -33,7 +33,7 @@ def check(invocation: Invocation) -> ExitCode:
     with console.progress("checking") as advance:
         for finding in run_checks(Survey(client), CHECKS):
             findings.append(finding)
-            advance(len(findings), total=len(CHECKS), note=f"{client.requests} requests")
+            advance(len(findings), total=len(CHECKS), note=counted(client.requests, "request"))
     _report(console, findings)
     _summarise(console, findings, client)
     return ExitCode.RECORDS_REFUSED if _broken(findings) else ExitCode.DONE
@@ -84,4 +84,6 @@ def _described(finding: Finding) -> str:
 def _summarise(console: Console, findings: Sequence[Finding], client: Client) -> None:
     counts = Counter(finding.result for finding in findings)
     parts = ", ".join(f"{counts[result]} {result}" for result in Result if counts[result])
-    console.note(f"{client.url}: {len(findings)} checks with {client.requests} requests: {parts}")
+    console.note(
+        f"{client.url}: {counted(len(findings), 'check')} with {counted(client.requests, 'request')}: {parts}"
+    )

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from harvester.models import Repository
 from harvester.repository_changes import change_repository
@@ -10,6 +11,7 @@ from oai.database import Database
 from oai.errors import UsageError
 from oai.models import columns_of
 from tests.commands import results, zatva
+from tests.harvester.library import Library
 
 MOVED = "https://moved.example/oai"
 
@@ -98,6 +100,31 @@ def test_what_nobody_decides_is_refused(database: Database, number: str, columns
             change_repository(session, int(number), repository_name="Other", **columns)
         assert columns_of(session.get_one(Repository, int(number))) == before
         assert not session.dirty
+
+
+async def test_a_name_that_a_person_gives_outlives_what_the_repository_calls_itself(library: Library) -> None:
+    def name() -> str | None:
+        with library.database.session() as session:
+            return session.scalars(select(Repository.repository_name)).one()
+
+    def change(**columns: Any) -> None:
+        with library.database.session() as session:
+            change_repository(session, library.repository_id, **columns)
+            session.commit()
+
+    await library.run()
+    assert name() == "Fake"
+    change(repository_name="Fake", deletion_policy="mark")
+    library.fake.fault = lambda _, good: good.replace(b">Fake<", b">Renamed<")
+    await library.run()
+    assert name() == "Renamed"
+    change(repository_name="Zámek")
+    await library.run()
+    assert name() == "Zámek"
+    change(repository_name=None)
+    assert name() is None
+    await library.run()
+    assert name() == "Renamed"
 
 
 def test_a_name_of_blanks_is_none(database: Database, number: str) -> None:

@@ -16,7 +16,13 @@ from harvester.repositories import (
     recognise_repository,
     remove_repository,
 )
-from harvester.repository_changes import DeletionsShare, RepositoryName, UpdatesShare, change_repository
+from harvester.repository_changes import (
+    BaseUrl,
+    DeletionsShare,
+    RepositoryName,
+    UpdatesShare,
+    change_repository,
+)
 from harvester.vocabulary import AccessProtocol, DeletionPolicy
 from manager.jobs import list_jobs
 from web.access import asked_for, visible_repositories
@@ -96,7 +102,10 @@ class NewRepository(PlacedForm):
 class RepositoryChange(In):
     """What is given is changed."""
 
-    repository_name: RepositoryName | None = Field(None, min_length=1)
+    repository_name: RepositoryName | None = Field(
+        None, min_length=1, description="Stays, whatever the repository calls itself; null: as it does."
+    )
+    base_url: BaseUrl | None = Field(None, description="Where it has moved to; of the same protocol.")
     deletion_policy: DeletionPolicy | None = None
     brake_deletions: DeletionsShare | None = Field(None, description="Per cent; null: as set for all.")
     brake_updates: UpdatesShare | None = Field(None, description="Per cent; null: as set for all.")
@@ -141,8 +150,9 @@ async def _change(call: Call) -> RepositoryOut:
     number = (await repository_asked(call)).repository_id
     columns = call.sent(RepositoryChange).model_dump(exclude_unset=True)
 
-    if "deletion_policy" in columns and columns["deletion_policy"] is None:
-        raise ApiError(422, "deletion_policy is null; give remove, mark or move, or leave it out")
+    for name, wanted in (("deletion_policy", "remove, mark or move"), ("base_url", "an address")):
+        if name in columns and columns[name] is None:
+            raise ApiError(422, f"{name} is null; give {wanted}, or leave it out")
     changed = await call.database.run(lambda session: change_repository(session, number, **columns))
     return RepositoryOut.model_validate(changed)
 

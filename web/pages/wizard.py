@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from harvester.access import ACCESSES, SelectionError, access_of
 from harvester.client.selection import Selection
 from harvester.registry import friends_of, load_registry
-from harvester.repositories import RepositoryFacts, add_repository
+from harvester.repositories import RepositoryFacts, add_repository, name_repository
 from harvester.sampling import Sample, fetch_sample, load_rules
 from harvester.vocabulary import AccessProtocol
 from manager.schedules import run_now
@@ -229,7 +229,7 @@ def _add(
         session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=facts.protocol
     )
     if name:
-        repository.repository_name = name
+        name_repository(repository, name)
     claim(session, who, repository.repository_id)
     columns = {key: value for key, value in asked.columns().items() if key not in {"base_url", "base_dir"}}
     if asked.frequency or run:

@@ -168,6 +168,12 @@ async def test_a_repository_is_added_asked_changed_and_removed(server: Server, p
     assert "marc21" in {form["metadata_prefix"] for form in formats}
     changed = await program.ask("PATCH", "/repositories/1", {"deletion_policy": "mark", "brake_updates": 5})
     assert (changed.body["deletion_policy"], changed.body["brake_updates"]) == ("mark", 5)
+    moved = await program.ask("PATCH", "/repositories/1", {"base_url": "https://moved.example/oai"})
+    assert moved.body == {**changed.body, "base_url": "https://moved.example/oai"}
+    for wrong in (None, "", "ftp://moved.example/", "z3950://moved.example:210/books"):
+        refused = await program.ask("PATCH", "/repositories/1", {"base_url": wrong})
+        assert refused.status == 422
+        assert "base_url" in (said := str(refused.body)) or "base URL" in said or "address" in said, said
     assert (await program.ask("DELETE", "/repositories/1")).status == 204
     assert (await program.get("/repositories/1")).status == 404
     with server.database.session() as session:
