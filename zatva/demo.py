@@ -122,8 +122,9 @@ async def _run(settings: Settings, archive: Archive, console: Console, *, once: 
             console.note(f"stored     {stored:,} files")
             if once:
                 return _summary(console, archive, base_url, runs, stored)
+            stop = told_to_stop()  # whoever is invited may end it at once
             await asyncio.to_thread(_invite, settings, database, dashboard, console)
-            await told_to_stop().wait()
+            await stop.wait()
     return ExitCode.DONE
 
 
