@@ -105,8 +105,8 @@ class Run(RunState):
             self._take(pages)
         except HeldRunError:
             raise
-        except BaseException:
-            self._abandon()
+        except BaseException as error:
+            self.counts = self._uncommitted.abandon(error, self.counts)
             raise
         if self._uncommitted.old:
             self.commit()

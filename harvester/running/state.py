@@ -90,7 +90,11 @@ class RunState:
             session.commit()
 
     def commit(self) -> None:
-        """Commit the pages taken in so far, with the checkpoint behind them, when their files are durable."""
+        """Commit the pages taken in so far, with the checkpoint behind them, when their files are durable.
+
+        What was not committed before a failure is lost to the run, and its counts are as if it had not come;
+        whatever is to follow raises the failure again.
+        """
         session = self._uncommitted.open
         if session is None:
             return
@@ -99,14 +103,9 @@ class RunState:
             self._intake.store.settle()
             self._save(session)
             self._uncommitted.commit()
-        except BaseException:
-            self._abandon()
+        except BaseException as error:
+            self.counts = self._uncommitted.abandon(error, self.counts)
             raise
-
-    def _abandon(self) -> None:
-        """Let go of what was not committed; the counts are then as if it had not come."""
-        if self._uncommitted.open is not None:
-            self.counts = self._uncommitted.abandon()
 
     def note_wait(self, seconds: float, reason: str) -> None:
         """Note in the run's row until when it waits, and why."""

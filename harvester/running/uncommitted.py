@@ -14,12 +14,22 @@ _OLD_SECONDS = 1.0
 
 @dataclass(kw_only=True)
 class Uncommitted:
-    """One session for several groups of pages, with the run's counts as they were before the first."""
+    """One session for several groups of pages, with the run's counts as they were before the first.
 
-    open: Session | None = None
-    """None while there is nothing to commit."""
+    What fails once fails for good: behind later pages, nobody would ask for those that are lost.
+    """
+
+    _session: Session | None = None
+    _failure: BaseException | None = None
     _counts: Counter[str] = field(default_factory=Counter)
     _begun: float = 0.0
+
+    @property
+    def open(self) -> Session | None:
+        """The session, or None while there is nothing to commit; raises again what failed before."""
+        if self._failure is not None:
+            raise self._failure
+        return self._session
 
     @property
     def old(self) -> bool:
@@ -28,25 +38,27 @@ class Uncommitted:
 
     def session(self, database: Database, counts: Counter[str]) -> Session:
         """The session for what is taken in next; `counts` are the run's before it."""
-        if self.open is None:
-            self.open = database.session()
+        session = self.open
+        if session is None:
+            session = self._session = database.session()
             self._counts, self._begun = counts, time.monotonic()
             # The order of commits is kept in any case; what a power cut loses is fetched again.
-            self.open.execute(text("SET LOCAL synchronous_commit = off"))
-        return self.open
+            session.execute(text("SET LOCAL synchronous_commit = off"))
+        return session
 
     def commit(self) -> None:
         """Commit it."""
-        if self.open is not None:
-            self.open.commit()
-            self._close()
-
-    def abandon(self) -> Counter[str]:
-        """Let go of it; gives the counts that are in force again."""
-        self._close()
-        return self._counts
-
-    def _close(self) -> None:
-        session, self.open = self.open, None
+        session = self.open
         if session is not None:
+            session.commit()
             session.close()
+            self._session = None
+
+    def abandon(self, failure: BaseException, counts: Counter[str]) -> Counter[str]:
+        """Let go of it, for this failed; gives the counts that hold then, `counts` being the run's now."""
+        self._failure = self._failure or failure
+        if self._session is None:
+            return counts
+        self._session.close()
+        self._session = None
+        return self._counts

@@ -95,6 +95,33 @@ async def test_a_held_page_leaves_those_before_it_whole(library: Library) -> Non
     assert library.audit()[0].clean
 
 
+async def test_files_that_fail_while_the_repository_wants_a_wait_fail_the_run(library: Library) -> None:
+    library.fake.items[12] = Item(identifier="oai:other.example:12")
+    touch(library.folder / "other.example", b"a file where a folder is to be")
+    waited: list[str] = []
+
+    async def before(arguments: dict[str, str]) -> None:
+        if arguments.get("resumptionToken", "").startswith("20"):
+            await asyncio.sleep(0.5)  # so that the pages before it are taken in, as a rule
+
+    def fault(arguments: dict[str, str], _: bytes) -> tuple[int, dict[str, str], bytes] | None:
+        token = arguments.get("resumptionToken", "")
+        if not token.startswith("20") or waited:
+            return None
+        waited.append(token)
+        return 503, {"Retry-After": "1"}, b"later"
+
+    library.change_settings(retries=1, max_wait=2.0)
+    library.fake.fault, library.fake.before = fault, before
+    with pytest.raises(OSError, match=r"other\.example"):
+        await library.run()
+    assert len(waited) == 1
+    assert "oai:fake.example:10" not in library.records()
+    (library.folder / "other.example").unlink()
+    outcome = await library.run()
+    assert (outcome.verdict, len(library.records())) == ("complete", 25)
+
+
 async def test_files_that_fail_count_nothing_that_is_not_stored(library: Library) -> None:
     library.fake.items[12] = Item(identifier="oai:other.example:12")
     touch(library.folder / "other.example", b"a file where a folder is to be")
