@@ -70,9 +70,8 @@ def read_plan(schedule: RecurringJob) -> Plan:
     """Read a row's plan and check its parameters; raises UsageError that says what is wrong with it."""
     for name, allowed in _CHOICES.items():
         if getattr(schedule, name) not in (*allowed, None):
-            raise UsageError(
-                f"{name} {getattr(schedule, name)!r}: allowed are {', '.join(map(str, allowed))}"
-            )
+            listed = ", ".join(map(str, allowed))
+            raise UsageError(f"{name} {getattr(schedule, name)!r}: allowed are {listed}")
     if schedule.priority not in (*_PRIORITIES, None):
         raise UsageError(f"priority {schedule.priority!r}: give a number from -1000 to 1000")
     _check_times(schedule)

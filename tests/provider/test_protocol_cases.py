@@ -120,11 +120,13 @@ async def test_head_says_of_the_body_what_get_gives(
     plain = {"Accept-Encoding": "identity"}
     for case, _ in (group[0] for group in table.values()):
         url = URL(f"/oai?{words.put(case)}", encoded=True)
-        whole = await provider.client.get(url, headers=plain)
+        earlier = await provider.client.get(url, headers=plain)
         head = await provider.client.head(url, headers=plain)
+        # A token says until when it is good, compressed: from one second to the next it can be longer.
+        later = await provider.client.get(url, headers=plain)
         assert await head.read() == b""
         for header in ("Content-Type", "Content-Length", "Cache-Control"):
-            assert head.headers[header] == whole.headers[header], case
+            assert head.headers[header] in {earlier.headers[header], later.headers[header]}, case
 
 
 @pytest.mark.parametrize(

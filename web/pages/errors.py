@@ -122,9 +122,9 @@ def _mail(repository: Repository, error: Quarantined, plain: str) -> str | None:
             _("Dear colleague,"),
             "",
             plain,
-            f"{_('Record')}: {error.identifier or '-'}",
-            f"{_('Request')}: {error.url}",
-            f"{_('What the harvester says')}: {error.reason}",
+            _("Record: %(identifier)s") % {"identifier": error.identifier or "-"},
+            _("Request: %(address)s") % {"address": error.url},
+            _("What the harvester says: %(reason)s") % {"reason": error.reason},
         ]
     )
     address = repository.admin_email.partition(",")[0].strip()

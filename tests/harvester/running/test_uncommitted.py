@@ -8,6 +8,8 @@ from sqlalchemy import select
 from harvester.models import History
 from harvester.running import ahead, uncommitted
 from harvester.running.ahead import Ahead
+from harvester.running.harvest import harvest
+from harvester.running.parameters import HarvestRequest
 from harvester.store.models import RecordChange
 from oai.errors import ExitCode
 from tests.harvester.fake_repository import Item
@@ -64,17 +66,21 @@ async def test_a_wait_of_the_repository_is_noted_behind_what_came_before(library
 
 
 async def test_a_stop_commits_what_was_taken_in(library: Library) -> None:
-    stop = asyncio.Event()
+    stop, taken = asyncio.Event(), asyncio.Event()
 
     async def before(arguments: dict[str, str]) -> None:
         if arguments.get("resumptionToken", "").startswith("20"):
+            await taken.wait()
             stop.set()
             await asyncio.sleep(5)
 
     library.fake.before = before
-    outcome = await library.run(stop=stop)
+    request = HarvestRequest(repository_id=library.repository_id)
+    outcome = await harvest(
+        library.database, library.settings, request, stop=stop, on_progress=lambda *_: taken.set()
+    )
     assert (outcome.exit_code, outcome.counts["new"]) == (ExitCode.INTERRUPTED, len(library.records()))
-    assert outcome.counts["new"] > 0
+    assert outcome.counts["new"] >= 10
     library.fake.before = None
     outcome = await library.run()
     assert (outcome.verdict, outcome.counts["new"], len(library.records())) == ("complete", 25, 25)

@@ -1,7 +1,7 @@
 """A small SRU service over a list in memory, on 127.0.0.1, that can be told to misbehave."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -63,6 +63,8 @@ class FakeSru:
     limit: int | None = None
     """The last position that it gives."""
     fault: Fault | None = None
+    before: Callable[[dict[str, str]], Awaitable[None]] | None = None
+    """Awaited before each answer."""
     asked: list[dict[str, str]] = field(default_factory=list)
     url: str = ""
 
@@ -72,6 +74,8 @@ class FakeSru:
     async def handle(self, request: web.Request) -> web.Response:
         arguments = dict(request.query)
         self.asked.append(arguments)
+        if self.before:
+            await self.before(arguments)
         body = (self._search(arguments) if "query" in arguments else self._explain()).encode()
         answer = self.fault(arguments, body) if self.fault else None
         if isinstance(answer, tuple):

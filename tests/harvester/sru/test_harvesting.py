@@ -89,19 +89,21 @@ async def test_a_second_harvest_asks_for_everything_and_finds_it_unchanged(shelf
 async def test_a_run_that_was_cut_off_goes_on_at_its_position(shelf: Shelf) -> None:
     stop = asyncio.Event()
 
-    def stopping(asked: dict[str, str], _good: bytes) -> None:
-        if asked.get("startRecord") == "11":
-            stop.set()
+    async def stopping(asked: dict[str, str]) -> None:
+        while asked.get("startRecord") == "11" and not stop.is_set():
+            await asyncio.sleep(0.01)
+            if len(shelf.records()) == 10:
+                stop.set()
 
-    shelf.fake.fault = stopping
+    shelf.fake.before = stopping
     cut_off = await shelf.run(stop=stop)
     assert cut_off.exit_code is ExitCode.INTERRUPTED
     before = len(shelf.fake.searches())
-    shelf.fake.fault = None
+    shelf.fake.before = None
     done = await shelf.run()
     assert done.verdict is Verdict.COMPLETE, done.failure_reason
     assert len(shelf.records()) == 25
-    assert shelf.fake.searches()[before]["startRecord"] != "1"
+    assert shelf.fake.searches()[before]["startRecord"] == "11"
 
 
 async def test_what_is_gone_from_all_records_counts_as_deleted(shelf: Shelf) -> None:
