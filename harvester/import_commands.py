@@ -82,8 +82,7 @@ def source(invocation: Invocation) -> ExitCode:
         save_source(session, found)
         session.commit()
         shown = _shown(session, found)
-    lines = (f"{name}: {'–' if value is None else value}" for name, value in shown.items())  # noqa: RUF001 a dash on purpose
-    invocation.console.result(shown, "\n".join(lines))
+    invocation.console.facts(shown)
     return ExitCode.DONE
 
 

@@ -38,7 +38,10 @@ async def test_import_choose_search_and_show(catalogue: Catalogue) -> None:
 async def test_a_harvest_is_followed_by_an_import_where_that_is_set(catalogue: Catalogue) -> None:
     number = str(catalogue.repository_id)
     await catalogue.command("import", "set", "add", "slovniky", "--where", "655$a equals slovníky")
-    await catalogue.command("import", "source", number, "--after-harvest", "yes", "--set", "slovniky")
+    _, out, _ = await catalogue.command(
+        "import", "source", number, "--after-harvest", "yes", "--set", "slovniky"
+    )
+    assert {"after_harvest: yes", "set: slovniky"} <= set(out.splitlines())
     catalogue.put(4, "245 10 $aSlovník nářečí", "655 #7 $aslovníky", datestamp="2024-06-02T00:00:00Z")
     code, _, _ = await catalogue.command("harvest", number, "--format", "marc21", "--full", "-q")
     assert code == 0
