@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import os
 import signal
@@ -22,6 +23,7 @@ from oai.errors import ExitCode
 _GRACE_SECONDS = 10.0
 _NEW_OBJECTS = 50_000
 """Between two looks for garbage; Python's own 700 are a page of seventy records."""
+_MOST_PLACES = -8  # M_ARENA_MAX of glibc's mallopt
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -37,6 +39,7 @@ def run_harvest(invocation: Invocation, database: Database, request: HarvestRequ
             )
 
         _collect_seldom()
+        _share_memory()
 
         async def main() -> Outcome:
             stop = asyncio.Event()
@@ -54,6 +57,17 @@ def _collect_seldom() -> None:
     """Look for circles of garbage seldom: pages make many objects and no circles, and each look costs."""
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS, 20, 20)
+
+
+def _share_memory() -> None:
+    """Let the threads take memory from one place: what one frees of a page, the next can use at once.
+
+    Of its own accord glibc gives each thread a place, and a harvest then has a tenth more at its peak.
+    """
+    if sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none, and one place
+        if mallopt is not None:
+            mallopt(_MOST_PLACES, 1)
 
 
 def end_with_parent() -> None:
