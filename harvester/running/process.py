@@ -23,7 +23,7 @@ from oai.errors import ExitCode
 _GRACE_SECONDS = 10.0
 _NEW_OBJECTS = 50_000
 """Between two looks for garbage; Python's own 700 are a page of seventy records."""
-_MOST_PLACES = -8  # M_ARENA_MAX of glibc's mallopt
+_ARENA_MAX = -8  # M_ARENA_MAX of glibc's mallopt
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -60,14 +60,14 @@ def _collect_seldom() -> None:
 
 
 def _share_memory() -> None:
-    """Let the threads take memory from one place: what one frees of a page, the next can use at once.
+    """Let the threads take memory from one arena: what one frees of a page, the next can use at once.
 
-    Of its own accord glibc gives each thread a place, and a harvest then has a tenth more at its peak.
+    Of its own accord glibc gives each thread an arena, and a harvest then has a tenth more at its peak.
     """
     if sys.platform == "linux":
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none, and one place
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has neither it nor arenas
         if mallopt is not None:
-            mallopt(_MOST_PLACES, 1)
+            mallopt(_ARENA_MAX, 1)
 
 
 def end_with_parent() -> None:
