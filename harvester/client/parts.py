@@ -18,11 +18,14 @@ _WHOLE = [HEADER, _METADATA]
 
 def read_record(element: etree._Element) -> Record:
     """A record. Raises ValueError that says what is wrong with it."""
-    # Comments and instructions have a function for a tag.
-    children = [child for child in element if not callable(child.tag)]
+    children = list(element)
     tags = [child.tag for child in children]
-    if HEADER not in tags:
-        raise ValueError("a record without a header")
+    if tags != _WHOLE:
+        # Comments and instructions have a function for a tag.
+        children = [child for child in children if not callable(child.tag)]
+        tags = [child.tag for child in children]
+        if HEADER not in tags:
+            raise ValueError("a record without a header")
     header = read_header(children[tags.index(HEADER)])
     if tags != _WHOLE and not _is_made_of_known_parts(tags):
         raise ValueError(f"record {header.identifier!r} is not made of header, metadata and about")
@@ -40,14 +43,14 @@ def read_header(element: etree._Element) -> Header:
     identifier = datestamp = ""
     set_specs: list[str] = []
     for child in element:
-        text = (child.text or "").strip()
+        tag, text = child.tag, (child.text or "").strip()
         if len(child):
-            raise ValueError(f"a header whose {child.tag!r} holds more than text: {text!r}")
-        if child.tag == _IDENTIFIER:
+            raise ValueError(f"a header whose {tag!r} holds more than text: {text!r}")
+        if tag == _IDENTIFIER:
             identifier = text
-        elif child.tag == _DATESTAMP:
+        elif tag == _DATESTAMP:
             datestamp = text
-        elif child.tag == _SET_SPEC and text:
+        elif tag == _SET_SPEC and text:
             set_specs.append(text)
     if not identifier:
         raise ValueError("a header without an identifier")

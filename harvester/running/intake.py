@@ -58,13 +58,15 @@ class Intake:
         would change too many.
         """
         known = self._known(session, batch)
-        fates = self._fates(batch, known)
+        fates = {record.key: fate_of(record, known.get(record.key)) for record in batch.records}
         updated = [record.header.identifier for record in batch.records if fates[record.key] == "updated"]
         self.brake.check_updates(session, len(updated), updated)
         self.brake.note_seen(session, [known[key].record_id for key in batch.passed_over if key in known])
-        changed = [record for record in batch.records if fates[record.key] not in _NOT_WRITTEN]
+        same = self._mark_same(session, batch, known, fates)
+        others = [record for record in batch.records if fates[record.key] != "unchanged"]
+        changed = [record for record in others if fates[record.key] not in _NOT_WRITTEN]
         paths = self._paths(session, changed, known)
-        self.store.begin(*_files(batch, known, fates, paths))
+        self.store.begin(*_files(others, known, paths))
         written = write_records(
             session,
             [
@@ -76,12 +78,10 @@ class Intake:
             now=now,
             told_by=self.brake.run if self.brake.estate.tell else None,
         )
-        same = [known[key].record_id for key, fate in fates.items() if fate in {"unchanged", "restored"}]
-        mark_unchanged(session, same, run_started=self.brake.run.run_started)
         self.brake.note_alive(session, [*written, *same])
         counts = Counter(fates.values())
         counts["unchanged"] += counts.pop("restored", 0)
-        return self._with_deletions(session, batch, known, fates, counts)
+        return self._with_deletions(session, others, known, fates, counts)
 
     def _known(self, session: Session, batch: Batch) -> dict[str, KnownRecord]:
         """The rows of the page's records, and of those that the rules passed over where that matters."""
@@ -97,7 +97,7 @@ class Intake:
     def _with_deletions(
         self,
         session: Session,
-        batch: Batch,
+        records: Sequence[Prepared],
         known: Known,
         fates: Mapping[str, str],
         counts: Counter[str],
@@ -109,7 +109,7 @@ class Intake:
                 datestamp=record.header.datestamp,
                 set_specs=record.header.set_specs,
             )
-            for record in batch.records
+            for record in records
             if fates[record.key] == "deleted"
         ]
         if tombstones:
@@ -117,9 +117,13 @@ class Intake:
             counts["unchanged"] += len(tombstones) - counts["deleted"]
         return counts
 
-    def _fates(self, batch: Batch, known: Known) -> dict[str, str]:
-        """What becomes of each record, by its key; one that is as it was may have lost its file."""
-        fates = {record.key: fate_of(record, known.get(record.key)) for record in batch.records}
+    def _mark_same(
+        self, session: Session, batch: Batch, known: Known, fates: dict[str, str]
+    ) -> Sequence[int]:
+        """Flag the records that are as they were, and give their ids; those whose file is lost are restored.
+
+        The files are looked for while the database works.
+        """
         here = {
             filename: record.key
             for record in batch.records
@@ -127,9 +131,12 @@ class Intake:
             and fates[record.key] == "unchanged"
             and (filename := known[record.key].filename) is not None
         }
-        for filename in self.store.missing(list(here)):
+        missing = self.store.missing(list(here)) if here else None
+        same = [known[key].record_id for key, fate in fates.items() if fate == "unchanged"]
+        mark_unchanged(session, same, run_started=self.brake.run.run_started)
+        for filename in missing.result() if missing else ():
             fates[here[filename]] = "restored"
-        return fates
+        return same
 
     def _paths(self, session: Session, changed: Sequence[Prepared], known: Known) -> dict[str, str]:
         """The path of each changed record's file: where it is already, else a new place."""
@@ -166,15 +173,15 @@ def fate_of(record: Prepared, known: KnownRecord | None) -> str:
 
 
 def _files(
-    batch: Batch, known: Known, fates: Mapping[str, str], paths: Mapping[str, str]
+    records: Sequence[Prepared], known: Known, paths: Mapping[str, str]
 ) -> tuple[list[tuple[str, bytes]], list[str]]:
     """The files to write, and those that give way to one elsewhere."""
     files = []
     leaving = []
-    for record in batch.records:
+    for record in records:
         before = known[record.key].filename if record.key in known else None
         path = paths.get(record.key) or before
-        if path is None or record.data is None or fates[record.key] == "unchanged":
+        if path is None or record.data is None:
             continue
         files.append((path, record.data))
         if before is not None and before != path:

@@ -10,13 +10,15 @@ from typing import TypeVar
 
 from harvester.client.repository_client import Selection
 from harvester.running.ahead import Ahead
-from harvester.running.fetching import Fetched, Fetching
+from harvester.running.fetching import Fetching
 from harvester.running.run import Run
 from harvester.running.taken import Taken
 from harvester.running.verdict import End
 from oai.errors import InterruptedRunError
 
 _T = TypeVar("_T")
+_SOON_SECONDS = 0.1
+"""Pages that follow within this time share a commit, which costs as much as a tenth of a page."""
 
 Progress = Callable[[Counter[str], int | None], None]
 """Is told the run's counts, and completeListSize where the server gives it, after each page."""
@@ -45,13 +47,13 @@ class Pump:
                     await self.in_thread(partial(self.run.take, pages))
                     self.on_progress(self.run.counts, self.run.complete_list_size)
                     ahead.done(pages)
-                if not ahead.waits():
-                    await self.in_thread(self.run.commit)
                 if error is not None:
                     raise error
-                end = _end(pages[-1].fetched)
+                end = pages[-1].end
                 if end is not None:
                     return end
+                if not await ahead.soon(_SOON_SECONDS):
+                    await self.in_thread(self.run.commit)
         finally:
             fetcher.cancel()
             await asyncio.gather(fetcher, return_exceptions=True)
@@ -86,17 +88,3 @@ class Pump:
             task.cancel()
             stopping.cancel()
             await asyncio.gather(task, stopping, return_exceptions=True)
-
-
-def _end(fetched: Fetched) -> End | None:
-    """How the list ended with this page, or None where it goes on."""
-    page = fetched.page
-    if fetched.gave_up:
-        return End.GAVE_UP
-    if fetched.sample_full:
-        return End.SAMPLE
-    if page.cut_off:
-        return End.BROKEN_OFF
-    if page.token is None:
-        return End.NO_TOKEN
-    return None if page.next_token else End.EMPTY_TOKEN

@@ -3,10 +3,15 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from harvester.running.fetching import Fetched
 from harvester.running.preparing import Batch
 from harvester.running.refusals import Refusal
+from harvester.running.verdict import End
+
+_PAGE_BYTES = 16 * 1024
+"""What a page counts for besides its records, so that empty ones have an end, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +20,25 @@ class Taken:
 
     fetched: Fetched
     batch: Batch
+
+    @cached_property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes."""
+        return _PAGE_BYTES + sum(len(data) for _, _, data, _ in self.batch.records if data is not None)
+
+    @property
+    def end(self) -> End | None:
+        """How the list ended with this page, or None where it goes on."""
+        page = self.fetched.page
+        if self.fetched.gave_up:
+            return End.GAVE_UP
+        if self.fetched.sample_full:
+            return End.SAMPLE
+        if page.cut_off:
+            return End.BROKEN_OFF
+        if page.token is None:
+            return End.NO_TOKEN
+        return None if page.next_token else End.EMPTY_TOKEN
 
     @property
     def refused(self) -> Sequence[Refusal]:

@@ -4,8 +4,8 @@ import contextlib
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from harvester.store.unfinished import Unfinished, unfinished_in
@@ -25,59 +25,82 @@ class Disk:
 
     def __init__(self, base: str, *, open_at_once: int = OPEN_AT_ONCE) -> None:
         self._base = base
-        self._open_at_once = open_at_once
+        self._at_once = max(open_at_once // 2, 1)
         self._unfinished: Unfinished | None = None
         self._folders: set[str] = set()
+        self._begun: _Begun | None = None
+        self._unsynced: set[str] = set()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="sync")
         self._sync_file_system = _sync_file_system_call()
 
     def close(self) -> None:
-        """End the threads that sync."""
+        """End the threads that sync; what has not settled need not be there."""
+        if self._begun is not None:
+            self._begun.close()
         self._pool.shutdown()
         if self._unfinished is not None:
             self._unfinished.close()
 
     def missing(self, paths: Sequence[str]) -> list[str]:
         """Those of the paths at which there is no file."""
+        self._finish()
         exists = os.path.exists
         return [path for path in paths if not exists(self._full(path))]
 
-    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Write the files; when this returns, all have their names and survive a power cut.
+    def begin(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str] = ()) -> None:
+        """Begin to write the files, and then to remove those that leave; `settle` brings it to its end.
 
-        Each gets its name when its bytes are on the disk, so that a reader finds the old file or the new one.
+        Each file gets its name when its bytes are on the disk, so that a reader finds the old file or the new
+        one. The disk works on the files of one call while the next one makes its own.
         """
-        for start in range(0, len(files), self._open_at_once):
-            self._write_some(files[start : start + self._open_at_once])
-        self._sync_folders({_folder(self._full(path)) for path, _ in files})
+        for start in range(0, len(files), self._at_once):
+            self._begin_some(files[start : start + self._at_once])
+        if leaving:
+            self.settle()
+            self.remove_all(leaving)
+
+    def settle(self) -> None:
+        """Bring what was begun to its end: when this returns, it survives a power cut."""
+        self._finish()
+        self._sync_folders()
+
+    def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Begin to write the files, and settle."""
+        self.begin(files)
+        self.settle()
 
     def remove_all(self, paths: Sequence[str]) -> None:
         """Remove the files durably; one that is not there is as good as removed."""
         for path in paths:
+            full = self._full(path)
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._full(path))  # noqa: PTH108 many at once; a Path costs three times as much
-        self._sync_folders({_folder(self._full(path)) for path in paths})
+                os.unlink(full)  # noqa: PTH108 many at once; a Path costs three times as much
+            self._unsynced.add(_folder(full))
+        self._sync_folders()
 
-    def replace(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str]) -> None:
-        """Write the files, and then remove those that leave."""
-        if files:
-            self.write_all(files)
-        if leaving:
-            self.remove_all(leaving)
-
-    def _write_some(self, files: Sequence[tuple[str, bytes]]) -> None:
+    def _begin_some(self, files: Sequence[tuple[str, bytes]]) -> None:
         whole = [(self._full(path), data) for path, data in files]
-        way = self._way(full for full, _ in whole)
-        begun: list[int] = []
-        try:
+        if self._begun is not None and self._begun.has_any(full for full, _ in whole):
+            self._finish()
+        with contextlib.ExitStack() as undone:
+            begun = _Begun(self._way(full for full, _ in whole))
+            undone.callback(begun.close)
             for full, data in whole:
-                begun.append(way.begin(full, data))
+                begun.add(full, data)
+            if self._begun is not None:
+                self._begun.wait()
             self._sync(begun)
-            for (full, _), descriptor in zip(whole, begun, strict=True):
-                way.finish(full, descriptor)
-        finally:
-            for descriptor in begun:
-                os.close(descriptor)
+            self._finish()
+            undone.pop_all()
+        self._begun = begun
+
+    def _finish(self) -> None:
+        """Give the files that were begun their names."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            with contextlib.closing(begun):
+                begun.wait()
+                self._unsynced |= begun.finish()
 
     def _way(self, paths: Iterable[str]) -> Unfinished:
         """How the files are written, whose folders are there then."""
@@ -103,7 +126,8 @@ class Disk:
             _sync_folder(os.fspath(made.parent))
         self._folders.add(folder)
 
-    def _sync_folders(self, folders: Collection[str]) -> None:
+    def _sync_folders(self) -> None:
+        folders, self._unsynced = self._unsynced, set()
         if len(folders) < _WORTH_ONE_SYNC or self._sync_file_system is None:
             for _ in self._pool.map(_sync_folder, folders):
                 pass
@@ -114,13 +138,54 @@ class Disk:
         finally:
             os.close(descriptor)
 
-    def _sync(self, descriptors: Sequence[int]) -> None:
-        """Bring to the disk what was written through the descriptors, and with many all else that waits."""
+    def _sync(self, begun: "_Begun") -> None:
+        """Begin to bring the files' bytes to the disk, and with many all else that waits."""
+        descriptors = begun.descriptors()
         if len(descriptors) >= _WORTH_ONE_SYNC and self._sync_file_system is not None:
-            self._sync_file_system(descriptors[0])
+            begun.syncing = self._pool.submit(self._sync_file_system, descriptors[0])
             return
         for _ in self._pool.map(os.fsync, descriptors):
             pass
+
+
+class _Begun:
+    """Files that were written and have no names yet."""
+
+    def __init__(self, way: Unfinished) -> None:
+        self._way = way
+        self._files: list[tuple[str, int]] = []
+        self.syncing: Future[None] | None = None
+        """What brings them to the disk, unless they are there."""
+
+    def add(self, full: str, data: bytes) -> None:
+        """Write one."""
+        self._files.append((full, self._way.begin(full, data)))
+
+    def has_any(self, paths: Iterable[str]) -> bool:
+        """Whether a file for one of the paths is among them."""
+        return not {full for full, _ in self._files}.isdisjoint(paths)
+
+    def descriptors(self) -> list[int]:
+        """The open files."""
+        return [descriptor for _, descriptor in self._files]
+
+    def wait(self) -> None:
+        """Wait until they are on the disk; raises what fails of that."""
+        if self.syncing is not None:
+            self.syncing.result()
+
+    def finish(self) -> set[str]:
+        """Give them their names; gives the folders that those are in."""
+        for full, descriptor in self._files:
+            self._way.finish(full, descriptor)
+        return {_folder(full) for full, _ in self._files}
+
+    def close(self) -> None:
+        """Let go of them; those without a name are gone."""
+        if self.syncing is not None:
+            wait([self.syncing])
+        for descriptor in self.descriptors():
+            os.close(descriptor)
 
 
 def _folder(full: str) -> str:

@@ -20,8 +20,8 @@ _PIPE_BYTES = 1024**2
 """So few writes take a request to the process; more is not allowed to everyone."""
 _OURS = 50
 """Descriptors that the process needs besides those of files, at most."""
-_FILES_AND_OURS = 3000 + _OURS
-"""A group of pages has up to 3,000 records, and so one sync for their files."""
+_FILES_AND_OURS = 2 * 3000 + _OURS
+"""A group of pages has up to 3,000 records, and so one sync for them; the next one's are open beside."""
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 
@@ -55,9 +55,13 @@ class DiskProcess:
         """As `Disk.missing`."""
         return list(self._ask("missing", paths))
 
-    def replace(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str]) -> None:
-        """As `Disk.replace`."""
-        self._ask("replace", files, leaving)
+    def begin(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str] = ()) -> None:
+        """As `Disk.begin`."""
+        self._ask("begin", files, leaving)
+
+    def settle(self) -> None:
+        """As `Disk.settle`."""
+        self._ask("settle")
 
     def _ask(self, *request: object) -> Sequence[str]:
         try:

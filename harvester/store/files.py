@@ -11,7 +11,7 @@ from harvester.store.disk import Disk
 from harvester.store.disk_process import DiskProcess
 
 _WORTH_A_PROCESS = 200
-"""Files at a time from which on a process of its own, once begun, has them done sooner."""
+"""Files at a time from which on a process of its own has them done sooner."""
 
 
 class FileStore:
@@ -39,9 +39,9 @@ class FileStore:
             self._thread.shutdown()
             self._disk.close()
 
-    def missing(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths at which there is no file."""
-        return set(self._thread.submit(self._missing, paths).result()) if paths else set()
+    def missing(self, paths: Sequence[str]) -> "Future[Sequence[str]]":
+        """Those of the paths at which there is no file; they are looked for while the caller goes on."""
+        return self._thread.submit(self._missing, paths)
 
     def read(self, path: str) -> bytes | None:
         """The file's bytes; None where it is not there."""
@@ -51,19 +51,19 @@ class FileStore:
             return None
 
     def begin(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str] = ()) -> None:
-        """Begin to write these files and then to remove those, when what was begun before is durable.
+        """Begin to write these files and then to remove those.
 
         So the rows can go to the database meanwhile. Settle before they are committed. Raises what failed of
         what was begun before.
         """
-        self.settle()
-        self._begun = self._thread.submit(self._replace, files, leaving)
+        self._wait()
+        if files or leaving:
+            self._begun = self._thread.submit(self._begin, files, leaving)
 
     def settle(self) -> None:
         """Wait until what was begun is durable; raises what failed of it."""
-        begun, self._begun = self._begun, None
-        if begun is not None:
-            begun.result()
+        self._wait()
+        self._thread.submit(self._settle).result()
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         """As `Disk.write_all`."""
@@ -73,16 +73,23 @@ class FileStore:
         """As `Disk.remove_all`."""
         self._disk.remove_all(paths)
 
+    def _wait(self) -> None:
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun.result()
+
     def _missing(self, paths: Sequence[str]) -> Sequence[str]:
         return self._worker(len(paths)).missing(paths)
 
-    def _replace(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str]) -> None:
-        self._worker(len(files)).replace(files, leaving)
+    def _begin(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str]) -> None:
+        self._worker(len(files)).begin(files, leaving)
+
+    def _settle(self) -> None:
+        self._worker(0).settle()
 
     def _worker(self, number: int) -> Disk | DiskProcess:
-        """Who does work on so many files."""
-        if number < _WORTH_A_PROCESS:
-            return self._disk
-        if self._process is None:
+        """Who does work on so many files: what was begun by one is not begun again by another."""
+        if self._process is None and number >= _WORTH_A_PROCESS:
+            self._disk.settle()
             self._process = DiskProcess(self._base)
-        return self._process
+        return self._process or self._disk

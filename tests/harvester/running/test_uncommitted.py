@@ -20,7 +20,11 @@ from tests.harvester.library import Library, touch
 def page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page is taken in by itself, and there always seems to be another, so that no commit is early."""
     monkeypatch.setattr(ahead, "_GROUP_RECORDS", 1)
-    monkeypatch.setattr(Ahead, "waits", lambda _: True)
+
+    async def soon(_: Ahead, __: float) -> bool:
+        return True
+
+    monkeypatch.setattr(Ahead, "soon", soon)
     monkeypatch.setattr(uncommitted, "_OLD_SECONDS", 600.0)
 
 

@@ -1,4 +1,6 @@
+import os
 import resource
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,8 +71,66 @@ def test_removing_a_file_that_is_not_there_is_fine(disk: Disk) -> None:
 
 def test_files_that_give_way_go_after_those_that_come(disk: Disk) -> None:
     disk.write_all([("old.xml", b"<r/>")])
-    disk.replace([("new.xml", b"<r/>")], ["old.xml"])
+    disk.begin([("new.xml", b"<r/>")], ["old.xml"])
     assert disk.missing(["old.xml", "new.xml"]) == ["old.xml"]
+
+
+@pytest.mark.parametrize("number", [3, 40])
+def test_what_was_begun_is_there_when_it_has_settled(disk: Disk, base: Path, number: int) -> None:
+    for part in range(3):
+        disk.begin([(f"{part}/{name}.xml", b"<r/>") for name in range(number)])
+    disk.settle()
+    assert len([path for path in base.rglob("*") if path.is_file()]) == 3 * number
+
+
+@pytest.mark.parametrize("number", [3, 40])
+def test_what_is_begun_again_before_it_has_its_name_is_whole(disk: Disk, base: Path, number: int) -> None:
+    for data in (b"<first/>" * 100, b"<second/>", b"<third/>"):
+        disk.begin([(f"{name}.xml", data) for name in range(number)])
+    disk.settle()
+    assert {path.name: path.read_bytes() for path in base.iterdir()} == {
+        f"{name}.xml": b"<third/>" for name in range(number)
+    }
+
+
+def test_one_that_is_still_being_written_is_not_missing(disk: Disk) -> None:
+    disk.begin([("r.xml", b"<r/>")])
+    assert disk.missing(["r.xml"]) == []
+
+
+def test_what_fails_is_told_and_the_next_goes_on(disk: Disk, base: Path) -> None:
+    (base / "0.xml").mkdir(parents=True)
+    disk.begin([(f"{name}.xml", b"<r/>") for name in range(20)])
+    with pytest.raises(IsADirectoryError, match=r"0\.xml"):
+        disk.begin([("other.xml", b"<r/>")])
+    assert not (base / "other.xml").exists()
+    disk.begin([("third.xml", b"<r/>")])
+    disk.settle()
+    assert (base / "third.xml").exists()
+
+
+@pytest.mark.parametrize("number", [3, 40])
+def test_bytes_are_on_the_disk_before_their_names_and_names_when_it_has_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Of the order that a power cut would show, by what is asked of the system."""
+    synced: list[tuple[str, int]] = []
+
+    def note(descriptor: int) -> None:
+        kind = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
+        synced.append((kind, len(list(tmp_path.glob("*/*.xml")))))
+
+    monkeypatch.setattr("harvester.store.disk._sync_file_system_call", lambda: None)
+    disk = Disk(str(tmp_path))
+    disk.write_all([("a/before.xml", b"<r/>")])
+    monkeypatch.setattr("harvester.store.disk.os.fsync", note)
+    for folder in "ab":
+        disk.begin([(f"{folder}/{name}.xml", b"<r/>") for name in range(number)])
+    assert [each for each in synced if each[0] == "file"] == [("file", 1)] * 2 * number
+    synced.clear()
+    disk.settle()
+    assert synced == [("folder", 1 + 2 * number)] * 2
+    disk.close()
 
 
 def test_a_page_of_many_files_needs_few_open_ones(disk: Disk, base: Path) -> None:

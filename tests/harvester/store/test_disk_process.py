@@ -23,8 +23,8 @@ def process(tmp_path: Path) -> Iterator[DiskProcess]:
 
 
 def test_it_writes_and_removes_and_looks_as_the_disk_does(process: DiskProcess, tmp_path: Path) -> None:
-    process.replace([("a/1.xml", b"<one/>"), ("b/2.xml", b"<two/>")], [])
-    process.replace([("c/3.xml", b"<three/>")], ["a/1.xml"])
+    process.begin([("a/1.xml", b"<one/>"), ("b/2.xml", b"<two/>")])
+    process.begin([("c/3.xml", b"<three/>")], ["a/1.xml"])
     assert process.missing(["a/1.xml", "b/2.xml", "c/3.xml"]) == ["a/1.xml"]
     assert (tmp_path / "c/3.xml").read_bytes() == b"<three/>"
 
@@ -34,11 +34,11 @@ def test_a_fault_of_the_file_system_is_raised_here_and_the_process_goes_on(
 ) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match="file") as raised:
-        process.replace([("file/below.xml", b"<r/>")], [])
+        process.begin([("file/below.xml", b"<r/>")])
     assert raised.value.filename == f"{tmp_path}/file/below.xml~part" or isinstance(
         raised.value, (FileExistsError, NotADirectoryError)
     )
-    process.replace([("other.xml", b"<r/>")], [])
+    process.begin([("other.xml", b"<r/>")])
     assert process.missing(["other.xml"]) == []
 
 
@@ -46,7 +46,7 @@ def test_a_write_that_finds_no_room_says_in_which_folder(process: DiskProcess, t
     process.missing([])
     resource.prlimit(process.number, resource.RLIMIT_FSIZE, (10, 10))
     with pytest.raises(OSError, match="File too large") as raised:
-        process.replace([("large.xml", b"<r>longer than ten bytes</r>")], [])
+        process.begin([("large.xml", b"<r>longer than ten bytes</r>")])
     assert raised.value.filename == str(tmp_path)
 
 
@@ -54,7 +54,7 @@ def test_one_that_was_killed_is_told_as_what_it_is(process: DiskProcess) -> None
     process.missing(["none.xml"])
     os.kill(process.number, signal.SIGKILL)
     with pytest.raises(OSError, match=r"ended with -9; .* run the harvest again"):
-        process.replace([("r.xml", b"<r/>")], [])
+        process.begin([("r.xml", b"<r/>")])
 
 
 def test_it_is_deaf_to_what_asks_its_parent_to_stop(process: DiskProcess) -> None:

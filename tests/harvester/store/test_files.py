@@ -13,7 +13,7 @@ def test_files_are_there_when_they_have_settled(tmp_path: Path, number: int) -> 
     with FileStore(tmp_path) as store:
         store.begin([(f"{name}.xml", b"<r/>") for name in range(number)])
         store.settle()
-        assert store.missing([f"{name}.xml" for name in range(number + 1)]) == {f"{number}.xml"}
+        assert store.missing([f"{name}.xml" for name in range(number + 1)]).result() == [f"{number}.xml"]
         assert store.read("0.xml") == b"<r/>"
         assert store.read(f"{number}.xml") is None
 
@@ -24,7 +24,7 @@ def test_files_under_way_are_replaced_in_the_order_in_which_they_came(tmp_path: 
     with FileStore(tmp_path) as store:
         store.begin([(name, b"<first/>") for name in names])
         store.begin([(name, b"<second/>") for name in names], ["gone.xml"])
-        assert store.missing([*names, "gone.xml"]) == {"gone.xml"}
+        assert store.missing([*names, "gone.xml"]).result() == ["gone.xml"]
     assert {path.read_bytes() for path in tmp_path.iterdir()} == {b"<second/>"}
 
 
@@ -37,7 +37,13 @@ def test_what_failed_is_raised_once_and_at_the_latest_at_the_end(tmp_path: Path,
     with FileStore(tmp_path) as store:
         store.begin(files)
         with pytest.raises(IsADirectoryError):
-            store.begin([("other.xml", b"<r/>")])
+            store.settle()
+        store.settle()
+    with FileStore(tmp_path) as store:
+        store.begin(files)
+        store.begin([("other.xml", b"<r/>")])
+        with pytest.raises(IsADirectoryError):
+            store.settle()
         store.settle()
     assert not (tmp_path / "other.xml").exists()
 
@@ -52,8 +58,8 @@ def test_only_much_at_once_is_worth_a_process(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr("harvester.store.files.DiskProcess", Noted)
     with FileStore(tmp_path) as store:
-        store.missing(["r.xml"] * _FEW)
+        store.missing(["r.xml"] * _FEW).result()
         assert begun == []
         for _ in range(2):
-            store.missing(["r.xml"] * _MANY)
+            store.missing(["r.xml"] * _MANY).result()
     assert begun == [str(tmp_path)]
