@@ -112,10 +112,12 @@ async def teller(
         one = Teller(settings, transactions, Fenced(transactions, number))
 
         async def tick() -> None:
-            await one.tick()
-            while one.under_way:
-                await asyncio.wait(one.under_way)
-                await asyncio.sleep(0)
+            try:
+                await one.tick()
+            finally:
+                while one.under_way:
+                    await asyncio.wait(one.under_way)
+                    await asyncio.sleep(0)
 
         yield tick
         await one.end()

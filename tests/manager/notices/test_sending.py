@@ -1,7 +1,9 @@
 """Notices on their way: to a real mail server and a real receiver, retried, never sent twice."""
 
 import asyncio
+import contextlib
 import socket
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,11 @@ def replace_leader(database: Database, answer: str) -> str:
     with database.session() as session, session.begin():
         take_over(session)
     return answer
+
+
+def may_be_replaced() -> AbstractContextManager[None]:
+    """A tick in which somebody else comes to lead may learn of it itself, as it looks for further notices."""
+    return contextlib.suppress(NotLeadingError)
 
 
 def due_now(told: Told) -> None:
@@ -271,7 +278,8 @@ async def test_a_manager_that_loses_the_lead_while_it_connects_leaves_the_notice
         sending = outgoing(settings, mail_port=server.port)
         server.answers["RCPT"] = lambda: replace_leader(database, "250 ok")
         async with teller(sending, database) as tick:
-            await tick()
+            with may_be_replaced():
+                await tick()
         assert server.mails == []
         assert told.states() == ["waiting"]
         server.answers.clear()
@@ -289,7 +297,8 @@ async def test_what_a_former_leader_sent_in_time_is_noted_as_sent(
     async with mail_server() as server:
         server.answers["."] = lambda: replace_leader(database, "250 taken")
         async with teller(outgoing(settings, mail_port=server.port), database) as tick:
-            await tick()
+            with may_be_replaced():
+                await tick()
     assert len(server.mails) == 1
     assert told.states() == ["sent"]
 
