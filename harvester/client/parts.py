@@ -18,14 +18,11 @@ _WHOLE = [HEADER, _METADATA]
 
 def read_record(element: etree._Element) -> Record:
     """A record. Raises ValueError that says what is wrong with it."""
-    children = list(element)
+    # Comments and instructions have a function for a tag.
+    children = [child for child in element if not callable(child.tag)]
     tags = [child.tag for child in children]
-    if tags != _WHOLE:
-        # Comments and instructions have a function for a tag.
-        children = [child for child in children if not callable(child.tag)]
-        tags = [child.tag for child in children]
-        if HEADER not in tags:
-            raise ValueError("a record without a header")
+    if HEADER not in tags:
+        raise ValueError("a record without a header")
     header = read_header(children[tags.index(HEADER)])
     if tags != _WHOLE and not _is_made_of_known_parts(tags):
         raise ValueError(f"record {header.identifier!r} is not made of header, metadata and about")

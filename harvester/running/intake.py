@@ -131,10 +131,10 @@ class Intake:
             and fates[record.key] == "unchanged"
             and (filename := known[record.key].filename) is not None
         }
-        missing = self.store.missing(list(here)) if here else None
+        missing = self.store.missing(list(here))
         same = [known[key].record_id for key, fate in fates.items() if fate == "unchanged"]
         mark_unchanged(session, same, run_started=self.brake.run.run_started)
-        for filename in missing.result() if missing else ():
+        for filename in missing.result():
             fates[here[filename]] = "restored"
         return same
 

@@ -77,7 +77,7 @@ class Preparer:
         level is loose, for a record on which a rule meets a limit; RuleFileError for a rule that does so too
         often.
         """
-        latest = {entry[0].identifier: entry for entry in entries}
+        latest = {header.identifier: (header, element) for header, element in entries}
         prepared = []
         passed_over = []
         refused = []

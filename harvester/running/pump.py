@@ -18,7 +18,7 @@ from oai.errors import InterruptedRunError
 
 _T = TypeVar("_T")
 _SOON_SECONDS = 0.1
-"""Pages that follow within this time share a commit, which costs as much as a tenth of a page."""
+"""Pages that follow within this time share a commit: it takes some milliseconds."""
 
 Progress = Callable[[Counter[str], int | None], None]
 """Is told the run's counts, and completeListSize where the server gives it, after each page."""

@@ -41,7 +41,12 @@ class FileStore:
 
     def missing(self, paths: Sequence[str]) -> "Future[Sequence[str]]":
         """Those of the paths at which there is no file; they are looked for while the caller goes on."""
-        return self._thread.submit(self._missing, paths)
+        if paths:
+            return self._thread.submit(self._missing, paths)
+        # Not to be waited for behind what is being written.
+        none: Future[Sequence[str]] = Future()
+        none.set_result(())
+        return none
 
     def read(self, path: str) -> bytes | None:
         """The file's bytes; None where it is not there."""

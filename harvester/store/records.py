@@ -143,7 +143,6 @@ def known_records(
     rows = session.execute(
         _KNOWN, {"repository_id": repository_id, "prefix": metadata_prefix, "keys": arrays.of_keys(keys)}
     )
-    # All at once: fetched one by one, they take half as long again.
     return {row[0]: KnownRecord._make(row[1:]) for row in rows.all()}
 
 
