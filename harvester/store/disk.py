@@ -20,8 +20,8 @@ _WORTH_ONE_SYNC = 16
 class Disk:
     """Files below a base folder. Paths are relative to it, with `/`.
 
-    Up to `open_at_once` files are open at a time: a half that is being made, a half that the disk works on. The
-    more they are, the fewer syncs it takes.
+    Up to `open_at_once` files are open at a time: half of them are being made, the disk works on the others.
+    The more they are, the fewer syncs it takes.
     """
 
     def __init__(self, base: str, *, open_at_once: int = OPEN_AT_ONCE) -> None:
