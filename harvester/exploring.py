@@ -9,14 +9,14 @@ from types import MappingProxyType
 from typing import Final
 
 from harvester.access import Access, access_of
-from harvester.client import replies
-from harvester.client.answers import FormatPage, Identity, Page, SetPage
-from harvester.client.errors import ClientError, HttpStatusError
 from harvester.client.probing import Exchange, Watching
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.selection import Selection
 from harvester.client.transport import Arguments, HttpReply, open_transport, request_url
 from harvester.protocols import open_protocol_client
+from harvester.reading import replies
+from harvester.reading.answers import FormatPage, Identity, Page, SetPage
+from harvester.reading.errors import ClientError, HttpStatusError
 from harvester.vocabulary import AccessProtocol
 from oai.settings import Settings
 from oai.vocabulary import Verb

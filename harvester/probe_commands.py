@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harvester.client.answers import Page, Record
 from harvester.client.probing import Exchange, Findings
 from harvester.looking import look
 from harvester.overrides import overridden
 from harvester.protocols import protocol_of
+from harvester.reading.answers import Page, Record
 from harvester.repositories import check_base_url
 from oai.cli import Invocation
 from oai.errors import ExitCode

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harvester.client.errors import ClientError, HttpStatusError, NotOaiPmhError
 from harvester.client.transport import HttpReply, open_transport
+from harvester.reading.errors import ClientError, HttpStatusError, NotOaiPmhError
 from harvester.repositories import check_base_url
 from oai.errors import MalformedXmlError, TryLaterError
 from oai.settings import Settings

@@ -12,12 +12,12 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
-from harvester.client.answers import FormatInfo, Identity, SetInfo
-from harvester.client.errors import ClientError, OaiError, TransportError
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Client
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.protocols import open_protocol_client, protocol_of, spoken_at
+from harvester.reading.answers import FormatInfo, Identity, SetInfo
+from harvester.reading.errors import ClientError, OaiError, TransportError
 from harvester.vocabulary import AccessProtocol
 from harvester.z3950.address import read_address
 from oai.errors import UsageError

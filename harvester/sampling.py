@@ -8,10 +8,10 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.client.answers import Page, Record
-from harvester.client.errors import NoRecordsMatchError
 from harvester.client.selection import Selection
 from harvester.protocols import open_protocol_client
+from harvester.reading.answers import Page, Record
+from harvester.reading.errors import NoRecordsMatchError
 from harvester.rules.filtering import Filters, load_filters
 from harvester.rules.normalising import Mappings, load_mappings
 from harvester.vocabulary import AccessProtocol

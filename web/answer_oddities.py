@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from harvester.access import access_of
-from harvester.client.answers import Header
 from harvester.exploring import Asked
 from harvester.models import Repository
+from harvester.reading.answers import Header
 from oai.datestamps import parse_datestamp
 from oai.vocabulary import PROTOCOL_VERSION, Granularity, Verb
 from web.words import _, ngettext

@@ -7,7 +7,7 @@ from aiohttp.typedefs import Handler
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from harvester.client.errors import RepositoryBusyError
+from harvester.reading.errors import RepositoryBusyError
 from oai.errors import TryLaterError, ZatvaError
 from oai.serving import leave_unread
 from web.access import STREAMS, canonical, is_api

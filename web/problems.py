@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from harvester.client.errors import (
+from harvester.reading.errors import (
     AnswerTooLargeError,
     BadArgumentError,
     CannotDisseminateFormatError,

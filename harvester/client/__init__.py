@@ -1,6 +1,11 @@
 """A stand-alone OAI-PMH client; needs no database, no manager and no files. Start with `open_client`."""
 
-from harvester.client.answers import (
+from harvester.client.listing import Listing, Progress
+from harvester.client.politeness import Politeness
+from harvester.client.repository_client import Client, Traffic, open_client
+from harvester.client.selection import Selection
+from harvester.client.transport import HttpReply, Transport
+from harvester.reading.answers import (
     Fault,
     FormatInfo,
     FormatPage,
@@ -12,7 +17,7 @@ from harvester.client.answers import (
     SetInfo,
     SetPage,
 )
-from harvester.client.errors import (
+from harvester.reading.errors import (
     AnswerTooLargeError,
     BadArgumentError,
     BadResumptionTokenError,
@@ -32,11 +37,6 @@ from harvester.client.errors import (
     TransportError,
     TransportKind,
 )
-from harvester.client.listing import Listing, Progress
-from harvester.client.politeness import Politeness
-from harvester.client.repository_client import Client, Traffic, open_client
-from harvester.client.selection import Selection
-from harvester.client.transport import HttpReply, Transport
 from oai.errors import TryLaterError
 from oai.sections import HarvesterSettings
 from oai.vocabulary import Verb

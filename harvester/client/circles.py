@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 
-from harvester.client.errors import EndlessListError
+from harvester.reading.errors import EndlessListError
 
 _MOST_EMPTY_PAGES = 1000
 _MOST_MARKS = 20_000

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harvester.client.errors import TransportError
+from harvester.reading.errors import TransportError
 
 Method = Literal["GET", "POST"]
 

@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from harvester.client.answers import Page, ResumptionToken
+from harvester.reading.answers import Page, ResumptionToken
 
 
 class AnyPage(Protocol):
     """What all pages have."""
 
     @property
-    def url(self) -> str: ...  # noqa: D102 see answers.py
+    def url(self) -> str: ...  # noqa: D102 see reading/answers.py
 
     @property
     def response_date(self) -> str: ...  # noqa: D102

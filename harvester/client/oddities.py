@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-from harvester.client.errors import ClientError
 from harvester.client.probing import Exchange, Findings
+from harvester.reading.errors import ClientError
 from oai.datestamps import parse_datestamp
 from oai.vocabulary import PROTOCOL_VERSION, DeletedRecord, Granularity
 

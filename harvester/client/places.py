@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from harvester.client.answers import Fault
+from harvester.reading.answers import Fault
 from oai.errors import UsageError
 
 _TOKEN: Final = re.compile(r"([1-9][0-9]{0,17})(?:/([0-9]{1,18}))?")

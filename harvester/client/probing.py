@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from harvester.client.answers import FormatInfo, Identity, Page, SetPage
-from harvester.client.errors import ClientError, HttpStatusError, NoRecordsMatchError, TransportError
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.selection import Selection
 from harvester.client.transport import Arguments, HttpReply, Transport
+from harvester.reading.answers import FormatInfo, Identity, Page, SetPage
+from harvester.reading.errors import ClientError, HttpStatusError, NoRecordsMatchError, TransportError
 from oai.vocabulary import Verb
 
 _USUAL_FORMAT = "oai_dc"

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 from typing import Protocol, Self
 
-from harvester.client.answers import FormatInfo, Identity, Page, Record, SetInfo, SetPage
 from harvester.client.listing import Listing
 from harvester.client.repository_client import Traffic
 from harvester.client.selection import Selection
+from harvester.reading.answers import FormatInfo, Identity, Page, Record, SetInfo, SetPage
 from oai.vocabulary import Verb
 
 
@@ -14,7 +14,7 @@ class ProtocolClient(Protocol):
     """A client of one repository, by whatever protocol that speaks.
 
     A record is a `<record>` of OAI-PMH with header and metadata, whatever it came in, so that rules, store
-    and imports know one kind only. Each method raises ClientError or TryLaterError (`errors.py`).
+    and imports know one kind only. Each method raises ClientError or TryLaterError (`reading/errors.py`).
     """
 
     base_url: str

@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator
 
-from harvester.client.answers import Page, Record, SetInfo, SetPage
-from harvester.client.errors import IdDoesNotExistError
 from harvester.client.listing import Listing
+from harvester.reading.answers import Page, Record, SetInfo, SetPage
+from harvester.reading.errors import IdDoesNotExistError
 from oai.datestamps import format_datestamp, utc_now
 
 

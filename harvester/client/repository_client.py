@@ -18,22 +18,22 @@ from typing import Protocol, TypeVar, Unpack
 
 import aiohttp
 
-from harvester.client import replies
-from harvester.client.answers import FormatInfo, FormatPage, Header, Identity, Page, Record, SetInfo, SetPage
 from harvester.client.circles import Circles
-from harvester.client.errors import (
-    MalformedAnswerError,
-    NoMetadataFormatsError,
-    NoRecordsMatchError,
-    NoSetHierarchyError,
-    NotOaiPmhError,
-)
 from harvester.client.exchange import Method
 from harvester.client.listing import Listing
 from harvester.client.politeness import Politeness
 from harvester.client.retrying import Patience, Retrying
 from harvester.client.selection import Bound, Selection, as_datestamp
 from harvester.client.transport import Arguments, HttpReply, Transport, open_transport
+from harvester.reading import replies
+from harvester.reading.answers import FormatInfo, FormatPage, Header, Identity, Page, Record, SetInfo, SetPage
+from harvester.reading.errors import (
+    MalformedAnswerError,
+    NoMetadataFormatsError,
+    NoRecordsMatchError,
+    NoSetHierarchyError,
+    NotOaiPmhError,
+)
 from oai.sections import HarvesterSettings
 from oai.vocabulary import Verb
 
@@ -55,7 +55,7 @@ class Client:
     """A client of one repository; most are made by `open_client`.
 
     The transport is any function that carries arguments to a base URL. What the other arguments mean, see
-    `Retrying`. Each method raises ClientError or TryLaterError; the tree is drawn in `errors.py`.
+    `Retrying`. Each method raises ClientError or TryLaterError; the tree is drawn in `reading/errors.py`.
     """
 
     def __init__(

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypedDict
 
-from harvester.client.errors import HttpStatusError, ServerBusyError, TransportError, TransportKind
-from harvester.client.replies import looks_like_oai_pmh
 from harvester.client.transport import HttpReply
+from harvester.reading.errors import HttpStatusError, ServerBusyError, TransportError, TransportKind
+from harvester.reading.replies import looks_like_oai_pmh
 
 _SUCCESS = 200
 _BUSY = frozenset({429, 503})

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import aiohttp
 from yarl import URL
 
-from harvester.client.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
 from harvester.client.exchange import HttpRequest, RawReply
 from harvester.client.guarding import PrivateAddressError
+from harvester.reading.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
 
 _CHUNK = 256 * 1024
 _MAX_ERROR_BODY = 64 * 1024

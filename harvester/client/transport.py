@@ -12,11 +12,11 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from harvester.client.decoding import TooLargeError, decode
-from harvester.client.errors import AnswerTooLargeError, TransportError, TransportKind
 from harvester.client.exchange import HttpRequest, Method, RawReply, Send
 from harvester.client.guarding import public_connector
 from harvester.client.politeness import Politeness
 from harvester.client.sending import SessionSender
+from harvester.reading.errors import AnswerTooLargeError, TransportError, TransportKind
 from oai.sections import HarvesterSettings
 
 MAX_REDIRECTS = 5

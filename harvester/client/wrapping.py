@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from lxml import etree
 
-from harvester.client.answers import Header, Record
+from harvester.reading.answers import Header, Record
 from oai.datestamps import format_datestamp
 from oai.vocabulary import OAI_NAMESPACE
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from harvester.client import replies
-from harvester.client.answers import FormatInfo, Identity, Page
-from harvester.client.errors import ClientError, OaiError
 from harvester.client.probing import Watching
 from harvester.client.repository_client import Client
 from harvester.client.selection import Selection
 from harvester.client.transport import HttpReply, Transport
 from harvester.doctor.findings import Fact
+from harvester.reading import replies
+from harvester.reading.answers import FormatInfo, Identity, Page
+from harvester.reading.errors import ClientError, OaiError
 from oai.vocabulary import Verb
 
 _SHOWN = 200

@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 
 from lxml import etree
 
-from harvester.client.answers import Identity
-from harvester.client.errors import ClientError
 from harvester.client.probing import Watching
 from harvester.client.repository_client import Client
 from harvester.client.transport import Arguments, HttpReply, open_transport
@@ -20,6 +18,8 @@ from harvester.doctor.profiling import profile_of
 from harvester.doctor.refusal_looks import look_at_post, look_at_refusals
 from harvester.doctor.selection_looks import look_at_bounds, look_at_sets, look_before_earliest
 from harvester.doctor.subjects import SUBJECTS
+from harvester.reading.answers import Identity
+from harvester.reading.errors import ClientError
 from harvester.running.validating import open_validator
 from oai.errors import StrictCheckError, TryLaterError
 from oai.settings import Settings

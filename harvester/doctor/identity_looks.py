@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from harvester.client.errors import ClientError
 from harvester.doctor.case import Case, short
+from harvester.reading.errors import ClientError
 from oai.datestamps import parse_datestamp
 from oai.vocabulary import PROTOCOL_VERSION, DeletedRecord, Granularity
 

@@ -1,9 +1,9 @@
 """Looks at the first pages of records: form, size, speed, tokens, and whether the other verbs agree."""
 
-from harvester.client.answers import Page, ResumptionToken
-from harvester.client.errors import ClientError, NoRecordsMatchError
 from harvester.client.selection import Selection
 from harvester.doctor.case import Case, short
+from harvester.reading.answers import Page, ResumptionToken
+from harvester.reading.errors import ClientError, NoRecordsMatchError
 from oai.datestamps import parse_datestamp
 from oai.vocabulary import Verb
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
-from harvester.client.answers import Identity
-from harvester.client.errors import ClientError
 from harvester.doctor.case import Case, error_in, short
+from harvester.reading.answers import Identity
+from harvester.reading.errors import ClientError
 from oai.vocabulary import ErrorCode, Verb
 
 _NONSENSE = "zatva-no-such-thing"

@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from harvester.client.answers import Header
-from harvester.client.errors import ClientError, NoRecordsMatchError, NoSetHierarchyError
 from harvester.client.selection import Selection
 from harvester.doctor.case import Case, short
+from harvester.reading.answers import Header
+from harvester.reading.errors import ClientError, NoRecordsMatchError, NoSetHierarchyError
 from oai.datestamps import Datestamp, format_datestamp, parse_datestamp
 from oai.vocabulary import Granularity
 

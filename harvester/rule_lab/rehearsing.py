@@ -15,11 +15,11 @@ from lxml import etree
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
-from harvester.client import replies
-from harvester.client.answers import Header, Page
 from harvester.client.decoding import TooLargeError, decode
-from harvester.client.errors import ClientError, OaiError
 from harvester.client.exchange import HttpRequest, RawReply
+from harvester.reading import replies
+from harvester.reading.answers import Header, Page
+from harvester.reading.errors import ClientError, OaiError
 from harvester.repositories import base_folder, get_repository
 from harvester.rule_lab.explaining import difference, explain, indented
 from harvester.rule_lab.rehearsal import Outcome, Rehearsal, Sample

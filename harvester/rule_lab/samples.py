@@ -10,10 +10,10 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
-from harvester.client.errors import NoRecordsMatchError
 from harvester.client.selection import Selection
 from harvester.models import Record
 from harvester.protocols import open_protocol_client
+from harvester.reading.errors import NoRecordsMatchError
 from harvester.repositories import base_folder, get_repository
 from harvester.vocabulary import AccessProtocol, RecordStatus
 from oai.errors import UsageError

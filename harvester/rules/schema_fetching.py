@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from harvester.client.errors import HttpStatusError, TransportError, TransportKind
 from harvester.client.exchange import HttpRequest, RawReply, Send
 from harvester.client.retrying import Retrying
 from harvester.client.transport import open_transport
+from harvester.reading.errors import HttpStatusError, TransportError, TransportKind
 from oai.sections import HarvesterSettings
 
 MAX_BYTES: Final = 8 * 1024**2

@@ -14,7 +14,7 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 
 from lxml import etree
 
-from harvester.client.errors import ClientError
+from harvester.reading.errors import ClientError
 from harvester.rules.schema_cache import SchemaCache
 from harvester.rules.schema_fetching import MAX_BYTES, Fetch
 from oai.errors import StrictCheckError, TryLaterError

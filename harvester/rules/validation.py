@@ -15,7 +15,7 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.client.answers import FormatInfo
+from harvester.reading.answers import FormatInfo
 from harvester.rules.grammar import Fault, Grammar, built_in, fault, line_of, short
 from harvester.rules.schemas import Schemas
 from oai.vocabulary import OAI_DC_NAMESPACE, OAI_NAMESPACE, XSI_NAMESPACE

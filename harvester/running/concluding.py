@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from harvester.client.errors import EndlessListError, MalformedAnswerError, ServerBusyError
+from harvester.reading.errors import EndlessListError, MalformedAnswerError, ServerBusyError
 from harvester.running.progress import Progress
 from harvester.running.verdict import PROPER, End, Evidence, Verdict, doubts
 from oai.datestamps import parse_datestamp

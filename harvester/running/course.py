@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from harvester.client.errors import (
+from harvester.client.protocol_client import ProtocolClient
+from harvester.reading.errors import (
     ClientError,
     EndlessListError,
     MalformedAnswerError,
@@ -11,7 +12,6 @@ from harvester.client.errors import (
     OaiError,
     TransportError,
 )
-from harvester.client.protocol_client import ProtocolClient
 from harvester.running.fetching import Fetching, check_alive, where
 from harvester.running.isolation import Division, Isolation
 from harvester.running.marks import Known, mark

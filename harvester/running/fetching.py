@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from xml.sax.saxutils import unescape
 
-from harvester.client.answers import Fault, Header, Page
-from harvester.client.errors import (
+from harvester.client.protocol_client import ProtocolClient
+from harvester.client.repository_client import Selection
+from harvester.reading.answers import Fault, Header, Page
+from harvester.reading.errors import (
     AnswerTooLargeError,
     ClientError,
     HttpStatusError,
@@ -17,8 +19,6 @@ from harvester.client.errors import (
     TransportError,
     TransportKind,
 )
-from harvester.client.protocol_client import ProtocolClient
-from harvester.client.repository_client import Selection
 from harvester.running.marks import Known
 from harvester.running.preparing import Entry
 from harvester.running.refusals import Refusal

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
 
-from harvester.client.errors import RepositoryBusyError
+from harvester.reading.errors import RepositoryBusyError
 from harvester.repositories import get_repository
 from harvester.running.course import Course
 from harvester.running.holds import HeldRunError

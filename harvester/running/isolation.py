@@ -8,9 +8,9 @@ each record is fetched by itself, and only those that cannot be had are missing.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harvester.client.answers import Page
-from harvester.client.errors import ClientError, OaiError
 from harvester.client.protocol_client import ProtocolClient
+from harvester.reading.answers import Page
+from harvester.reading.errors import ClientError, OaiError
 from harvester.running.fetching import Allowance, is_of_the_answer
 from harvester.running.planning import Plan
 from harvester.running.watching import ListWatch

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Row, text
 from sqlalchemy.exc import OperationalError
 
-from harvester.client.errors import RepositoryBusyError
+from harvester.reading.errors import RepositoryBusyError
 from oai.database import Database
 
 _CLASS = 0x5A52  # "ZR": keeps our keys apart from others' advisory locks

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from harvester.client.answers import Header
+from harvester.reading.answers import Header
 from harvester.rules.filtering import Filters
 from harvester.rules.normalising import Mappings
 from harvester.rules.rule_files import RuleLimitError

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from harvester.client.errors import ClientError, TransportError, TransportKind
 from harvester.client.exchange import HttpRequest, RawReply, Send
+from harvester.reading.errors import ClientError, TransportError, TransportKind
 from oai.settings import Settings
 
 RUN_URI = "urn:zatva:run"

@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 
 from harvester import repositories
 from harvester.access import access_of
-from harvester.client.errors import ClientError
 from harvester.client.probing import Watching
 from harvester.client.repository_client import Client
 from harvester.client.transport import open_transport
 from harvester.models import Harvest
+from harvester.reading.errors import ClientError
 from harvester.rules.rule_limits import Limits
 from harvester.running import holds
 from harvester.running.brake import Brake

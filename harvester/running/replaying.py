@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 from warcio.archiveiterator import ArchiveIterator
 
-from harvester.client.errors import TransportError, TransportKind
 from harvester.client.exchange import HttpRequest, RawReply
+from harvester.reading.errors import TransportError, TransportKind
 from harvester.running.raw_capture import FETCH_ERROR, RUN_URI
 from oai.errors import RemoteError, UsageError
 

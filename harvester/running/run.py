@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from sqlalchemy.orm import Session
 
 from harvester import repositories
-from harvester.client.answers import Identity
+from harvester.reading.answers import Identity
 from harvester.rules.rule_limits import Limits
 from harvester.running import checkpoints, holds
 from harvester.running.brake import begin_brake

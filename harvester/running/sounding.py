@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from harvester.client.errors import ClientError, NoRecordsMatchError
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Selection
+from harvester.reading.errors import ClientError, NoRecordsMatchError
 from harvester.running.replaying import MissingAnswerError
 from oai.vocabulary import Verb
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from harvester.client.answers import Header, Page
+from harvester.reading.answers import Header, Page
 from harvester.running.marks import Marks, count_repeated, mark, no_marks
 
 _RISES_THAT_CONVINCE = 8

@@ -10,8 +10,8 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.client.encoding import readable
-from harvester.client.errors import MalformedAnswerError, NotOaiPmhError
+from harvester.reading.encoding import readable
+from harvester.reading.errors import MalformedAnswerError, NotOaiPmhError
 from harvester.sru.diagnostics import Diagnostic, read_diagnostic
 from oai.errors import MalformedXmlError
 from oai.xml import parse

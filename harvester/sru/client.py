@@ -12,9 +12,7 @@ from functools import partial
 from typing import Final, Self, TypeVar, Unpack
 from urllib.parse import urlsplit
 
-from harvester.client.answers import FormatInfo, Identity, Page, Record, SetInfo, SetPage
 from harvester.client.circles import Circles
-from harvester.client.errors import HttpStatusError, MalformedAnswerError
 from harvester.client.listing import Listing
 from harvester.client.places import read_place
 from harvester.client.querying import no_sets, only_record, quoted
@@ -22,6 +20,8 @@ from harvester.client.repository_client import Traffic
 from harvester.client.retrying import Patience, Retrying
 from harvester.client.selection import Selection
 from harvester.client.transport import Arguments, HttpReply, Transport
+from harvester.reading.answers import FormatInfo, Identity, Page, Record, SetInfo, SetPage
+from harvester.reading.errors import HttpStatusError, MalformedAnswerError
 from harvester.sru.answers import NotSruError, Result, read_result
 from harvester.sru.diagnostics import UNSUPPORTED_VERSION, SruFormatError
 from harvester.sru.explaining import Explanation, read_explanation

@@ -10,7 +10,7 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.client.errors import (
+from harvester.reading.errors import (
     BadArgumentError,
     CannotDisseminateFormatError,
     ClientError,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from lxml import etree
 
-from harvester.client.answers import FormatInfo
-from harvester.client.errors import MalformedAnswerError
+from harvester.reading.answers import FormatInfo
+from harvester.reading.errors import MalformedAnswerError
 from harvester.sru.answers import child, child_text, local_name, open_answer, record_data
 from oai.errors import MalformedXmlError
 

@@ -7,8 +7,8 @@ next position is always behind the records that came, and what the server says o
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harvester.client.answers import Fault, ResumptionToken
 from harvester.client.places import Place
+from harvester.reading.answers import Fault, ResumptionToken
 from harvester.sru.answers import Result
 
 

@@ -4,8 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from harvester.client.answers import Fault, Page, ResumptionToken
-from harvester.client.errors import (
+from harvester.client.places import Place
+from harvester.client.wrapping import UNKNOWN_DATE, wrapped
+from harvester.reading.answers import Fault, Page, ResumptionToken
+from harvester.reading.errors import (
     AnswerTooLargeError,
     ClientError,
     HttpStatusError,
@@ -14,8 +16,6 @@ from harvester.client.errors import (
     TransportError,
     TransportKind,
 )
-from harvester.client.places import Place
-from harvester.client.wrapping import UNKNOWN_DATE, wrapped
 from harvester.sru.answers import Result
 from harvester.sru.paging import Step, next_step
 from harvester.sru.schemas import as_oai_dc

@@ -9,7 +9,7 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.client.answers import FormatInfo
+from harvester.reading.answers import FormatInfo
 from harvester.sru.answers import local_name
 from oai.vocabulary import OAI_DC_NAMESPACE
 

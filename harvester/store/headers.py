@@ -2,7 +2,7 @@
 
 from lxml import etree
 
-from harvester.client.answers import Header
+from harvester.reading.answers import Header
 from oai.vocabulary import OAI_NAMESPACE
 from oai.xml import parse
 

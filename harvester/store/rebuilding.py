@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from harvester.client.answers import Header
+from harvester.reading.answers import Header
 from harvester.store.comparing import FileRow, compare, file_rows, readable
 from harvester.store.directories import note_folders
 from harvester.store.headers import read_header

@@ -12,7 +12,13 @@ from typing import Final, Self
 
 from lxml import etree
 
-from harvester.client.answers import (
+from harvester.client.listing import Listing
+from harvester.client.places import Place, read_place
+from harvester.client.querying import no_sets, only_record, quoted
+from harvester.client.repository_client import Traffic
+from harvester.client.selection import Selection
+from harvester.client.wrapping import MARC21_NAMESPACE, UNKNOWN_DATE, wrapped
+from harvester.reading.answers import (
     Fault,
     FormatInfo,
     Identity,
@@ -22,18 +28,12 @@ from harvester.client.answers import (
     SetInfo,
     SetPage,
 )
-from harvester.client.errors import (
+from harvester.reading.errors import (
     CannotDisseminateFormatError,
     ClientError,
     MalformedAnswerError,
     NoRecordsMatchError,
 )
-from harvester.client.listing import Listing
-from harvester.client.places import Place, read_place
-from harvester.client.querying import no_sets, only_record, quoted
-from harvester.client.repository_client import Traffic
-from harvester.client.selection import Selection
-from harvester.client.wrapping import MARC21_NAMESPACE, UNKNOWN_DATE, wrapped
 from harvester.z3950 import session
 from harvester.z3950.address import read_address
 from harvester.z3950.marc import readable_records

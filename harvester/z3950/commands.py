@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harvester.client.errors import BadArgumentError, CannotDisseminateFormatError, OaiError
+from harvester.reading.errors import BadArgumentError, CannotDisseminateFormatError, OaiError
 from oai.errors import UsageError
 
 LONGEST_QUERY: Final = 4096

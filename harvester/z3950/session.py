@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harvester.client.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
 from harvester.client.places import Place
+from harvester.reading.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
 from harvester.z3950.address import Address
 from harvester.z3950.commands import Told, Z3950Error, error_of, is_out_of_range, read_told, searching
 from oai.errors import SettingsError

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from harvester.client.errors import NotOaiPmhError
+from harvester.reading.errors import NotOaiPmhError
 from harvester.registry import base_urls_in, friends_of, load_registry
 from oai.settings import Settings
 

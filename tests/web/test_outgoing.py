@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from harvester.client.errors import TransportError, TransportKind
 from harvester.client.exchange import HttpRequest, RawReply, Send
 from harvester.client.transport import open_transport
 from harvester.protocols import open_protocol_client
+from harvester.reading.errors import TransportError, TransportKind
 from harvester.running.harvest import harvest
 from harvester.running.parameters import HarvestRequest
 from oai.database import Database

@@ -1,9 +1,9 @@
 import pytest
 from sqlalchemy import select
 
-from harvester.client.errors import TransportError
 from harvester.doctor.examining import examine
 from harvester.models import Repository
+from harvester.reading.errors import TransportError
 from manager.models import Job, RecurringJob
 from oai.database import Database
 from oai.settings import Settings

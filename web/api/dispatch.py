@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from harvester.client.errors import ClientError, RepositoryBusyError
+from harvester.reading.errors import ClientError, RepositoryBusyError
 from oai.errors import TryLaterError, UsageError, ZatvaError
 from web.access import needs
 from web.api.callers import check_caller

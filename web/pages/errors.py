@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from harvester.client.errors import RepositoryBusyError
 from harvester.client.transport import request_url
 from harvester.listing import find_errors
 from harvester.models import Repository
+from harvester.reading.errors import RepositoryBusyError
 from harvester.running.models import Quarantined
 from harvester.running.refetching import Refetched
 from oai.errors import TryLaterError, UsageError

@@ -8,11 +8,11 @@ from typing import Any, Final
 from aiohttp import web
 
 from harvester.access import Access, access_of
-from harvester.client.answers import Record
-from harvester.client.errors import NoRecordsMatchError
 from harvester.exploring import Asked
 from harvester.listing import find_records
 from harvester.models import Repository
+from harvester.reading.answers import Record
+from harvester.reading.errors import NoRecordsMatchError
 from harvester.sampling import indented
 from oai.errors import SettingsError, TryLaterError, UsageError
 from oai.vocabulary import Verb

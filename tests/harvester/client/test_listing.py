@@ -12,7 +12,7 @@ from harvester.client import (
     OaiError,
     open_client,
 )
-from harvester.client.errors import oai_error
+from harvester.reading.errors import oai_error
 from oai.vocabulary import ErrorCode
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
 

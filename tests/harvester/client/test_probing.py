@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from harvester.client.errors import HttpStatusError, NotOaiPmhError, TransportError
 from harvester.client.oddities import oddities
 from harvester.client.probing import Findings, Watching, probe
 from harvester.client.repository_client import Client
 from harvester.client.transport import open_transport
+from harvester.reading.errors import HttpStatusError, NotOaiPmhError, TransportError
 from oai.sections import HarvesterSettings
 from tests.harvester.fake_repository import Answer, FakeRepository, Fault, Item, many, serve
 

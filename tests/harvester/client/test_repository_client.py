@@ -9,7 +9,10 @@ import pytest
 from aiohttp import web
 
 from harvester.client.circles import Circles
-from harvester.client.errors import (
+from harvester.client.repository_client import Client, Selection, open_client
+from harvester.client.retrying import retry_after
+from harvester.client.transport import Arguments, HttpReply, request_url
+from harvester.reading.errors import (
     AnswerTooLargeError,
     EndlessListError,
     HttpStatusError,
@@ -20,9 +23,6 @@ from harvester.client.errors import (
     TransportError,
     TransportKind,
 )
-from harvester.client.repository_client import Client, Selection, open_client
-from harvester.client.retrying import retry_after
-from harvester.client.transport import Arguments, HttpReply, request_url
 from oai.sections import HarvesterSettings
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import FakeRepository, many, serve

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harvester.client.errors import HttpStatusError, ServerBusyError, TransportError, TransportKind
 from harvester.client.retrying import Retrying, retry_after
 from harvester.client.transport import HttpReply
+from harvester.reading.errors import HttpStatusError, ServerBusyError, TransportError, TransportKind
 
 _NOW = 1_700_000_000.0
 _WHOLE = b"<OAI-PMH></OAI-PMH>"

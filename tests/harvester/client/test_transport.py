@@ -7,15 +7,15 @@ from urllib.parse import parse_qs
 import aiohttp
 import pytest
 
-from harvester.client.errors import (
+from harvester.client.repository_client import Client, open_client
+from harvester.client.transport import MAX_REDIRECTS, HttpReply, open_transport, request_url
+from harvester.reading.errors import (
     AnswerTooLargeError,
     HttpStatusError,
     NotOaiPmhError,
     TransportError,
     TransportKind,
 )
-from harvester.client.repository_client import Client, open_client
-from harvester.client.transport import MAX_REDIRECTS, HttpReply, open_transport, request_url
 from oai.sections import HarvesterSettings
 from tests.harvester.client.raw_server import RawServer, reply, serve_raw
 from tests.harvester.fake_repository import FakeRepository, many, serve

@@ -2,12 +2,12 @@ from collections.abc import Callable
 
 import pytest
 
-from harvester.client.errors import TransportError
 from harvester.doctor.examining import examine
 from harvester.doctor.findings import Grade, Report
 from harvester.doctor.letters import letter, troubles
 from harvester.doctor.sentences import SENTENCES, advice_for, grade_of, in_words
 from harvester.doctor.subjects import SUBJECTS
+from harvester.reading.errors import TransportError
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from harvester.client.answers import FormatInfo
+from harvester.reading.answers import FormatInfo
 from harvester.rules.validation import Validator, own_validator, prepare_validator
 from oai.errors import StrictCheckError
 from tests.harvester.rules.rule_samples import HEADER, OAI, OAI_DC, list_of, record, record_xml, tombstone

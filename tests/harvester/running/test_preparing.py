@@ -1,7 +1,7 @@
 import pytest
 from lxml import etree
 
-from harvester.client.answers import Header
+from harvester.reading.answers import Header
 from harvester.rules.filtering import parse_filters
 from harvester.rules.normalising import parse_mappings
 from harvester.rules.rule_files import RuleFileError

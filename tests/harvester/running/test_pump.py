@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from harvester.client.answers import Page, ResumptionToken
+from harvester.reading.answers import Page, ResumptionToken
 from harvester.running import uncommitted
 from harvester.running.ahead import Ahead
 from harvester.running.fetching import Fetched

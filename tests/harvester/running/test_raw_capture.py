@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from harvester.client.errors import TransportError, TransportKind
 from harvester.client.exchange import HttpRequest, RawReply
+from harvester.reading.errors import TransportError, TransportKind
 from harvester.running.raw_capture import RawCapture, raw_file
 from harvester.running.replaying import MissingAnswerError, open_replay
 from oai.errors import UsageError

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harvester.client.errors import (
+from harvester.reading.errors import (
     EndlessListError,
     HttpStatusError,
     MalformedAnswerError,

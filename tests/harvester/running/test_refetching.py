@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from harvester.client.errors import RepositoryBusyError
 from harvester.models import History
+from harvester.reading.errors import RepositoryBusyError
 from harvester.running.locks import only_harvest
 from harvester.running.models import Quarantined
 from harvester.running.parameters import HarvestRequest

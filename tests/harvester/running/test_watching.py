@@ -2,7 +2,7 @@
 
 import pytest
 
-from harvester.client.answers import Header, Page, ResumptionToken
+from harvester.reading.answers import Header, Page, ResumptionToken
 from harvester.running.watching import ListWatch, watch_from_json
 
 

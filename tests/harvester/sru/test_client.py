@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from harvester.client.answers import Page, Record
-from harvester.client.errors import (
+from harvester.client.selection import Selection
+from harvester.client.transport import open_transport
+from harvester.client.wrapping import UNKNOWN_DATE
+from harvester.reading.answers import Page, Record
+from harvester.reading.errors import (
     CannotDisseminateFormatError,
     HttpStatusError,
     IdDoesNotExistError,
@@ -16,10 +19,7 @@ from harvester.client.errors import (
     NoRecordsMatchError,
     NotOaiPmhError,
 )
-from harvester.client.parts import read_record
-from harvester.client.selection import Selection
-from harvester.client.transport import open_transport
-from harvester.client.wrapping import UNKNOWN_DATE
+from harvester.reading.parts import read_record
 from harvester.sru.client import SruClient
 from harvester.sru.diagnostics import SruError, SruQueryError
 from harvester.sru.reading import UnreadableResultError

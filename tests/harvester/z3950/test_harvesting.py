@@ -8,9 +8,9 @@ from sqlalchemy import select
 
 from harvester.bibliographic.importing import run_import
 from harvester.bibliographic.models import BibliographicRow
-from harvester.client.errors import CannotDisseminateFormatError, OaiError, TransportError, TransportKind
 from harvester.client.selection import Selection
 from harvester.models import Record
+from harvester.reading.errors import CannotDisseminateFormatError, OaiError, TransportError, TransportKind
 from harvester.repositories import add_repository
 from harvester.running.harvest import harvest
 from harvester.running.parameters import HarvestRequest

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lxml import etree
 
-from harvester.client.answers import (
+from harvester.reading.answers import (
     Fault,
     FormatInfo,
     FormatPage,
@@ -19,12 +19,12 @@ from harvester.client.answers import (
     SetInfo,
     SetPage,
 )
-from harvester.client.encoding import readable
-from harvester.client.envelope import OAI, Envelope, adopt, local_name, open_envelope
-from harvester.client.errors import MalformedAnswerError
-from harvester.client.parts import HEADER, RECORD, TOKEN, read_header, read_record, read_token
-from harvester.client.prolog import trimmed
-from harvester.client.salvage import Cut, Piece, cut, escaped_ampersands, identifiers
+from harvester.reading.encoding import readable
+from harvester.reading.envelope import OAI, Envelope, adopt, local_name, open_envelope
+from harvester.reading.errors import MalformedAnswerError
+from harvester.reading.parts import HEADER, RECORD, TOKEN, read_header, read_record, read_token
+from harvester.reading.prolog import trimmed
+from harvester.reading.salvage import Cut, Piece, cut, escaped_ampersands, identifiers
 from oai.errors import MalformedXmlError
 from oai.vocabulary import OAI_IDENTIFIER_NAMESPACE, Verb
 from oai.xml import parse

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harvester.client.answers import Page
-from harvester.client.errors import MalformedAnswerError, NotOaiPmhError, OaiError
-from harvester.client.replies import read_identity, read_page
+from harvester.reading.answers import Page
+from harvester.reading.errors import MalformedAnswerError, NotOaiPmhError, OaiError
+from harvester.reading.replies import read_identity, read_page
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import FakeRepository, Item, many
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lxml import etree
 
-from harvester.client.errors import ClientError, MalformedAnswerError, NotOaiPmhError, oai_error
+from harvester.reading.errors import ClientError, MalformedAnswerError, NotOaiPmhError, oai_error
 from oai.errors import MalformedXmlError
 from oai.vocabulary import OAI_NAMESPACE, ErrorCode, Verb
 from oai.xml import parse

@@ -2,8 +2,8 @@
 
 from lxml import etree
 
-from harvester.client.answers import Header, Record, ResumptionToken
-from harvester.client.envelope import OAI
+from harvester.reading.answers import Header, Record, ResumptionToken
+from harvester.reading.envelope import OAI
 
 RECORD = OAI + "record"
 HEADER = OAI + "header"

@@ -1,6 +1,6 @@
 import pytest
 
-from harvester.client.encoding import Readable, declared_encoding, readable
+from harvester.reading.encoding import Readable, declared_encoding, readable
 
 _TEXT = "<a>Žluťoučký kůň</a>"
 
