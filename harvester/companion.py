@@ -33,7 +33,8 @@ class Companion:
     """
 
     def __init__(self, module: str, *arguments: str) -> None:
-        command = [sys.executable, "-m", module, *arguments, str(os.getpid())]
+        # Without -P, a folder that happens to be called like one of our packages would be taken for it.
+        command = [sys.executable, "-P", "-m", module, *arguments, str(os.getpid())]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101, PT018 pipes
         self._requests, self._answers = self._process.stdin, self._process.stdout

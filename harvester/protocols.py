@@ -7,7 +7,7 @@ from typing import Final, Unpack
 
 from harvester.client.exchange import Send
 from harvester.client.protocol_client import ProtocolClient
-from harvester.client.repository_client import Client
+from harvester.client.repository_client import Client, ReadPage
 from harvester.client.retrying import Patience
 from harvester.client.transport import Transport, open_transport
 from harvester.vocabulary import AccessProtocol
@@ -45,15 +45,20 @@ def spoken_at(base_url: str) -> Sequence[AccessProtocol]:
 
 
 def http_client(
-    protocol: str, base_url: str, transport: Transport, **patience: Unpack[Patience]
+    protocol: str,
+    base_url: str,
+    transport: Transport,
+    *,
+    read_page: ReadPage | None = None,
+    **patience: Unpack[Patience],
 ) -> ProtocolClient:
-    """A client of a protocol over HTTP."""
+    """A client of a protocol over HTTP; `read_page` reads pages of OAI-PMH (see `Client`)."""
     if protocol == AccessProtocol.SRU:
         # A harvest is a process of its own, and most need the one protocol only.
         from harvester.sru.client import SruClient  # noqa: PLC0415
 
         return SruClient(base_url, transport, **patience)
-    return Client(base_url, transport, **patience)
+    return Client(base_url, transport, read_page=read_page, **patience)
 
 
 @contextlib.asynccontextmanager
@@ -66,6 +71,7 @@ async def open_protocol_client(
     on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None,
     around: Callable[[Send], Send] = lambda send: send,
     over: Callable[[Transport], Transport] = lambda transport: transport,
+    read_page: ReadPage | None = None,
 ) -> AsyncIterator[ProtocolClient]:
     """A client of the protocol; `settings` has limits, patience and manners, and `retries` wins over it.
 
@@ -82,6 +88,7 @@ async def open_protocol_client(
             protocol,
             base_url,
             over(transport),
+            read_page=read_page,
             retries=settings.retries if retries is None else retries,
             max_wait=settings.max_wait,
             first_delay=settings.first_delay,

@@ -54,17 +54,21 @@ class Traffic:
 class Client:
     """A client of one repository; most are made by `open_client`.
 
-    The transport is any function that carries arguments to a base URL. What the other arguments mean, see
-    `Retrying`. Each method raises ClientError or TryLaterError; the tree is drawn in `reading/errors.py`.
+    The transport is any function that carries arguments to a base URL, `read_page` any that reads answers as
+    `replies.read_page` does; of its own accord, the client reads them in threads. What the other arguments
+    mean, see `Retrying`. Each method raises ClientError or TryLaterError (the tree: `reading/errors.py`).
     """
 
     def __init__(
         self,
         base_url: str,
         transport: Transport,
+        *,
+        read_page: "ReadPage | None" = None,
         **patience: Unpack[Patience],
     ) -> None:
         self.base_url = base_url
+        self._read_page = read_page or _read_in_thread
         self.traffic = Traffic()
         self._transport = transport
         self._retrying = Retrying(**patience)
@@ -201,16 +205,10 @@ class Client:
     async def _page(self, verb: Verb, arguments: Arguments, *, loose: bool) -> Page:
         for last in (False, True):
             reply = await self._fetch(verb, arguments, loose=loose)
-            read = partial(
-                replies.read_page,
-                reply.body,
-                verb,
-                url=reply.url,
-                content_type=reply.content_type,
-                loose=loose,
-            )
             try:
-                page = await asyncio.to_thread(read)
+                page = await self._read_page(
+                    reply.body, verb, url=reply.url, content_type=reply.content_type, loose=loose
+                )
             except (MalformedAnswerError, NotOaiPmhError) as error:
                 error.raw = reply.body
                 if last:
@@ -240,6 +238,20 @@ class Client:
         reply = await self._transport(self.base_url, request)
         self.traffic.bytes += len(reply.body)
         return reply
+
+
+class ReadPage(Protocol):
+    """Reads an answer to ListRecords, ListIdentifiers or GetRecord, as `replies.read_page` does."""
+
+    async def __call__(self, body: bytes, verb: Verb, *, url: str, content_type: str, loose: bool) -> Page:
+        """Raises NotOaiPmhError, MalformedAnswerError and OaiError."""
+        ...
+
+
+async def _read_in_thread(body: bytes, verb: Verb, *, url: str, content_type: str, loose: bool) -> Page:
+    return await asyncio.to_thread(
+        replies.read_page, body, verb, url=url, content_type=content_type, loose=loose
+    )
 
 
 class _Read(Protocol[_T_co]):

@@ -11,6 +11,11 @@ _METADATA = f"{{{OAI_NAMESPACE}}}metadata"
 _ABOUT = f"{{{OAI_NAMESPACE}}}about"
 
 
+def as_document(record: etree._Element) -> bytes:
+    """A `<record>` element as a document of its own, in UTF-8 with a declaration."""
+    return etree.tostring(record, encoding="UTF-8", xml_declaration=True, with_tail=False)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Header:
     """A record's header (specification, section 2.5); the datestamp is as the repository wrote it."""
@@ -54,7 +59,7 @@ class Record:
 
     def xml(self) -> bytes:
         """The record as a document of its own, in UTF-8 with a declaration."""
-        return etree.tostring(self.element, encoding="UTF-8", xml_declaration=True, with_tail=False)
+        return as_document(self.element)
 
 
 @dataclass(frozen=True, kw_only=True)

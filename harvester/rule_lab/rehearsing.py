@@ -5,20 +5,19 @@ stored; nothing is written. Validation is not rehearsed.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-from lxml import etree
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.client.decoding import TooLargeError, decode
 from harvester.client.exchange import HttpRequest, RawReply
 from harvester.reading import replies
-from harvester.reading.answers import Header, Page
+from harvester.reading.answers import Page, Record
 from harvester.reading.errors import ClientError, OaiError
 from harvester.repositories import base_folder, get_repository
 from harvester.rule_lab.explaining import difference, explain, indented
@@ -130,7 +129,7 @@ class _Looking:
         for refusal in batch.refused:
             sample = Sample(identifier=refusal.identifier or "", why=refusal.reason)
             self._note(identifier_digits(sample.identifier), Outcome.LIMIT, lambda one=sample: one)  # type: ignore[misc]
-        self._note_passed_over(entries, frozenset(batch.passed_over), known)
+        self._note_passed_over(page.records, frozenset(batch.passed_over), known)
 
     def note_fault(self, fault: str) -> None:
         """Note an answer, or a part of one, that could not be read."""
@@ -142,14 +141,14 @@ class _Looking:
         self._note(record.key, outcome, lambda: self._sample(record, known, outcome))
 
     def _note_passed_over(
-        self, entries: list[Entry], passed_over: frozenset[str], known: dict[str, KnownRecord]
+        self, records: Sequence[Record], passed_over: frozenset[str], known: dict[str, KnownRecord]
     ) -> None:
-        for header, element in entries:
-            key = identifier_digits(header.identifier)
-            if key in passed_over and element is not None:
+        for record in records:
+            key = identifier_digits(record.header.identifier)
+            if key in passed_over:
                 stored = key in known and known[key].status == RecordStatus.ACTIVE
                 outcome = Outcome.LEFT_OUT_NOW if stored else Outcome.LEFT_OUT
-                self._note(key, outcome, lambda: self._left_out(header, element))  # noqa: B023 called at once
+                self._note(key, outcome, lambda: self._left_out(record))  # noqa: B023 called at once
 
     def _note(self, key: str, outcome: Outcome, sample: Callable[[], Sample]) -> None:
         shown = self.found.samples.setdefault(outcome.value, []) if outcome in _SHOWABLE else None
@@ -168,10 +167,10 @@ class _Looking:
         after = indented(parse(record.data, source=identifier))
         return Sample(identifier=identifier, diff=difference(stored, after))
 
-    def _left_out(self, header: Header, element: etree._Element) -> Sample:
+    def _left_out(self, record: Record) -> Sample:
         rules = self.preparer.filters
-        why = "; ".join(reasons(explain(element, rules), rules)) if rules is not None else ""
-        return Sample(identifier=header.identifier, why=why)
+        why = "; ".join(reasons(explain(record.element, rules), rules)) if rules is not None else ""
+        return Sample(identifier=record.header.identifier, why=why)
 
     def _known(self, keys: list[str]) -> dict[str, KnownRecord]:
         return dict(

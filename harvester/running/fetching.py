@@ -21,6 +21,7 @@ from harvester.reading.errors import (
 )
 from harvester.running.marks import Known
 from harvester.running.preparing import Entry
+from harvester.running.reading_process import Document, PageOfDocuments
 from harvester.running.refusals import Refusal
 from oai.vocabulary import Verb
 
@@ -62,8 +63,15 @@ class Fetched:
     gave_up: bool = False
     """Further records of the page would have taken more requests than allowed."""
 
+    @property
+    def light(self) -> bool:
+        """Whether the page has no elements, which are large."""
+        return isinstance(self.page, PageOfDocuments)
+
     def bare(self) -> "Fetched":
         """The page without its elements, which are large, once they have been made use of."""
+        if self.light:
+            return self
         page = replace(self.page, records=())
         return replace(self, page=page, entries=[(header, None) for header, _ in self.entries])
 
@@ -109,7 +117,7 @@ class Fetching:
         entries: list[Entry]
         gave_up = False
         if verb is Verb.LIST_RECORDS:
-            entries = [(record.header, record.element) for record in page.records[:left]]
+            entries = _entries(page)[:left]
         else:
             wanted = [header for header in page.headers[:left] if header.identifier not in self.skip]
             entries, missing, gave_up = await self._each(wanted, notes)
@@ -184,6 +192,12 @@ class Fetching:
             return Refusal(reason=reason, url=client.base_url, identifier=identifier)
         notes += record.notes
         return record.header, record.element
+
+
+def _entries(page: Page) -> list[Entry]:
+    if isinstance(page, PageOfDocuments):
+        return [(header, Document(page.documents, place)) for place, header in enumerate(page.headers)]
+    return [(record.header, record.element) for record in page.records]
 
 
 def is_of_the_answer(error: Exception) -> bool:

@@ -11,6 +11,7 @@ from harvester.running.course import Course
 from harvester.running.holds import HeldRunError
 from harvester.running.locks import only_harvest
 from harvester.running.outcome import Outcome
+from harvester.running.page_reading import PageReading
 from harvester.running.parameters import HarvestRequest
 from harvester.running.pump import Progress, Pump
 from harvester.running.run import Run
@@ -70,13 +71,18 @@ async def _concluded(run: Run, stop: asyncio.Event, on_progress: Progress) -> Ou
 
 async def _harvest(run: Run, stop: asyncio.Event, on_progress: Progress) -> End:
     run.prepare()
-    with ThreadPoolExecutor(1, thread_name_prefix="intake") as thread, FileStore(run.folder) as store:
+    with (
+        ThreadPoolExecutor(1, thread_name_prefix="intake") as thread,
+        FileStore(run.folder) as store,
+        PageReading() as reading,
+    ):
 
         def waits(seconds: float, reason: str) -> None:
             _log.info("waiting %.1f s: %s", seconds, reason)
             thread.submit(run.note_wait, seconds, reason)
 
-        async with run.source.client(run.base_url, on_wait=waits) as client:
+        read_page = reading if run.preparer.plain else None
+        async with run.source.client(run.base_url, on_wait=waits, read_page=read_page) as client:
             run.traffic = client.traffic
             pump = Pump(run=run, thread=thread, stop=stop, on_progress=on_progress)
             work = Course(run=run, client=client, store=store, pump=pump)

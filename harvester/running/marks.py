@@ -57,6 +57,9 @@ class Known:
 def _parts(marks: Marks, begin: int = 0) -> Iterator[Marks]:
     """The marks in parts of rising numbers, a few at a time: as objects they need five times the memory."""
     number = (len(marks) - begin) // _IN_A_PART + 1
+    if number <= _PARTS_AT_ONCE:
+        yield marks[begin:]
+        return
     for first in range(0, number, _PARTS_AT_ONCE):
         last = min(first + _PARTS_AT_ONCE, number)
         low, high = (-(-(part << 64) // number) - _HALF for part in (first, last))

@@ -1,18 +1,19 @@
 """From a page's records to the bytes to store: select, normalise, validate, serialise; no input or output."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 from lxml import etree
 
-from harvester.reading.answers import Header
+from harvester.reading.answers import Header, as_document
 from harvester.rules.filtering import Filters
 from harvester.rules.normalising import Mappings
 from harvester.rules.rule_files import RuleLimitError
 from harvester.rules.validation import Validator
+from harvester.running.reading_process import Document
 from harvester.running.refusals import Refusal
 from harvester.store.paths import identifier_digits
 from oai.errors import StrictCheckError
@@ -26,8 +27,9 @@ class Level(IntEnum):
     LOOSE = 2
 
 
-Entry = tuple[Header, etree._Element | None]  # noqa: SLF001 lxml has no other name for it
-"""A header with its `<record>` element; a deleted one needs none."""
+Content = etree._Element | Document | None  # noqa: SLF001 lxml has no other name for it
+Entry = tuple[Header, Content]
+"""A header with its `<record>`, as an element or as the document; a deleted one needs none."""
 
 
 class Prepared(NamedTuple):
@@ -65,10 +67,15 @@ class Preparer:
     validator: Validator | None = None
     level: Level = Level.LOOSE
 
+    @property
+    def plain(self) -> bool:
+        """Whether records are stored as they come, so that nobody needs their elements."""
+        return self.filters is None and self.mappings is None and self.level is not Level.VERY_STRICT
+
     async def learn(self, entries: Sequence[Entry]) -> None:
         """Gather the schemas that a page's records name. Raises StrictCheckError where one cannot be had."""
         if self.validator is not None:
-            await self.validator.learn(element for _, element in entries if element is not None)
+            await self.validator.learn(_elements(entries))
 
     def prepare(self, entries: Sequence[Entry], *, url: str) -> Batch:
         """Prepare the records of the page from a URL; of those with the same identifier the last counts.
@@ -77,15 +84,15 @@ class Preparer:
         level is loose, for a record on which a rule meets a limit; RuleFileError for a rule that does so too
         often.
         """
-        latest = {header.identifier: (header, element) for header, element in entries}
+        latest = {entry[0].identifier: entry for entry in entries}
         prepared = []
         passed_over = []
         refused = []
-        for header, element in latest.values():
+        for header, content in latest.values():
             try:
-                record = self._prepared(header, element)
+                record = self._prepared(header, content)
             except RuleLimitError as error:
-                refused.append(self._refusal(header, element, error, url))
+                refused.append(self._refusal(header, content, error, url))
                 continue
             if record is None:
                 passed_over.append(identifier_digits(header.identifier))
@@ -100,46 +107,55 @@ class Preparer:
             refused=refused,
         )
 
-    def _prepared(self, header: Header, element: etree._Element | None) -> Prepared | None:
+    def _prepared(self, header: Header, content: Content) -> Prepared | None:
         """The record for the store; None where the filters leave it out."""
-        if header.deleted or element is None:
+        if header.deleted or content is None:
             return Prepared(header=header, key=identifier_digits(header.identifier), data=None, digest=None)
-        if self.filters is not None and not self.filters.accepts(element):
+        if isinstance(content, Document):
+            assert self.plain  # noqa: S101 rules look at elements, so pages are not read elsewhere then
+            return _active(header, content.data())
+        if self.filters is not None and not self.filters.accepts(content):
             return None
-        return self._active(header, element)
+        return _active(header, as_document(self._checked(header, content)))
 
-    def _refusal(
-        self, header: Header, element: etree._Element | None, error: RuleLimitError, url: str
-    ) -> Refusal:
-        if self.level is not Level.LOOSE or element is None:
+    def _refusal(self, header: Header, content: Content, error: RuleLimitError, url: str) -> Refusal:
+        if self.level is not Level.LOOSE or not isinstance(content, etree._Element):  # noqa: SLF001 as above
             raise StrictCheckError(f"record {header.identifier!r}: {error}") from error
-        raw = etree.tostring(element, encoding="UTF-8", with_tail=False)
+        raw = etree.tostring(content, encoding="UTF-8", with_tail=False)
         return Refusal(reason=str(error), url=url, identifier=header.identifier, raw=raw)
 
     def _check_answers(self, entries: Iterable[Entry], url: str) -> None:
         """Check what stands around the records: the answer, or the answers where each came in its own."""
         if self.validator is None:
             return
-        elements = {element.getroottree().getroot(): element for _, element in entries if element is not None}
-        for element in elements.values():
+        answers = {element.getroottree().getroot(): element for element in _elements(entries)}
+        for element in answers.values():
             faults = self.validator.answer_faults(element)
             if faults:
                 raise StrictCheckError(f"{url}: the answer is not valid: {'; '.join(faults[:3])}")
 
-    def _active(self, header: Header, element: etree._Element) -> Prepared:
+    def _checked(self, header: Header, element: etree._Element) -> etree._Element:
+        """The record's element, which is valid, with the values that the rules add."""
         if self.validator is not None:
             faults = self.validator.faults(element)
             if faults:
                 raise StrictCheckError(f"record {header.identifier!r} is not valid: {'; '.join(faults[:3])}")
         if self.mappings is not None:
             self.mappings.apply(element)
-        data = etree.tostring(element, encoding="UTF-8", xml_declaration=True, with_tail=False)
-        return Prepared(
-            header=header,
-            key=identifier_digits(header.identifier),
-            data=data,
-            digest=hashlib.sha256(data).digest(),
-        )
+        return element
+
+
+def _elements(entries: Iterable[Entry]) -> Iterator[etree._Element]:
+    return (content for _, content in entries if isinstance(content, etree._Element))  # noqa: SLF001 as above
+
+
+def _active(header: Header, data: bytes) -> Prepared:
+    return Prepared(
+        header=header,
+        key=identifier_digits(header.identifier),
+        data=data,
+        digest=hashlib.sha256(data).digest(),
+    )
 
 
 def joined(batches: Sequence[Batch]) -> Batch:

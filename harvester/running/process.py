@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import ctypes
-import gc
 import os
 import signal
 import sys
@@ -13,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harvester.bibliographic.following import import_after_harvest
+from harvester.memory import collect_seldom, share_memory
 from harvester.running.harvest import harvest
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest
@@ -21,9 +20,6 @@ from oai.database import Database
 from oai.errors import ExitCode
 
 _GRACE_SECONDS = 10.0
-_NEW_OBJECTS = 50_000
-"""Between two looks for garbage; Python's own 700 are a page of seventy records."""
-_ARENA_MAX = -8  # M_ARENA_MAX of glibc's mallopt
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -38,8 +34,8 @@ def run_harvest(invocation: Invocation, database: Database, request: HarvestRequ
                 note=f"{counts['invalid']:,} refused" if counts["invalid"] else "",
             )
 
-        _collect_seldom()
-        _share_memory()
+        collect_seldom()
+        share_memory()
 
         async def main() -> Outcome:
             stop = asyncio.Event()
@@ -51,23 +47,6 @@ def run_harvest(invocation: Invocation, database: Database, request: HarvestRequ
         outcome = asyncio.run(main())
     import_after_harvest(database, invocation.settings, outcome.repository_id)
     return outcome
-
-
-def _collect_seldom() -> None:
-    """Look for circles of garbage seldom: pages make many objects and no circles, and each look costs."""
-    gc.freeze()
-    gc.set_threshold(_NEW_OBJECTS, 20, 20)
-
-
-def _share_memory() -> None:
-    """Let the threads take memory from one arena: what one frees of a page, the next can use at once.
-
-    Of its own accord glibc gives each thread an arena, and a harvest then has a tenth more at its peak.
-    """
-    if sys.platform == "linux":
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has neither it nor arenas
-        if mallopt is not None:
-            mallopt(_ARENA_MAX, 1)
 
 
 def end_with_parent() -> None:

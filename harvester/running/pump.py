@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from harvester.client.repository_client import Selection
 from harvester.running.ahead import Ahead
-from harvester.running.fetching import Fetching
+from harvester.running.fetching import Fetched, Fetching
 from harvester.running.run import Run
 from harvester.running.taken import Taken
 from harvester.running.verdict import End
@@ -60,16 +60,31 @@ class Pump:
             await self.in_thread(self.run.commit)
 
     async def _fetch(self, fetching: Fetching, selection: Selection, ahead: Ahead) -> None:
-        """Put the list's pages, or at last the error that ends it, with those that wait."""
+        """Put the list's pages, or at last the error that ends it, with those that wait.
+
+        The next page is asked for while one is prepared, unless that one is large.
+        """
+        behind = asyncio.ensure_future(asyncio.sleep(0))
         try:
             async for fetched in fetching.pages(selection, resumption_token=self.run.token):
-                await self.run.preparer.learn(fetched.entries)
-                batch = await asyncio.to_thread(
-                    self.run.preparer.prepare, fetched.entries, url=fetched.page.url
-                )
-                await ahead.put(Taken(fetched=fetched.bare(), batch=batch))
+                await behind
+                behind = asyncio.ensure_future(self._prepare(fetched, ahead))
+                if not fetched.light:
+                    await behind
+            await behind
+        except asyncio.CancelledError:
+            behind.cancel()
+            raise
         except Exception as error:  # noqa: BLE001 it is raised where the pages are taken in, in its turn
-            ahead.fail(error)
+            (earlier,) = await asyncio.gather(behind, return_exceptions=True)
+            ahead.fail(earlier if isinstance(earlier, Exception) else error)
+
+    async def _prepare(self, fetched: Fetched, ahead: Ahead) -> None:
+        """Apply the rules to a page, and put it; returns when there is room for one more."""
+        preparer = self.run.preparer
+        await preparer.learn(fetched.entries)
+        batch = await asyncio.to_thread(preparer.prepare, fetched.entries, url=fetched.page.url)
+        await ahead.put(Taken(fetched=fetched.bare(), batch=batch))
 
     async def in_thread(self, work: Callable[[], None]) -> None:
         """Do work that touches database and files, after what is under way."""

@@ -16,24 +16,14 @@ from warcio.archiveiterator import ArchiveIterator
 from harvester.client.exchange import HttpRequest, RawReply
 from harvester.reading.errors import TransportError, TransportKind
 from harvester.running.raw_capture import FETCH_ERROR, RUN_URI
-from oai.errors import RemoteError, UsageError
+from harvester.running.sourcing import MissingAnswerError
+from oai.errors import UsageError
 
 _KINDS = {"time": TransportKind.TIMEOUT, "disconnect": TransportKind.DISCONNECTED}
 _GZIP = 16 + zlib.MAX_WBITS
 _PIECE = 256 * 1024
 _LONGEST_BEFORE = timedelta(days=2)
 """How long before its run begins a file may have been made: Identify may have had to wait."""
-
-
-class MissingAnswerError(RemoteError):
-    """A request that the earlier run did not make, or got no answer to."""
-
-    def __init__(self, request: HttpRequest, reason: str) -> None:
-        form = f" with {request.body.decode('ascii', errors='replace')!r}" if request.body else ""
-        super().__init__(
-            f"{request.method} {request.url}{form}: {reason}, so the replay ends here; what came before it"
-            " is in the store. For the rest, harvest again with --keep-raw"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

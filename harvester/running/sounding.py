@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Selection
 from harvester.reading.errors import ClientError, NoRecordsMatchError
-from harvester.running.replaying import MissingAnswerError
+from harvester.running.sourcing import MissingAnswerError
 from oai.vocabulary import Verb
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.orm import Session
 
+from harvester.client.exchange import HttpRequest
 from harvester.client.protocol_client import ProtocolClient
+from harvester.client.repository_client import ReadPage
 from harvester.client.transport import HttpTransport, request_headers
 from harvester.models import History
 from harvester.protocols import http_client, open_protocol_client
@@ -22,12 +24,23 @@ from harvester.running.windows import Slice
 from harvester.store.records import known_records
 from harvester.vocabulary import AccessProtocol
 from oai.datestamps import utc_now
-from oai.errors import UsageError
+from oai.errors import RemoteError, UsageError
 from oai.settings import Settings
 
 if TYPE_CHECKING:
     from harvester.running.raw_capture import RawCapture
     from harvester.running.replaying import Replay
+
+
+class MissingAnswerError(RemoteError):
+    """A request that the earlier run did not make, or got no answer to."""
+
+    def __init__(self, request: HttpRequest, reason: str) -> None:
+        form = f" with {request.body.decode('ascii', errors='replace')!r}" if request.body else ""
+        super().__init__(
+            f"{request.method} {request.url}{form}: {reason}, so the replay ends here; what came before it"
+            " is in the store. For the rest, harvest again with --keep-raw"
+        )
 
 
 @dataclass(kw_only=True)
@@ -53,7 +66,7 @@ class Source:
 
     @contextlib.asynccontextmanager
     async def client(
-        self, base_url: str, *, on_wait: Callable[[float, str], None]
+        self, base_url: str, *, on_wait: Callable[[float, str], None], read_page: ReadPage | None
     ) -> AsyncIterator[ProtocolClient]:
         """The run's client; at the end of the block what is kept is on the disk."""
         chosen = self.settings.harvester
@@ -66,6 +79,7 @@ class Source:
                 self.protocol,
                 url,
                 transport,
+                read_page=read_page,
                 retries=chosen.retries,
                 max_wait=chosen.max_wait,
                 sleep=_at_once,
@@ -73,7 +87,9 @@ class Source:
             return
         around = self.capture.around if self.capture else lambda send: send
         try:
-            opened = open_protocol_client(self.protocol, base_url, chosen, on_wait=on_wait, around=around)
+            opened = open_protocol_client(
+                self.protocol, base_url, chosen, on_wait=on_wait, around=around, read_page=read_page
+            )
             async with opened as client:
                 yield client
         finally:

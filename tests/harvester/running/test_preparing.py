@@ -7,7 +7,7 @@ from harvester.rules.normalising import parse_mappings
 from harvester.rules.rule_files import RuleFileError
 from harvester.rules.rule_limits import Limits
 from harvester.rules.validation import own_validator
-from harvester.running.preparing import Entry, Level, Preparer
+from harvester.running.preparing import Level, Preparer
 from oai.errors import ExitCode, StrictCheckError
 from tests.harvester.rules.rule_samples import DECLARED, record, tombstone
 
@@ -20,7 +20,7 @@ MAPPINGS = (
 ).encode()
 
 
-def entry(name: str, title: str = "a") -> Entry:
+def entry(name: str, title: str = "a") -> tuple[Header, etree._Element]:
     return Header(identifier=name, datestamp="2024-05-01"), record(f"<dc:title>{title}</dc:title>")
 
 

@@ -10,7 +10,8 @@ from warcio.archiveiterator import ArchiveIterator
 from harvester.client.exchange import HttpRequest, RawReply
 from harvester.reading.errors import TransportError, TransportKind
 from harvester.running.raw_capture import RawCapture, raw_file
-from harvester.running.replaying import MissingAnswerError, open_replay
+from harvester.running.replaying import open_replay
+from harvester.running.sourcing import MissingAnswerError
 from oai.errors import UsageError
 from oai.settings import Settings
 

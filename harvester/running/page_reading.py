@@ -1,0 +1,109 @@
+"""How a harvest's pages are read: in a thread, or, where they come quickly, in a process of its own."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+from harvester.companion import CompanionEndedError
+from harvester.reading.answers import Page
+from harvester.running.reading_process import Documents, PageOfDocuments, ReadingProcess, Unread, documents_of
+from oai.vocabulary import Verb
+
+_log = logging.getLogger(__name__)
+
+_WORTH_RECORDS = 500
+_WORTH_SHARE = 0.1
+"""Of the time that passes; where reading takes less, the harvest waits for something else anyhow."""
+
+
+class PageReading:
+    """Reads pages, and begins a process for it where that takes much of the time. `clock` gives seconds.
+
+    Pages from the process have documents instead of elements (`PageOfDocuments`). Should it fail, pages are
+    read here again; nothing of them is lost.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun = clock()
+        self._busy = 0.0
+        self._records = 0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="reading")
+        self._process: Future[ReadingProcess] | None = None
+        self._failed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self._thread.submit(self._close, self._process)
+        self._thread.shutdown()
+
+    async def __call__(self, body: bytes, verb: Verb, *, url: str, content_type: str, loose: bool) -> Page:
+        """Read an answer to ListRecords, ListIdentifiers or GetRecord; raises as `read_page` does."""
+        unread = Unread(body=body, verb=verb, url=url, content_type=content_type, loose=loose)
+        if verb is not Verb.LIST_RECORDS:
+            return await asyncio.to_thread(unread.read)
+        return await self._elsewhere(unread) or await self._here(unread)
+
+    async def _here(self, unread: Unread) -> Page:
+        asked = self._clock()
+        page = await asyncio.to_thread(unread.read)
+        now = self._clock()
+        self._busy += now - asked
+        self._records += len(page.records)
+        worth = self._records >= _WORTH_RECORDS and self._busy > _WORTH_SHARE * (now - self._begun)
+        if worth and page.next_token and self._process is None:
+            self._process = self._thread.submit(ReadingProcess)
+        return page
+
+    async def _elsewhere(self, unread: Unread) -> Page | None:
+        """The page as the process reads it; None where it is not there, or where reading it raises."""
+        if self._process is None or not self._process.done() or self._failed:
+            return None
+        page: Future[PageOfDocuments | None] = Future()
+        self._thread.submit(self._ask, self._process, unread, page)
+        return await asyncio.wrap_future(page)
+
+    def _ask(
+        self, process: Future[ReadingProcess], unread: Unread, asked: Future[PageOfDocuments | None]
+    ) -> None:
+        """Have a page read, and then its documents, which come after it."""
+        if not asked.set_running_or_notify_cancel():
+            return
+        page = None
+        try:
+            page = process.result().read(unread)
+        except (CompanionEndedError, OSError) as error:
+            self._note_failure(error)
+        except BaseException as error:
+            asked.set_exception(error)
+            raise
+        asked.set_result(page)
+        if page is not None:
+            self._fill(process.result(), unread, page.documents)
+
+    def _fill(self, process: ReadingProcess, unread: Unread, documents: Future[Documents]) -> None:
+        try:
+            documents.set_result(process.documents())
+        except CompanionEndedError as error:
+            self._note_failure(error)
+            documents.set_result(documents_of(unread.read()))
+        except BaseException as error:
+            documents.set_exception(error)
+            raise
+
+    def _note_failure(self, error: Exception) -> None:
+        self._failed = True
+        _log.warning("the process that reads pages: %s; from now on they are read without it", error)
+
+    def _close(self, process: Future[ReadingProcess]) -> None:
+        if process.exception() is None:
+            process.result().close()

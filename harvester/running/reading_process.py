@@ -1,0 +1,121 @@
+"""A process that reads pages for another: `python -m harvester.running.reading_process PARENT`.
+
+Of Python's threads one runs at a time, and reading is half of what a harvest does in Python. What comes back
+are texts and bytes, for elements cannot leave a process. A page's headers come before its records' documents,
+so that the next page can be asked for while those are still written.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from harvester.companion import Companion, serve
+from harvester.memory import collect_seldom
+from harvester.reading.answers import Header, Page
+from harvester.reading.errors import ClientError
+from harvester.reading.replies import read_page
+from oai.vocabulary import Verb
+
+Documents = Sequence[bytes]
+"""Each record's (`Record.xml`), in the order of the page's headers; empty for a deleted one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOfDocuments(Page):
+    """A page whose records are documents, which may still be on their way."""
+
+    documents: "Future[Documents]" = field(default_factory=Future)
+
+
+class Document(NamedTuple):
+    """One record of such a page. A tuple, for many are made."""
+
+    page: "Future[Documents]"
+    place: int
+
+    def data(self) -> bytes:
+        """Its bytes, waited for."""
+        return self.page.result()[self.place]
+
+
+class Unread(NamedTuple):
+    """An answer as it came; see `read_page`."""
+
+    body: bytes
+    verb: Verb
+    url: str
+    content_type: str
+    loose: bool
+
+    def read(self) -> Page:
+        """The page. Raises as `read_page` does."""
+        return read_page(self.body, self.verb, url=self.url, content_type=self.content_type, loose=self.loose)
+
+
+class ReadingProcess:
+    """The other process, as its parent sees it; start it in a thread that lives as long as it.
+
+    Each method raises CompanionEndedError.
+    """
+
+    def __init__(self) -> None:
+        self._companion = Companion(__name__)
+        self._companion.send()
+        self._companion.receive()
+
+    @property
+    def number(self) -> int:
+        """The process's id."""
+        return self._companion.number
+
+    def close(self) -> None:
+        """End the process, which has answered all it was asked."""
+        self._companion.close()
+
+    def read(self, unread: Unread) -> PageOfDocuments | None:
+        """The page, whose documents are to be asked for next; None where reading it raises."""
+        self._companion.send(*unread)
+        answer: tuple[Page, Sequence[tuple[str, str, tuple[str, ...], bool]]] | None
+        answer = self._companion.receive()
+        if answer is None:
+            return None
+        page, rows = answer
+        headers = tuple(
+            [
+                Header(identifier=identifier, datestamp=datestamp, set_specs=set_specs, deleted=deleted)
+                for identifier, datestamp, set_specs, deleted in rows
+            ]
+        )
+        return PageOfDocuments(**{**vars(page), "headers": headers})
+
+    def documents(self) -> Documents:
+        """The documents of the page that was read last."""
+        found: Documents = self._companion.receive()
+        return found
+
+
+def documents_of(page: Page) -> Documents:
+    """The documents of a page that has its elements."""
+    return [b"" if record.header.deleted else record.xml() for record in page.records]
+
+
+def _work(*request: Any) -> Iterator[object]:  # noqa: ANN401 what an Unread consists of
+    if not request:
+        yield None  # what it takes is imported
+        return
+    try:
+        page = Unread._make(request).read()
+    except ClientError:
+        yield None  # it is read again where its error is to be raised
+        return
+    rows = [
+        (header.identifier, header.datestamp, header.set_specs, header.deleted) for header in page.headers
+    ]
+    yield replace(page, headers=(), records=()), rows
+    yield documents_of(page)
+
+
+if __name__ == "__main__":
+    collect_seldom()
+    serve(_work)

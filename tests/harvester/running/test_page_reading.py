@@ -1,0 +1,302 @@
+"""Pages that come quickly are read in a process of their own, just as they would be read here."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import partial
+from itertools import accumulate, chain, cycle
+from pathlib import Path
+
+import pytest
+
+from harvester.companion import CompanionEndedError
+from harvester.reading.answers import Page
+from harvester.reading.errors import OaiError
+from harvester.running import page_reading
+from harvester.running.page_reading import PageReading
+from harvester.running.parameters import Method
+from harvester.running.reading_process import PageOfDocuments, ReadingProcess, Unread, documents_of
+from oai.errors import ExitCode
+from oai.vocabulary import Verb
+from tests.harvester.fake_repository import FakeRepository, Item, many
+from tests.harvester.library import Library
+from tests.harvester.running.test_harvest import FILTERS
+from tests.manager.conftest import until
+
+MIXED = [
+    Item(identifier="oai:a:1", sets=("s", "t:u"), title="Ünïcode & <more>"),
+    Item(identifier="oai:a:2", deleted=True),
+    Item(identifier="oai:a:3", datestamp="2024-01-02"),
+]
+_PATIENCE = 30.0
+
+
+def unread(items: list[Item], *, page_size: int = 100, verb: Verb = Verb.LIST_RECORDS) -> Unread:
+    body = FakeRepository(items=items, page_size=page_size).answer({"verb": verb.value}).encode()
+    return Unread(body=body, verb=verb, url="http://a.example/oai", content_type="text/xml", loose=True)
+
+
+def changed(old: bytes, new: bytes, page_size: int = 100) -> Unread:
+    """The same page with a damage, which must be one."""
+    good = unread(MIXED, page_size=page_size)
+    assert old in good.body
+    return good._replace(body=good.body.replace(old, new, 1))
+
+
+@pytest.fixture
+def process() -> Iterator[ReadingProcess]:
+    process = ReadingProcess()
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ReadingProcess]]:
+    """The processes that were begun, which is worth it at once; something was read by them."""
+    found: list[ReadingProcess] = []
+    used: list[ReadingProcess] = []
+
+    class Noted(ReadingProcess):
+        def __init__(self) -> None:
+            super().__init__()
+            found.append(self)
+
+        def read(self, unread: Unread) -> PageOfDocuments | None:
+            used.append(self)
+            return super().read(unread)
+
+    monkeypatch.setattr(page_reading, "ReadingProcess", Noted)
+    monkeypatch.setattr(page_reading, "_WORTH_RECORDS", 1)
+    monkeypatch.setattr(page_reading, "_WORTH_SHARE", -1.0)
+    yield found
+    assert bool(used) == bool(found)
+
+
+async def read(reading: PageReading, asked: Unread) -> Page:
+    return await reading(
+        asked.body, asked.verb, url=asked.url, content_type=asked.content_type, loose=asked.loose
+    )
+
+
+async def read_until(reading: PageReading, asked: Unread, kind: type[Page]) -> Page:
+    """Read a page again and again until it comes as that."""
+    async with asyncio.timeout(_PATIENCE):
+        while type(page := await read(reading, asked)) is not kind:
+            pass
+    return page
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        unread(MIXED),
+        unread(MIXED, page_size=2),
+        changed(b"</oai_dc:dc>", b"</oai_dc:de>"),
+        changed(b"<record>", b"<stray/><record>"),
+        changed(b"</ListRecords></OAI-PMH>", b"<record><header>"),
+        changed(b'xmlns="http://www.openarchives.org/OAI/2.0/"', b'xmlns="http://other.example/"'),
+    ],
+    ids=["mixed", "token", "broken record", "stray element", "cut off", "namespace"],
+)
+def test_the_process_reads_what_would_be_read_here(process: ReadingProcess, asked: Unread) -> None:
+    page = process.read(asked)
+    assert page is not None
+    documents = process.documents()
+    here = asked.read()
+    for each in fields(Page):
+        if each.name != "records":
+            assert getattr(page, each.name) == getattr(here, each.name), each.name
+    assert list(documents) == documents_of(here)
+    assert len(documents) == len(page.headers) > 0
+
+
+def test_a_folder_called_like_our_packages_is_not_taken_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("harvester", "oai"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong one')")
+    monkeypatch.chdir(tmp_path)
+    ReadingProcess().close()
+
+
+def test_what_raises_is_left_to_be_read_here_and_the_process_goes_on(process: ReadingProcess) -> None:
+    error = unread([])
+    with pytest.raises(OaiError):
+        error.read()
+    assert process.read(error) is None
+    assert process.read(error._replace(body=b"no XML")) is None
+    assert process.read(unread(MIXED)) is not None
+    assert len(process.documents()) == 3
+
+
+def test_one_that_is_killed_within_an_answer_has_ended() -> None:
+    process = ReadingProcess()
+    page = process.read(unread(many(30, size=100_000)))  # more than a pipe holds
+    assert page is not None
+    os.kill(process.number, signal.SIGKILL)
+    with pytest.raises(CompanionEndedError, match="ended with -9"):
+        process.documents()
+    with pytest.raises(CompanionEndedError, match="ended with -9"):
+        process.read(unread(MIXED))
+    process.close()
+
+
+async def test_documents_that_do_not_come_are_made_here(
+    begun: list[ReadingProcess], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = unread(MIXED, page_size=2)
+
+    def killed(process: ReadingProcess) -> None:
+        os.kill(process.number, signal.SIGKILL)
+        raise CompanionEndedError(-9)
+
+    with PageReading() as reading, caplog.at_level(logging.WARNING):
+        await read_until(reading, asked, PageOfDocuments)
+        monkeypatch.setattr(ReadingProcess, "documents", killed)
+        page = await read_until(reading, asked, PageOfDocuments)
+        assert isinstance(page, PageOfDocuments)
+        assert page.documents.result(_PATIENCE) == documents_of(asked.read())
+        later = await read(reading, asked)
+        assert [record.header for record in later.records] == list(page.headers)
+    assert len(begun) == 1
+    assert "from now on they are read without it" in caplog.text
+
+
+async def test_a_process_that_was_killed_is_done_without(
+    begun: list[ReadingProcess], caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = unread(MIXED, page_size=2)
+    with PageReading() as reading, caplog.at_level(logging.WARNING):
+        page = await read_until(reading, asked, PageOfDocuments)
+        assert isinstance(page, PageOfDocuments)
+        page.documents.result(_PATIENCE)
+        os.kill(begun[0].number, signal.SIGKILL)
+        assert len((await read(reading, asked)).records) == 2
+        assert len((await read(reading, asked)).records) == 2
+    assert caplog.text.count("ended with -9") == 1
+
+
+async def test_a_process_that_cannot_be_begun_is_done_without(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, begun: list[ReadingProcess]
+) -> None:
+    def none_left() -> ReadingProcess:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(page_reading, "ReadingProcess", none_left)
+    asked = unread(MIXED, page_size=2)
+    with PageReading() as reading, caplog.at_level(logging.WARNING):
+        async with asyncio.timeout(_PATIENCE):
+            while "temporarily unavailable" not in caplog.text:
+                assert len((await read(reading, asked)).records) == 2
+    assert begun == []
+
+
+@pytest.mark.parametrize(("pause", "worth"), [(100.0, 0), (1.0, 1)])
+async def test_it_is_worth_it_where_reading_takes_much_of_the_time(
+    monkeypatch: pytest.MonkeyPatch, pause: float, worth: int
+) -> None:
+    asked = unread(many(600), page_size=500)
+    begun: list[str] = []
+
+    def begin() -> ReadingProcess:
+        begun.append("one")
+        raise OSError("it is enough to know")
+
+    monkeypatch.setattr(page_reading, "ReadingProcess", begin)
+    with PageReading(clock=_clock(pause)) as reading:
+        for _ in range(3):
+            await read(reading, asked)
+    assert len(begun) == worth
+
+
+async def test_neither_a_short_list_nor_its_last_page_is_worth_it(begun: list[ReadingProcess]) -> None:
+    with PageReading() as reading:
+        for _ in range(3):
+            assert len((await read(reading, unread(MIXED))).records) == 3
+    assert begun == []
+
+
+async def test_other_answers_are_read_here(begun: list[ReadingProcess]) -> None:
+    with PageReading() as reading:
+        await read_until(reading, unread(MIXED, page_size=2), PageOfDocuments)
+        page = await read(reading, unread(MIXED, verb=Verb.LIST_IDENTIFIERS))
+        assert (type(page), len(page.headers)) == (Page, 3)
+    assert len(begun) == 1
+
+
+async def test_a_harvest_stores_the_same_files_and_rows(
+    library: Library, begun: list[ReadingProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_for_it(library, begun)
+    library.fake.items[3] = Item(identifier="oai:fake.example:3", title="a & b <c>", sets=("s",))
+    outcome = await library.run()
+    assert (outcome.verdict, outcome.counts["new"], len(begun)) == ("complete", 25, 1)
+    files = library.files()
+    monkeypatch.undo()
+    again = await library.run(full=True)
+    assert (again.verdict, again.counts["unchanged"], again.counts["new"]) == ("complete", 25, 0)
+    assert (library.files(), len(begun)) == (files, 1)
+
+
+@pytest.mark.parametrize("how", ["filter", "identifiers"])
+async def test_rules_and_single_records_have_their_elements(
+    library: Library, begun: list[ReadingProcess], tmp_path: Path, how: str
+) -> None:
+    rules = tmp_path / "filter.xml"
+    rules.write_text(FILTERS)
+    chosen = {"filter_file": rules} if how == "filter" else {"method": Method.IDENTIFIERS}
+    outcome = await library.run(**chosen)
+    assert outcome.counts["new"] == (5 if how == "filter" else 25)
+    assert begun == []
+
+
+async def test_what_came_before_a_fault_is_stored_first(
+    library: Library, begun: list[ReadingProcess]
+) -> None:
+    wait_for_it(library, begun)
+    library.fake.fault = lambda arguments, _: (
+        (404, {}, b"") if arguments.get("resumptionToken", "").startswith("20") else None
+    )
+    outcome = await library.run()
+    assert (outcome.verdict, len(library.records()), len(begun)) == ("partial", 20, 1)
+    library.fake.fault = None
+    assert (await library.run()).verdict == "complete"
+    assert len(library.records()) == 25
+
+
+async def test_a_stop_ends_the_process_as_well(library: Library, begun: list[ReadingProcess]) -> None:
+    stop = asyncio.Event()
+
+    async def before(arguments: dict[str, str]) -> None:
+        if "resumptionToken" in arguments:
+            await until(lambda: bool(begun))
+        if arguments.get("resumptionToken", "").startswith("20"):
+            stop.set()
+
+    library.fake.before = before
+    outcome = await library.run(stop=stop)
+    assert outcome.exit_code == ExitCode.INTERRUPTED
+    (process,) = begun
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.number, 0)
+    library.fake.before = None
+    assert (await library.run()).verdict == "complete"
+
+
+def wait_for_it(library: Library, begun: list[ReadingProcess]) -> None:
+    """See that the process is there when the second page comes."""
+
+    async def before(arguments: dict[str, str]) -> None:
+        if "resumptionToken" in arguments:
+            await until(lambda: bool(begun))
+
+    library.fake.before = before
+
+
+def _clock(pause: float) -> Callable[[], float]:
+    """A clock on which each page takes as long to come as said, and then five seconds to be read."""
+    return partial(next, accumulate(chain([0.0], cycle([pause, 5.0]))))
