@@ -88,7 +88,7 @@ class PageReading:
             raise
         asked.set_result(page)
         if page is not None:
-            self._fill(process.result(), unread, page.documents)
+            self._fill(process.result(), unread, page.documents.future)
 
     def _fill(self, process: ReadingProcess, unread: Unread, documents: Future[Documents]) -> None:
         try:

@@ -21,22 +21,36 @@ Documents = Sequence[bytes]
 """Each record's (`Record.xml`), in the order of the page's headers; empty for a deleted one."""
 
 
+class Arriving:
+    """A page's documents, which may still be on their way."""
+
+    def __init__(self) -> None:
+        self.future: Future[Documents] = Future()
+        self._here: Documents | None = None
+
+    def __getitem__(self, place: int) -> bytes:
+        """One of them, waited for."""
+        if self._here is None:
+            self._here = self.future.result()
+        return self._here[place]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PageOfDocuments(Page):
-    """A page whose records are documents, which may still be on their way."""
+    """A page whose records are documents."""
 
-    documents: "Future[Documents]" = field(default_factory=Future)
+    documents: Arriving = field(default_factory=Arriving)
 
 
 class Document(NamedTuple):
     """One record of such a page. A tuple, for many are made."""
 
-    page: "Future[Documents]"
+    page: Arriving
     place: int
 
     def data(self) -> bytes:
         """Its bytes, waited for."""
-        return self.page.result()[self.place]
+        return self.page[self.place]
 
 
 class Unread(NamedTuple):

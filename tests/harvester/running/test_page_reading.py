@@ -159,7 +159,7 @@ async def test_documents_that_do_not_come_are_made_here(
         monkeypatch.setattr(ReadingProcess, "documents", killed)
         page = await read_until(reading, asked, PageOfDocuments)
         assert isinstance(page, PageOfDocuments)
-        assert page.documents.result(_PATIENCE) == documents_of(asked.read())
+        assert page.documents.future.result(_PATIENCE) == documents_of(asked.read())
         later = await read(reading, asked)
         assert [record.header for record in later.records] == list(page.headers)
     assert len(begun) == 1
@@ -173,7 +173,7 @@ async def test_a_process_that_was_killed_is_done_without(
     with PageReading() as reading, caplog.at_level(logging.WARNING):
         page = await read_until(reading, asked, PageOfDocuments)
         assert isinstance(page, PageOfDocuments)
-        page.documents.result(_PATIENCE)
+        page.documents.future.result(_PATIENCE)
         os.kill(begun[0].number, signal.SIGKILL)
         assert len((await read(reading, asked)).records) == 2
         assert len((await read(reading, asked)).records) == 2
