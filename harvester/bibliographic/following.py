@@ -2,13 +2,15 @@
 
 import logging
 
-from harvester.bibliographic.imports import ImportBusyError
-from harvester.bibliographic.models import Source
+from sqlalchemy import text
+
 from oai.database import Database
 from oai.settings import Settings
 
 _log = logging.getLogger(__name__)
 STARTER = "harvest"
+_WANTED = text("SELECT after_harvest FROM bibliographic_source WHERE repository_id = :repository_id")
+"""Each harvest is a process, and most are followed by no import: they need not load what imports."""
 
 
 def import_after_harvest(database: Database, settings: Settings, repository_id: int) -> None:
@@ -18,11 +20,11 @@ def import_after_harvest(database: Database, settings: Settings, repository_id: 
     left is found by the next import.
     """
     with database.session() as session:
-        source = session.get(Source, repository_id)
-        if source is None or not source.after_harvest:
-            return
-    # Each harvest is a process, and most are followed by no import: they need not load the converters.
+        wanted = session.scalar(_WANTED, {"repository_id": repository_id})
+    if not wanted:
+        return
     from harvester.bibliographic.importing import run_import  # noqa: PLC0415 as said above
+    from harvester.bibliographic.imports import ImportBusyError  # noqa: PLC0415
 
     try:
         done = run_import(database, settings, repository_id, started_by=STARTER)
