@@ -67,7 +67,11 @@ class Bench:
 @pytest.fixture
 async def bench(database: Database, settings: Settings, tmp_path: Path) -> AsyncIterator[Bench]:
     quick = settings.model_copy(
-        update={"harvester": settings.harvester.model_copy(update={"retries": 1, "max_wait": 5.0})}
+        update={
+            "harvester": settings.harvester.model_copy(
+                update={"retries": 1, "max_wait": 5.0, "first_delay": 0.01}
+            )
+        }
     )
     async with serve(FakeRepository(items=many(25), now=NOW)) as fake:
         yield Bench(database, quick, fake, tmp_path / "out")

@@ -72,7 +72,7 @@ class Bench:
 
 @pytest.fixture
 async def bench(database: Database, settings: Settings, tmp_path: Path) -> AsyncIterator[Bench]:
-    quick = settings.harvester.model_copy(update={"retries": 0})
+    quick = settings.harvester.model_copy(update={"retries": 0, "first_delay": 0.01})
     fake = FakeRepository(items=dated(60), now=NOW)
     async with serve(fake):
         yield Bench(database, settings.model_copy(update={"harvester": quick}), fake, tmp_path / "out")

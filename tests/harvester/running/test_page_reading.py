@@ -81,12 +81,12 @@ async def read(reading: PageReading, asked: Unread) -> Page:
     )
 
 
-async def read_until(reading: PageReading, asked: Unread, kind: type[Page]) -> Page:
-    """Read a page again and again until it comes as that."""
+async def read_documents(reading: PageReading, asked: Unread) -> None:
+    """Read a page again and again until it comes as documents, and these have come, too."""
     async with asyncio.timeout(_PATIENCE):
-        while type(page := await read(reading, asked)) is not kind:
+        while not isinstance(page := await read(reading, asked), PageOfDocuments):
             pass
-    return page
+    page.documents.future.result(_PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ async def test_documents_that_do_not_come_are_made_here(
         raise CompanionEndedError(-9)
 
     with PageReading() as reading, caplog.at_level(logging.WARNING):
-        await read_until(reading, asked, PageOfDocuments)
+        await read_documents(reading, asked)
         monkeypatch.setattr(ReadingProcess, "documents", killed)
-        page = await read_until(reading, asked, PageOfDocuments)
+        page = await read(reading, asked)
         assert isinstance(page, PageOfDocuments)
         assert page.documents.future.result(_PATIENCE) == documents_of(asked.read())
         later = await read(reading, asked)
@@ -171,9 +171,7 @@ async def test_a_process_that_was_killed_is_done_without(
 ) -> None:
     asked = unread(MIXED, page_size=2)
     with PageReading() as reading, caplog.at_level(logging.WARNING):
-        page = await read_until(reading, asked, PageOfDocuments)
-        assert isinstance(page, PageOfDocuments)
-        page.documents.future.result(_PATIENCE)
+        await read_documents(reading, asked)
         os.kill(begun[0].number, signal.SIGKILL)
         assert len((await read(reading, asked)).records) == 2
         assert len((await read(reading, asked)).records) == 2
@@ -222,7 +220,7 @@ async def test_neither_a_short_list_nor_its_last_page_is_worth_it(begun: list[Re
 
 async def test_other_answers_are_read_here(begun: list[ReadingProcess]) -> None:
     with PageReading() as reading:
-        await read_until(reading, unread(MIXED, page_size=2), PageOfDocuments)
+        await read_documents(reading, unread(MIXED, page_size=2))
         page = await read(reading, unread(MIXED, verb=Verb.LIST_IDENTIFIERS))
         assert (type(page), len(page.headers)) == (Page, 3)
     assert len(begun) == 1

@@ -50,7 +50,9 @@ async def server() -> AsyncIterator[SchemaServer]:
 async def bench(
     database: Database, settings: Settings, tmp_path: Path, server: SchemaServer
 ) -> AsyncIterator[Bench]:
-    quick = settings.harvester.model_copy(update={"retries": 0, "max_wait": 5.0, "rule_seconds": 1.5})
+    quick = settings.harvester.model_copy(
+        update={"retries": 0, "max_wait": 5.0, "first_delay": 0.01, "rule_seconds": 1.5}
+    )
     async with serve(announcing(f"{server.url}/book.xsd")) as fake:
         yield Bench(database, settings.model_copy(update={"harvester": quick}), fake, tmp_path / "out")
 
