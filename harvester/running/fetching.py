@@ -1,9 +1,11 @@
 """The records of a list, page by page, by either method (UIUC, `harvestMethod`)."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from xml.sax.saxutils import unescape
 
 from harvester.client.protocol_client import ProtocolClient
@@ -208,11 +210,13 @@ def is_of_the_answer(error: Exception) -> bool:
 
 
 async def check_alive(client: ProtocolClient, error: ClientError) -> None:
-    """Raise the error again if the repository does not even say who it is."""
-    try:
-        await client.identify(loose=True)
-    except ClientError:
-        raise error from None
+    """Raise the error again if the repository says neither who it is nor which formats it has."""
+    # Some have lists, and a broken answer to Identify.
+    for ask in (partial(client.identify, loose=True), client.list_metadata_formats):
+        with contextlib.suppress(ClientError):
+            await ask()
+            return
+    raise error
 
 
 def where(error: ClientError) -> tuple[str, bytes]:

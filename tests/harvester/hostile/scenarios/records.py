@@ -3,18 +3,20 @@
 from dataclasses import replace
 
 from tests.harvester.fake_repository import FakeRepository, Item
-from tests.harvester.hostile.faults import Edit, edited, in_record, instead, to_verb
+from tests.harvester.hostile.faults import Edit, each_of, edited, in_record, instead, status, to_verb, whole
 from tests.harvester.hostile.scenario import (
     ITEMS,
     POISON,
     WHOLE,
     Scenario,
+    Truth,
     all_of,
     one_lost,
+    remote_failed,
     scenario,
     stopped,
 )
-from tests.harvester.hostile.server import Ask, Reply
+from tests.harvester.hostile.server import Ask, Fault, Reply
 
 _STAMP = f"<datestamp>{POISON.datestamp}</datestamp>"
 _IDENTIFIER = f"<identifier>{POISON.identifier}</identifier>"
@@ -63,6 +65,14 @@ _LACKS = (
     ("blank-datestamp", "a blank datestamp", instead(_STAMP, "<datestamp/>")),
     ("metadata-twice", "metadata twice",
         lambda record: record.replace(b"</record>", b"<metadata><x/></metadata></record>")),
+)  # fmt: skip
+
+_UNIDENTIFIED: tuple[tuple[str, str, Fault, Truth], ...] = (
+    ("broken", "Identify has a bare ampersand",
+        edited(instead("<repositoryName>", "<repositoryName>A & B")), stopped(0)),
+    ("html", "Identify is answered by an HTML page",
+        whole(b"<!DOCTYPE html><html>Welcome</html>"), remote_failed(0)),
+    ("500", "HTTP 500 for Identify", status(500), remote_failed(0)),
 )  # fmt: skip
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -119,6 +129,13 @@ SCENARIOS: tuple[Scenario, ...] = (
     scenario("identify-broken", "Identify has a bare ampersand, lists are good",
         lambda: to_verb("Identify", edited(instead("<repositoryName>", "<repositoryName>A & B"))),
         WHOLE, stopped(0), notable=True),
+    *(
+        one_lost(f"identify-{name}-and-a-record", f"{about}, and one record has a bare ampersand",
+            lambda fault=fault: each_of(  # type: ignore[misc]
+                to_verb("Identify", fault), in_record(POISON, instead("<dc:title>", "<dc:title>A & B"))),
+            strict)
+        for name, about, fault, strict in _UNIDENTIFIED
+    ),
     scenario("identify-empty", "Identify says nothing at all",
         lambda: to_verb("Identify", lambda ask: Reply(
             body=ask.good[: ask.good.index(b"<repositoryName>")] + b"</Identify></OAI-PMH>")), WHOLE),
