@@ -25,8 +25,12 @@ class Notes:
             self.warn(f"{where}: {oddity}")
 
     def warn(self, warning: str) -> None:
-        """Add a warning."""
+        """Add a warning, and log it."""
         _log.warning("%s", warning)
+        self.keep(warning)
+
+    def keep(self, warning: str) -> None:
+        """Add a warning."""
         if len(self.kept) >= _MOST:
             self._left_out += 1
             return

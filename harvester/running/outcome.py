@@ -52,6 +52,8 @@ class Outcome:
     started: datetime
     failure_reason: str | None = None
     warnings: Sequence[str] = ()
+    first_refusal: str | None = None
+    """Of the records that were refused, by this process."""
     raw_path: str | None = None
     history_id: int | None = None
     """Of its row, once that is written."""
@@ -86,7 +88,7 @@ class Outcome:
         lines = [f"{self.status.capitalize()}: {counted(named['records'], 'record')}{listed} {spent}."]
         lines.append(_VERDICT_WORDS[self.verdict])
         if named["invalid"]:
-            first = f"; the first: {self.warnings[0]}" if self.warnings else ""
+            first = f"; the first: {self.first_refusal}" if self.first_refusal else ""
             were = "was" if named["invalid"] == 1 else "were"
             lines.append(f"{counted(named['invalid'], 'record')} {were} refused{first}.")
             lines.append(

@@ -174,6 +174,7 @@ class Run(RunState):
             started=self._started,
             failure_reason=failure_reason(evidence, error),
             warnings=self.notes.all(),
+            first_refusal=self.first_refusal,
             raw_path=self.source.raw_path,
             pace=self._pace.close(
                 time.monotonic() - self._begun, self.counts["records"], self.traffic.requests

@@ -50,6 +50,8 @@ class RunState:
     complete_list_size: int | None = None
     counts: Counter[str] = field(default_factory=Counter)
     notes: Notes = field(default_factory=Notes)
+    first_refusal: str | None = None
+    """Of those that this process has made."""
     preparer: Preparer = field(default_factory=Preparer)
     rule_digests: tuple[str | None, str | None] = (None, None)
     """Of the rules that were read: the filter file's, the normalise file's."""
@@ -118,7 +120,7 @@ class RunState:
 
     def refuse(self, refusal: Refusal) -> None:
         """Give up on a part of the repository that no request can read, and keep what came of it."""
-        self.warn(refusal.in_words())
+        self._warn_of(refusal)
         self.counts["invalid"] += 1
         with self.database.session() as session:
             assert self._ward is not None  # noqa: S101 begin() comes first
@@ -128,6 +130,10 @@ class RunState:
     def warn(self, warning: str) -> None:
         """Add a warning for the history; it is saved with the next checkpoint."""
         self.notes.warn(warning)
+
+    def _warn_of(self, refusal: Refusal) -> None:
+        self.first_refusal = self.first_refusal or refusal.in_words()
+        self.warn(refusal.in_words())
 
     def _stand(self, point: Checkpoint, planned: Plan) -> None:
         """Take up the state that the checkpoint has, or that a new run begins with."""
@@ -141,7 +147,7 @@ class RunState:
         before = self.notes.kept
         self.notes = Notes(kept=list(point.warnings))
         for warning in before:
-            self.warn(warning)
+            self.notes.keep(warning)
         if point.lost:
             self.warn(f"the run before this one: {point.lost}")
 
@@ -149,7 +155,7 @@ class RunState:
         fetched = taken.fetched
         page = fetched.page
         for refusal in taken.refused:
-            self.warn(refusal.in_words())
+            self._warn_of(refusal)
         for note in page.notes:
             self.notes.warn_once(note, where=page.url)
         self.response_date = self.response_date or page.response_date

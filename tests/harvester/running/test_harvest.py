@@ -293,6 +293,21 @@ async def test_a_loose_harvest_skips_a_broken_record_and_goes_on(bench: Bench) -
     assert bench.harvest_row().watermark is None
 
 
+async def test_the_first_record_that_was_refused_is_told_whatever_was_odd_before(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.fake.fault = lambda asked, good: (
+        b"<html>" if asked["verb"] == "Identify" else good.replace(b"Title 12 ", b"<")
+    )
+    outcome = await bench.run()
+    told = outcome.in_words().splitlines()[2]
+    assert told.startswith("1 record was refused; the first: ")
+    assert "oai:fake.example:12" in told
+    identify, *_ = bench.history()[0].warnings
+    assert identify.startswith("Identify: ")
+    assert caplog.text.count(identify) == 1
+
+
 async def test_a_record_that_is_broken_in_the_list_alone_is_fetched_by_itself(bench: Bench) -> None:
     bench.fake.fault = at_page("10", lambda good: good.replace(b"Title 12 ", b"<"))
     outcome = await bench.run()
