@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from harvester.access import access_of
-from harvester.client.oddities import oddities
+from harvester.client.oddities import faults, oddities
 from harvester.client.probing import Exchange, Findings, Watching, probe
 from harvester.protocols import open_protocol_client
 from oai.datestamps import utc_now
@@ -48,7 +48,7 @@ async def look(
 
 def _odd(found: Findings) -> Iterator[str]:
     """What could not be had, and what was odd about the records, where a query found them."""
-    yield from (f"{error}" for error in found.failures.values())
+    yield from dict.fromkeys(f"{error}" for error in found.failures.values())
     if found.page is not None:
         yield from found.page.notes
-        yield from (fault.reason for fault in found.page.faults)
+        yield from faults(found.page)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from harvester.client.probing import Exchange, Findings
+from harvester.reading.answers import Page
 from harvester.reading.errors import ClientError
 from oai.datestamps import parse_datestamp
 from oai.vocabulary import PROTOCOL_VERSION, DeletedRecord, Granularity
@@ -21,6 +22,15 @@ def oddities(findings: Findings, *, now: datetime) -> Sequence[str]:
     """What a harvester should know before it begins, most general first; `now` has a time zone."""
     found = [words for look in _LOOKS for words in look(findings)]
     return [*found, *_clock(findings, now)]
+
+
+def faults(page: Page) -> Iterator[str]:
+    """What cannot be read of the first page, where there is such a thing."""
+    if len(page.faults) == 1:
+        yield f"A part of the first page cannot be read: {page.faults[0].reason}."
+    elif page.faults:
+        first = page.faults[0].reason
+        yield f"{len(page.faults):,} parts of the first page cannot be read; the first: {first}."
 
 
 def _failures(findings: Findings) -> Iterator[str]:
@@ -151,9 +161,7 @@ def _records(findings: Findings) -> Iterator[str]:
     page = findings.page
     if page is None:
         return
-    if page.faults:
-        reason = page.faults[0].reason
-        yield f"{len(page.faults):,} parts of the first page cannot be read; the first: {reason}."
+    yield from faults(page)
     if not page.records and not page.faults:
         yield f"There are no records in {findings.metadata_prefix}."
 

@@ -12,7 +12,7 @@ from harvester.reading.answers import FormatInfo, Identity, Page, SetPage
 from harvester.reading.errors import ClientError, HttpStatusError, NoRecordsMatchError, TransportError
 from oai.vocabulary import Verb
 
-_USUAL_FORMAT = "oai_dc"
+_USUAL_FORMATS = ("oai_dc", "marcxml")
 _T = TypeVar("_T")
 
 
@@ -34,7 +34,7 @@ class Findings:
     formats: Sequence[FormatInfo] = ()
     sets: SetPage | None = None
     """The first page of them."""
-    metadata_prefix: str = _USUAL_FORMAT
+    metadata_prefix: str = _USUAL_FORMATS[0]
     """Of the records."""
     page: Page | None = None
     """The first page of ListRecords, read loosely."""
@@ -78,10 +78,12 @@ async def probe(client: ProtocolClient, watching: Watching | None, *, set_spec: 
     if isinstance(failures.get(Verb.IDENTIFY), TransportError | HttpStatusError):
         raise failures[Verb.IDENTIFY]
     formats = await _tried(client.list_metadata_formats(), Verb.LIST_METADATA_FORMATS, failures) or ()
-    prefixes = [found.metadata_prefix for found in formats]
-    prefix = _USUAL_FORMAT if _USUAL_FORMAT in prefixes or not prefixes else prefixes[0]
     sets = await _tried(_first_sets(client), Verb.LIST_SETS, failures)
-    page = await _tried(_first_page(client, prefix, set_spec), Verb.LIST_RECORDS, failures)
+    for prefix in _prefixes(formats):
+        failures.pop(Verb.LIST_RECORDS, None)
+        page = await _tried(_first_page(client, prefix, set_spec), Verb.LIST_RECORDS, failures)
+        if page is not None and not (page.faults and not page.records):
+            break
     if identity is None and not formats and page is None:
         raise failures[Verb.IDENTIFY]
     return Findings(
@@ -94,6 +96,14 @@ async def probe(client: ProtocolClient, watching: Watching | None, *, set_spec: 
         exchanges=watching.exchanges if watching else (),
         failures=failures,
     )
+
+
+def _prefixes(formats: Sequence[FormatInfo]) -> Sequence[str]:
+    """The formats to ask for, one after the other until there are records to be read."""
+    offered = [found.metadata_prefix for found in formats]
+    if not offered:
+        return _USUAL_FORMATS
+    return _USUAL_FORMATS[:1] if _USUAL_FORMATS[0] in offered else offered[:1]
 
 
 async def _tried(asking: Awaitable[_T], verb: Verb, failures: dict[str, ClientError]) -> _T | None:

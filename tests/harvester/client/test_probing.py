@@ -1,6 +1,7 @@
 """What a probe finds, and what it calls odd."""
 
 import gzip
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -80,7 +81,7 @@ async def test_of_a_sound_repository_nothing_is_odd() -> None:
         ("<earliestDatestamp>2000", "<earliestDatestamp>2024-05", "earliestDatestamp is '2024-05-01-01"),
         ("<earliestDatestamp>2000-01", "<earliestDatestamp>2024-05", "5 of 5 records are older"),
         ("<metadataPrefix>oai_dc", "<metadataPrefix>marc21", "oai_dc is missing"),
-        ("<dc:title>Title 1 ", "<dc:title>&nbsp;", "1 parts of the first page cannot be read"),
+        ("<dc:title>Title 1 ", "<dc:title>&nbsp;", "A part of the first page cannot be read: "),
     ],
 )  # fmt: skip
 async def test_what_identify_and_the_first_page_get_wrong_is_told(old: str, new: str, words: str) -> None:
@@ -108,7 +109,7 @@ async def test_setspecs_and_missing_metadata_are_told() -> None:
     items = [Item(identifier="oai:f:1", metadata=" "), Item(identifier="oai:f:2", deleted=True)]
     odd = await _odd(_sound(sets=("a:b", "not so"), items=items))
     assert "1 of 2 setSpecs have characters that are not allowed, as 'not so'." in odd
-    assert any(line.startswith("1 parts of the first page cannot be read") for line in odd)
+    assert any(line.startswith("A part of the first page cannot be read: ") for line in odd)
 
 
 async def test_one_question_that_fails_is_a_finding() -> None:
@@ -122,6 +123,24 @@ async def test_one_question_that_fails_is_a_finding() -> None:
         line.startswith("ListMetadataFormats was not answered as it should be: HTTP status 404")
         for line in oddities(found, now=_MOMENT)
     )
+
+
+@pytest.mark.parametrize("answer", [(404, {}, b""), b'<error code="cannotDisseminateFormat">no</error>'])
+async def test_where_no_formats_are_told_the_usual_ones_are_tried(answer: Answer | bytes) -> None:
+    def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
+        if asked["verb"] == "ListMetadataFormats":
+            return (404, {}, b"")
+        if asked.get("metadataPrefix") != "oai_dc":
+            return good
+        return (
+            answer if isinstance(answer, tuple) else re.sub(rb"<ListRecords>.*</ListRecords>", answer, good)
+        )
+
+    found = await _probe(_sound(fault=fault))
+    assert found.metadata_prefix == "marcxml"
+    assert found.page is not None
+    assert len(found.page.records) == 5
+    assert list(found.failures) == ["ListMetadataFormats"]
 
 
 async def test_where_there_is_no_repository_the_reason_is_raised() -> None:
