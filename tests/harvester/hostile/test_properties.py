@@ -12,6 +12,7 @@ from harvester.running.preparing import Level
 from harvester.running.verdict import Verdict
 from oai.database import Database
 from oai.settings import Settings
+from tests.harvester.fake_repository import Item
 from tests.harvester.hostile.faults import (
     Edit,
     at_page,
@@ -24,6 +25,7 @@ from tests.harvester.hostile.faults import (
     instead,
     once,
     status,
+    to_verb,
     whole,
 )
 from tests.harvester.hostile.running import run, truth_of
@@ -115,3 +117,36 @@ def test_a_loose_harvest_that_says_complete_has_everything_and_all_of_it_right(
 
     check()
     assert {Verdict.COMPLETE, Verdict.PARTIAL} <= set(verdicts)
+
+
+_ASIDE = st.lists(
+    st.builds(to_verb, st.sampled_from(["Identify", "ListSets"]), _ANSWERS) | st.builds(once, _ANSWERS),
+    max_size=2,
+)
+"""What is wrong beside the records: answers that no harvest depends on, and what passes."""
+
+
+def test_a_loose_harvest_has_every_record_that_is_not_broken_itself(
+    hostile_database: Database, hostile_settings: Settings, tmp_path: Path, examples: int
+) -> None:
+    runs: list[int] = []
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.explicit, Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(broken=st.dictionaries(st.sampled_from(ITEMS), _EDITS, min_size=1, max_size=3), aside=_ASIDE)
+    def check(broken: dict[Item, Edit], aside: list[Fault]) -> None:
+        faults = [in_record(item, edit) for item, edit in broken.items()]
+        hostile = Hostile(items=list(ITEMS), fault=each_of(*aside, *faults))
+        folder = tmp_path / f"{len(runs)}"
+        left = asyncio.run(run(hostile, hostile_database, hostile_settings, folder, level=Level.LOOSE))
+        runs.append(len(left.active))
+        assert left.active >= {item.identifier for item in ITEMS if item not in broken}, left.outcome
+
+    check()
+    assert max(runs) > min(runs)
