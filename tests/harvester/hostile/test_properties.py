@@ -55,7 +55,8 @@ def _in_title(text: bytes) -> Edit:
     return instead("<dc:title>", b"<dc:title>" + text)
 
 
-_ANSWERS = st.sampled_from(
+_BUSY = status(503, [("Retry-After", "0")])
+_BROKEN = st.sampled_from(
     [
         whole(b""),
         whole(b"<!DOCTYPE html><html>no</html>"),
@@ -65,11 +66,11 @@ _ANSWERS = st.sampled_from(
         _no_token,
         edited(lambda good: good.replace(b"<OAI-PMH", b"\n<!-- -- --><OAI-PMH")),
         status(500),
-        status(503, [("Retry-After", "0")]),
         status(404),
         _reset,
     ]
 ) | st.floats(0.05, 0.98).map(_cut_at)
+_ANSWERS = _BROKEN | st.just(_BUSY)
 _EDITS = st.sampled_from(
     [_in_title(text) for text in (b"\x0b", b" & ", b"&nbsp;", b"<br>", b"\xff", b"<!--", b"</record>")]
     + [instead("<identifier>", "<id>"), instead("<metadata>", "<meta>"), instead("</record>", "")]
@@ -120,10 +121,13 @@ def test_a_loose_harvest_that_says_complete_has_everything_and_all_of_it_right(
 
 
 _ASIDE = st.lists(
-    st.builds(to_verb, st.sampled_from(["Identify", "ListSets"]), _ANSWERS) | st.builds(once, _ANSWERS),
+    st.builds(to_verb, st.sampled_from(["Identify", "ListSets"]), _BROKEN) | st.builds(once, _ANSWERS),
     max_size=2,
 )
-"""What is wrong beside the records: answers that no harvest depends on, and what passes."""
+"""What is wrong beside the records: answers that no harvest depends on, and what passes.
+
+A server that asks to be left alone is left alone, whatever it was asked.
+"""
 
 
 def test_a_loose_harvest_has_every_record_that_is_not_broken_itself(
