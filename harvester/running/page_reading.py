@@ -19,6 +19,9 @@ _WORTH_RECORDS = 500
 _WORTH_SHARE = 0.1
 """Of the time that passes; where reading takes less, the harvest waits for something else anyhow."""
 
+_LARGEST = 8 * 1024**2
+"""Bytes of an answer that goes to the process, for it is in memory there once more."""
+
 
 class PageReading:
     """Reads pages, and begins a process for it where that takes much of the time. `clock` gives seconds.
@@ -49,7 +52,7 @@ class PageReading:
     async def __call__(self, body: bytes, verb: Verb, *, url: str, content_type: str, loose: bool) -> Page:
         """Read an answer to ListRecords, ListIdentifiers or GetRecord; raises as `read_page` does."""
         unread = Unread(body=body, verb=verb, url=url, content_type=content_type, loose=loose)
-        if verb is not Verb.LIST_RECORDS:
+        if verb is not Verb.LIST_RECORDS or len(body) > _LARGEST:
             return await asyncio.to_thread(unread.read)
         return await self._elsewhere(unread) or await self._here(unread)
 

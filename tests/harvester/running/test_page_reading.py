@@ -5,7 +5,6 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from functools import partial
 from itertools import accumulate, chain, cycle
 from pathlib import Path
@@ -14,43 +13,19 @@ import pytest
 
 from harvester.companion import CompanionEndedError
 from harvester.reading.answers import Page
-from harvester.reading.errors import OaiError
 from harvester.running import page_reading
 from harvester.running.page_reading import PageReading
 from harvester.running.parameters import Method
 from harvester.running.reading_process import PageOfDocuments, ReadingProcess, Unread, documents_of
 from oai.errors import ExitCode
 from oai.vocabulary import Verb
-from tests.harvester.fake_repository import FakeRepository, Item, many
+from tests.harvester.fake_repository import Item, many
 from tests.harvester.library import Library
 from tests.harvester.running.test_harvest import FILTERS
+from tests.harvester.running.test_reading_process import MIXED, unread
 from tests.manager.conftest import until
 
-MIXED = [
-    Item(identifier="oai:a:1", sets=("s", "t:u"), title="Ünïcode & <more>"),
-    Item(identifier="oai:a:2", deleted=True),
-    Item(identifier="oai:a:3", datestamp="2024-01-02"),
-]
 _PATIENCE = 30.0
-
-
-def unread(items: list[Item], *, page_size: int = 100, verb: Verb = Verb.LIST_RECORDS) -> Unread:
-    body = FakeRepository(items=items, page_size=page_size).answer({"verb": verb.value}).encode()
-    return Unread(body=body, verb=verb, url="http://a.example/oai", content_type="text/xml", loose=True)
-
-
-def changed(old: bytes, new: bytes, page_size: int = 100) -> Unread:
-    """The same page with a damage, which must be one."""
-    good = unread(MIXED, page_size=page_size)
-    assert old in good.body
-    return good._replace(body=good.body.replace(old, new, 1))
-
-
-@pytest.fixture
-def process() -> Iterator[ReadingProcess]:
-    process = ReadingProcess()
-    yield process
-    process.close()
 
 
 @pytest.fixture
@@ -87,62 +62,6 @@ async def read_documents(reading: PageReading, asked: Unread) -> None:
         while not isinstance(page := await read(reading, asked), PageOfDocuments):
             pass
     page.documents.future.result(_PATIENCE)
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        unread(MIXED),
-        unread(MIXED, page_size=2),
-        changed(b"</oai_dc:dc>", b"</oai_dc:de>"),
-        changed(b"<record>", b"<stray/><record>"),
-        changed(b"</ListRecords></OAI-PMH>", b"<record><header>"),
-        changed(b'xmlns="http://www.openarchives.org/OAI/2.0/"', b'xmlns="http://other.example/"'),
-    ],
-    ids=["mixed", "token", "broken record", "stray element", "cut off", "namespace"],
-)
-def test_the_process_reads_what_would_be_read_here(process: ReadingProcess, asked: Unread) -> None:
-    page = process.read(asked)
-    assert page is not None
-    documents = process.documents()
-    here = asked.read()
-    for each in fields(Page):
-        if each.name != "records":
-            assert getattr(page, each.name) == getattr(here, each.name), each.name
-    assert list(documents) == documents_of(here)
-    assert len(documents) == len(page.headers) > 0
-
-
-def test_a_folder_called_like_our_packages_is_not_taken_for_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("harvester", "oai"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong one')")
-    monkeypatch.chdir(tmp_path)
-    ReadingProcess().close()
-
-
-def test_what_raises_is_left_to_be_read_here_and_the_process_goes_on(process: ReadingProcess) -> None:
-    error = unread([])
-    with pytest.raises(OaiError):
-        error.read()
-    assert process.read(error) is None
-    assert process.read(error._replace(body=b"no XML")) is None
-    assert process.read(unread(MIXED)) is not None
-    assert len(process.documents()) == 3
-
-
-def test_one_that_is_killed_within_an_answer_has_ended() -> None:
-    process = ReadingProcess()
-    page = process.read(unread(many(30, size=100_000)))  # more than a pipe holds
-    assert page is not None
-    os.kill(process.number, signal.SIGKILL)
-    with pytest.raises(CompanionEndedError, match="ended with -9"):
-        process.documents()
-    with pytest.raises(CompanionEndedError, match="ended with -9"):
-        process.read(unread(MIXED))
-    process.close()
 
 
 async def test_documents_that_do_not_come_are_made_here(
@@ -218,9 +137,15 @@ async def test_neither_a_short_list_nor_its_last_page_is_worth_it(begun: list[Re
     assert begun == []
 
 
-async def test_other_answers_are_read_here(begun: list[ReadingProcess]) -> None:
+async def test_other_answers_and_large_ones_are_read_here(
+    begun: list[ReadingProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with PageReading() as reading:
         await read_documents(reading, unread(MIXED, page_size=2))
+        whole = unread(MIXED)
+        monkeypatch.setattr(page_reading, "_LARGEST", len(whole.body) - 1)
+        assert len((await read(reading, whole)).records) == 3
+        monkeypatch.undo()
         page = await read(reading, unread(MIXED, verb=Verb.LIST_IDENTIFIERS))
         assert (type(page), len(page.headers)) == (Page, 3)
     assert len(begun) == 1
