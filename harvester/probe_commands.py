@@ -8,7 +8,7 @@ from harvester.client.probing import Exchange, Findings
 from harvester.looking import look
 from harvester.overrides import overridden
 from harvester.protocols import protocol_of
-from harvester.reading.answers import Page, Record
+from harvester.reading.answers import Page, Record, title_of
 from harvester.repositories import check_base_url
 from oai.cli import Invocation
 from oai.errors import ExitCode
@@ -78,7 +78,7 @@ def _record(record: Record) -> dict[str, Any]:
         "identifier": record.header.identifier,
         "datestamp": record.header.datestamp,
         "deleted": record.header.deleted,
-        "title": next(iter(record.fields().get("title", ())), None),
+        "title": title_of(record.element) or None,
     }
 
 

@@ -10,7 +10,7 @@ from lxml import etree
 
 from harvester.client.selection import Selection
 from harvester.protocols import open_protocol_client
-from harvester.reading.answers import Page, Record
+from harvester.reading.answers import Page, Record, title_of
 from harvester.reading.errors import NoRecordsMatchError
 from harvester.rules.filtering import Filters, load_filters
 from harvester.rules.normalising import Mappings, load_mappings
@@ -112,7 +112,7 @@ def try_rules(record: Record, rules: Rules) -> Sampled:
         identifier=record.header.identifier,
         datestamp=record.header.datestamp,
         deleted=record.header.deleted,
-        title=next(iter(record.fields().get("title", ())), ""),
+        title=title_of(record.element),
         kept=kept,
         before=indented(record.element),
         after=indented(changed),

@@ -82,7 +82,8 @@ async def probe(client: ProtocolClient, watching: Watching | None, *, set_spec: 
     for prefix in _prefixes(formats):
         failures.pop(Verb.LIST_RECORDS, None)
         page = await _tried(_first_page(client, prefix, set_spec), Verb.LIST_RECORDS, failures)
-        if page is not None and not (page.faults and not page.records):
+        without_answer = isinstance(failures.get(Verb.LIST_RECORDS), TransportError)
+        if without_answer or (page is not None and (page.records or not page.faults)):
             break
     if identity is None and not formats and page is None:
         raise failures[Verb.IDENTIFY]

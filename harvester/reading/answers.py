@@ -9,11 +9,23 @@ from oai.vocabulary import OAI_NAMESPACE
 
 _METADATA = f"{{{OAI_NAMESPACE}}}metadata"
 _ABOUT = f"{{{OAI_NAMESPACE}}}about"
+_TITLE_FIELD = "245"
 
 
 def as_document(record: etree._Element) -> bytes:
     """A `<record>` element as a document of its own, in UTF-8 with a declaration."""
     return etree.tostring(record, encoding="UTF-8", xml_declaration=True, with_tail=False)
+
+
+def title_of(record: etree._Element) -> str:
+    """What a `<record>` calls itself: its first title, or field 245 of MARC 21; nothing where it has none."""
+    for element in record.iter("{*}title", "{*}datafield"):
+        field = element.get("tag")
+        between = "" if field is None else " "  # subfields
+        text = " ".join(between.join(map(str, element.itertext(etree.Element))).split())
+        if text and field in {None, _TITLE_FIELD}:
+            return text
+    return ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

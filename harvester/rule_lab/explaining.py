@@ -9,6 +9,7 @@ from typing import Final
 
 from lxml import etree
 
+from harvester.reading.answers import title_of
 from harvester.rules.filtering import Filters, Match, is_deletion
 from harvester.rules.normalising import Mappings, NewElement, NodeMapping
 from harvester.rules.rule_expressions import Found
@@ -150,7 +151,7 @@ def _explained(
     return Explained(
         identifier=_text(header, "identifier"),
         datestamp=_text(header, "datestamp"),
-        title=_title(record),
+        title=_short(title_of(record)),
         fate=fate,
         findings=findings,
         before=_side(before),
@@ -174,13 +175,6 @@ def indented(record: etree._Element) -> str:
     shown = copy.deepcopy(record)
     etree.indent(shown)
     return etree.tostring(shown, encoding="unicode", with_tail=False)
-
-
-def _title(record: etree._Element) -> str:
-    for element in record.iter(etree.Element):
-        if etree.QName(element).localname == "title" and (element.text or "").strip():
-            return _short(" ".join((element.text or "").split()))
-    return ""
 
 
 def _text(header: etree._Element | None, name: str) -> str:

@@ -1,0 +1,33 @@
+"""What answers say, as values."""
+
+import pytest
+from lxml import etree
+
+from harvester.reading.answers import title_of
+
+_MARC = '<record xmlns="http://www.loc.gov/MARC21/slim">{}</record>'
+_FIELD = (
+    '<datafield tag="{}"><subfield code="a">{}</subfield><subfield code="c">J. Collins</subfield></datafield>'
+)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "title"),
+    [
+        (
+            "<dc><dc:title xmlns:dc='x'> </dc:title><dc:title xmlns:dc='x'>Water\n and  fire</dc:title></dc>",
+            "Water and fire",
+        ),
+        (_MARC.format(_FIELD.format("100", "no") + _FIELD.format("245", "How to /")), "How to / J. Collins"),
+        (_MARC.format(_FIELD.format("100", "no")), ""),
+        (
+            "<mods xmlns='m'><titleInfo><nonSort>The</nonSort><title>Tempest</title></titleInfo></mods>",
+            "Tempest",
+        ),
+        ("<dc><title>H<sub>2</sub>O <!-- not this -->and you</title></dc>", "H2O and you"),
+        ("", ""),
+    ],
+    ids=["Dublin Core", "MARC 21", "MARC 21 without", "MODS", "markup", "nothing"],
+)
+def test_a_record_is_called_by_its_title_in_any_format(metadata: str, title: str) -> None:
+    assert title_of(etree.fromstring(f"<record><header/><metadata>{metadata}</metadata></record>")) == title
