@@ -1,6 +1,7 @@
 """Services that answer queries (SRU, Z39.50) are added, explored, planned and tried like repositories."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import select
@@ -53,6 +54,23 @@ async def test_sru_is_recognised_by_asking_and_a_query_stands_where_sets_do(admi
     assert "Title 9" in sample
     assert "Title 10" not in sample
     assert fake.searches()[-1]["query"] == _TITLE
+
+
+async def test_faults_of_a_sample_are_told_once_and_what_to_do_where_nothing_can_be_read(
+    administrator: Browser,
+) -> None:
+    shelf = [replace(book, surrogate="63") for book in books(3)]
+    async with serve_sru(FakeSru(books=shelf)) as fake:
+        form = {"base_url": fake.url, **_WHAT, "do": "sample"}
+        _, none, _ = await administrator.post(NEW, form)
+        fake.books[0] = books(1)[0]
+        _, one, _ = await administrator.post(NEW, form)
+
+    assert "3 parts cannot be read; the first: record at position 1: diagnostic 63" in none
+    assert "record at position 2" not in none
+    assert "choose one, and look again" in none
+    assert "2 parts cannot be read; the first: record at position 2: diagnostic 63" in one
+    assert "choose one, and look again" not in one
 
 
 async def test_an_oai_pmh_repository_below_an_address_like_srus_is_recognised_too(
