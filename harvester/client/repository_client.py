@@ -39,6 +39,9 @@ from oai.vocabulary import Verb
 
 __all__ = ["Client", "Selection", "Traffic", "open_client"]
 
+ReadPage = Callable[[replies.Unread], Awaitable[Page]]
+"""Reads an answer; raises as `replies.read_page` does."""
+
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -54,9 +57,9 @@ class Traffic:
 class Client:
     """A client of one repository; most are made by `open_client`.
 
-    The transport is any function that carries arguments to a base URL, `read_page` any that reads answers as
-    `replies.read_page` does; of its own accord, the client reads them in threads. What the other arguments
-    mean, see `Retrying`. Each method raises ClientError or TryLaterError (the tree: `reading/errors.py`).
+    The transport is any function that carries arguments to a base URL, `read_page` any that reads pages; of
+    its own accord, the client reads them in threads. What the other arguments mean, see `Retrying`.
+    Each method raises ClientError or TryLaterError (the tree: `reading/errors.py`).
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class Client:
         base_url: str,
         transport: Transport,
         *,
-        read_page: "ReadPage | None" = None,
+        read_page: ReadPage | None = None,
         **patience: Unpack[Patience],
     ) -> None:
         self.base_url = base_url
@@ -207,7 +210,7 @@ class Client:
             reply = await self._fetch(verb, arguments, loose=loose)
             try:
                 page = await self._read_page(
-                    reply.body, verb, url=reply.url, content_type=reply.content_type, loose=loose
+                    replies.Unread(reply.body, verb, reply.url, reply.content_type, loose)
                 )
             except (MalformedAnswerError, NotOaiPmhError) as error:
                 error.raw = reply.body
@@ -240,18 +243,8 @@ class Client:
         return reply
 
 
-class ReadPage(Protocol):
-    """Reads an answer to ListRecords, ListIdentifiers or GetRecord, as `replies.read_page` does."""
-
-    async def __call__(self, body: bytes, verb: Verb, *, url: str, content_type: str, loose: bool) -> Page:
-        """Raises NotOaiPmhError, MalformedAnswerError and OaiError."""
-        ...
-
-
-async def _read_in_thread(body: bytes, verb: Verb, *, url: str, content_type: str, loose: bool) -> Page:
-    return await asyncio.to_thread(
-        replies.read_page, body, verb, url=url, content_type=content_type, loose=loose
-    )
+async def _read_in_thread(unread: replies.Unread) -> Page:
+    return await asyncio.to_thread(unread.read)
 
 
 class _Read(Protocol[_T_co]):

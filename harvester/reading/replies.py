@@ -4,6 +4,7 @@ Source: The Open Archives Initiative Protocol for Metadata Harvesting, version 2
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -30,6 +31,20 @@ from oai.vocabulary import OAI_IDENTIFIER_NAMESPACE, Verb
 from oai.xml import parse
 
 _HEAD_BYTES = 4096
+
+
+class Unread(NamedTuple):
+    """An answer to ListRecords, ListIdentifiers or GetRecord as it came; see `read_page`."""
+
+    body: bytes
+    verb: Verb
+    url: str
+    content_type: str
+    loose: bool
+
+    def read(self) -> Page:
+        """The page. Raises as `read_page` does."""
+        return read_page(self.body, self.verb, url=self.url, content_type=self.content_type, loose=self.loose)
 
 
 def read_page(body: bytes, verb: Verb, *, url: str, loose: bool = False, content_type: str = "") -> Page:

@@ -10,7 +10,8 @@ from typing import Self
 
 from harvester.companion import CompanionEndedError
 from harvester.reading.answers import Page
-from harvester.running.reading_process import Documents, PageOfDocuments, ReadingProcess, Unread, documents_of
+from harvester.reading.replies import Unread
+from harvester.running.reading_process import Documents, PageOfDocuments, ReadingProcess, documents_of
 from oai.vocabulary import Verb
 
 _log = logging.getLogger(__name__)
@@ -49,10 +50,9 @@ class PageReading:
             self._thread.submit(self._close, self._process)
         self._thread.shutdown()
 
-    async def __call__(self, body: bytes, verb: Verb, *, url: str, content_type: str, loose: bool) -> Page:
-        """Read an answer to ListRecords, ListIdentifiers or GetRecord; raises as `read_page` does."""
-        unread = Unread(body=body, verb=verb, url=url, content_type=content_type, loose=loose)
-        if verb is not Verb.LIST_RECORDS or len(body) > _LARGEST:
+    async def __call__(self, unread: Unread) -> Page:
+        """Read an answer; raises as `Unread.read` does."""
+        if unread.verb is not Verb.LIST_RECORDS or len(unread.body) > _LARGEST:
             return await asyncio.to_thread(unread.read)
         return await self._elsewhere(unread) or await self._here(unread)
 

@@ -14,8 +14,7 @@ from harvester.companion import Companion, serve
 from harvester.memory import collect_seldom
 from harvester.reading.answers import Header, Page
 from harvester.reading.errors import ClientError
-from harvester.reading.replies import read_page
-from oai.vocabulary import Verb
+from harvester.reading.replies import Unread
 
 Documents = Sequence[bytes]
 """Each record's (`Record.xml`), in the order of the page's headers; empty for a deleted one."""
@@ -51,20 +50,6 @@ class Document(NamedTuple):
     def data(self) -> bytes:
         """Its bytes, waited for."""
         return self.page[self.place]
-
-
-class Unread(NamedTuple):
-    """An answer as it came; see `read_page`."""
-
-    body: bytes
-    verb: Verb
-    url: str
-    content_type: str
-    loose: bool
-
-    def read(self) -> Page:
-        """The page. Raises as `read_page` does."""
-        return read_page(self.body, self.verb, url=self.url, content_type=self.content_type, loose=self.loose)
 
 
 class ReadingProcess:

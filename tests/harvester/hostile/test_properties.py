@@ -86,24 +86,25 @@ _FAULTS = st.builds(lambda place, fault: place(fault), _PLACES, _ANSWERS) | st.b
 
 
 @pytest.fixture(scope="session")
-def examples(pytestconfig: pytest.Config) -> int:
-    return 1000 if pytestconfig.getoption("--long") else 25
-
-
-def test_a_loose_harvest_that_says_complete_has_everything_and_all_of_it_right(
-    hostile_database: Database, hostile_settings: Settings, tmp_path: Path, examples: int
-) -> None:
-    truth = {item.identifier: truth_of(item) for item in ITEMS}
-    verdicts: list[Verdict] = []
-
-    @settings(
-        max_examples=examples,
+def thorough(pytestconfig: pytest.Config) -> settings:
+    """The same examples each time, forty times as many with --long."""
+    return settings(
+        max_examples=1000 if pytestconfig.getoption("--long") else 25,
         deadline=None,
         derandomize=True,
         database=None,
         phases=[Phase.explicit, Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
+
+
+def test_a_loose_harvest_that_says_complete_has_everything_and_all_of_it_right(
+    hostile_database: Database, hostile_settings: Settings, tmp_path: Path, thorough: settings
+) -> None:
+    truth = {item.identifier: truth_of(item) for item in ITEMS}
+    verdicts: list[Verdict] = []
+
+    @thorough
     @given(faults=st.lists(_FAULTS, max_size=4))
     def check(faults: list[Fault]) -> None:
         hostile = Hostile(items=list(ITEMS), fault=each_of(*faults))
@@ -127,18 +128,11 @@ _ASIDE = st.tuples(
 
 
 def test_a_loose_harvest_has_every_record_that_is_not_broken_itself(
-    hostile_database: Database, hostile_settings: Settings, tmp_path: Path, examples: int
+    hostile_database: Database, hostile_settings: Settings, tmp_path: Path, thorough: settings
 ) -> None:
     runs: list[int] = []
 
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=[Phase.explicit, Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @thorough
     @given(broken=st.dictionaries(st.sampled_from(ITEMS), _EDITS, min_size=1, max_size=3), aside=_ASIDE)
     def check(broken: dict[Item, Edit], aside: tuple[Fault, Fault]) -> None:
         faults = [in_record(item, edit) for item, edit in broken.items()]

@@ -13,10 +13,11 @@ import pytest
 
 from harvester.companion import CompanionEndedError
 from harvester.reading.answers import Page
+from harvester.reading.replies import Unread
 from harvester.running import page_reading
 from harvester.running.page_reading import PageReading
 from harvester.running.parameters import Method
-from harvester.running.reading_process import PageOfDocuments, ReadingProcess, Unread, documents_of
+from harvester.running.reading_process import PageOfDocuments, ReadingProcess, documents_of
 from oai.errors import ExitCode
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import Item, many
@@ -50,16 +51,10 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ReadingProcess]]:
     assert bool(used) == bool(found)
 
 
-async def read(reading: PageReading, asked: Unread) -> Page:
-    return await reading(
-        asked.body, asked.verb, url=asked.url, content_type=asked.content_type, loose=asked.loose
-    )
-
-
 async def read_documents(reading: PageReading, asked: Unread) -> None:
     """Read a page again and again until it comes as documents, and these have come, too."""
     async with asyncio.timeout(_PATIENCE):
-        while not isinstance(page := await read(reading, asked), PageOfDocuments):
+        while not isinstance(page := await reading(asked), PageOfDocuments):
             pass
     page.documents.future.result(_PATIENCE)
 
@@ -76,10 +71,10 @@ async def test_documents_that_do_not_come_are_made_here(
     with PageReading() as reading, caplog.at_level(logging.WARNING):
         await read_documents(reading, asked)
         monkeypatch.setattr(ReadingProcess, "documents", killed)
-        page = await read(reading, asked)
+        page = await reading(asked)
         assert isinstance(page, PageOfDocuments)
         assert page.documents.future.result(_PATIENCE) == documents_of(asked.read())
-        later = await read(reading, asked)
+        later = await reading(asked)
         assert [record.header for record in later.records] == list(page.headers)
     assert len(begun) == 1
     assert "from now on they are read without it" in caplog.text
@@ -92,8 +87,8 @@ async def test_a_process_that_was_killed_is_done_without(
     with PageReading() as reading, caplog.at_level(logging.WARNING):
         await read_documents(reading, asked)
         os.kill(begun[0].number, signal.SIGKILL)
-        assert len((await read(reading, asked)).records) == 2
-        assert len((await read(reading, asked)).records) == 2
+        assert len((await reading(asked)).records) == 2
+        assert len((await reading(asked)).records) == 2
     assert caplog.text.count("ended with -9") == 1
 
 
@@ -108,7 +103,7 @@ async def test_a_process_that_cannot_be_begun_is_done_without(
     with PageReading() as reading, caplog.at_level(logging.WARNING):
         async with asyncio.timeout(_PATIENCE):
             while "temporarily unavailable" not in caplog.text:
-                assert len((await read(reading, asked)).records) == 2
+                assert len((await reading(asked)).records) == 2
     assert begun == []
 
 
@@ -126,14 +121,14 @@ async def test_it_is_worth_it_where_reading_takes_much_of_the_time(
     monkeypatch.setattr(page_reading, "ReadingProcess", begin)
     with PageReading(clock=_clock(pause)) as reading:
         for _ in range(3):
-            await read(reading, asked)
+            await reading(asked)
     assert len(begun) == worth
 
 
 async def test_neither_a_short_list_nor_its_last_page_is_worth_it(begun: list[ReadingProcess]) -> None:
     with PageReading() as reading:
         for _ in range(3):
-            assert len((await read(reading, unread(MIXED))).records) == 3
+            assert len((await reading(unread(MIXED))).records) == 3
     assert begun == []
 
 
@@ -144,9 +139,9 @@ async def test_other_answers_and_large_ones_are_read_here(
         await read_documents(reading, unread(MIXED, page_size=2))
         whole = unread(MIXED)
         monkeypatch.setattr(page_reading, "_LARGEST", len(whole.body) - 1)
-        assert len((await read(reading, whole)).records) == 3
+        assert len((await reading(whole)).records) == 3
         monkeypatch.undo()
-        page = await read(reading, unread(MIXED, verb=Verb.LIST_IDENTIFIERS))
+        page = await reading(unread(MIXED, verb=Verb.LIST_IDENTIFIERS))
         assert (type(page), len(page.headers)) == (Page, 3)
     assert len(begun) == 1
 

@@ -11,7 +11,8 @@ import pytest
 from harvester.companion import CompanionEndedError
 from harvester.reading.answers import Page
 from harvester.reading.errors import OaiError
-from harvester.running.reading_process import ReadingProcess, Unread, documents_of
+from harvester.reading.replies import Unread
+from harvester.running.reading_process import ReadingProcess, documents_of
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import FakeRepository, Item, many
 
