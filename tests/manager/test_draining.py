@@ -46,6 +46,14 @@ def has_job(tables: Tables, process: asyncio.subprocess.Process) -> bool:
     return bool(tables(query, number=process.pid))
 
 
+async def looked(tables: Tables) -> None:
+    """Wait until the only worker has looked at its row, as it does before each sign of life."""
+    signs: set[object] = set()
+    while len(signs) < 3:
+        await asyncio.sleep(0.01)
+        signs.add(tables.one("SELECT last_sign FROM oai_worker"))
+
+
 async def test_a_worker_tells_where_it_is_and_how_much_it_does(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
@@ -98,6 +106,7 @@ async def test_a_drained_worker_finishes_what_it_has_takes_nothing_more_and_ends
             words = ["--all"] if way == "all" else [str(number)]
             assert zatva(quick_environment, "worker", "drain", *words).returncode == 0
         await until(lambda: tables.one("SELECT draining FROM oai_worker"))
+        await looked(tables)
         tables("UPDATE oai_job SET status = 0 WHERE job_id = 2")
         await until(lambda: tables.one("SELECT status FROM oai_job WHERE job_id = 2") == 2)
         assert alive(harvest)
