@@ -10,7 +10,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import IO, Any
 
 _PIPE_BYTES = 1024**2
@@ -72,17 +72,24 @@ class Companion:
         return CompanionEndedError(self._process.wait())
 
 
-def serve(work: Callable[..., Iterable[object]]) -> None:
-    """Do what standard input asks for until it ends; each request's answers are sent as `work` gives them."""
+Answer = Callable[[object], None]
+"""Sends an answer to the parent."""
+
+
+def serve(work: Callable[..., None]) -> None:
+    """Do what standard input asks for until it ends: `work(answer, *request)` answers each request."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # The parent is asked to stop as well, and finishes what it has begun.
         signal.signal(number, signal.SIG_IGN)
     _end_with(int(sys.argv[-1]))
     with contextlib.suppress(EOFError):
         while True:
-            for answer in work(*pickle.load(sys.stdin.buffer)):  # noqa: S301 from our own parent
-                sys.stdout.buffer.write(pickle.dumps(answer))
-                sys.stdout.buffer.flush()
+            work(_answer, *pickle.load(sys.stdin.buffer))  # noqa: S301 from our own parent
+
+
+def _answer(answer: object) -> None:
+    sys.stdout.buffer.write(pickle.dumps(answer))
+    sys.stdout.buffer.flush()
 
 
 def _widen(pipe: IO[bytes]) -> None:

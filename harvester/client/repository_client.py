@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar, Unpack
 
 import aiohttp
 
+from harvester.client.asking_ahead import AskingAhead
 from harvester.client.circles import Circles
 from harvester.client.exchange import Method
 from harvester.client.listing import Listing
@@ -39,8 +40,8 @@ from oai.vocabulary import Verb
 
 __all__ = ["Client", "Selection", "Traffic", "open_client"]
 
-ReadPage = Callable[[replies.Unread], Awaitable[Page]]
-"""Reads an answer; raises as `replies.read_page` does."""
+ReadPage = Callable[[replies.Unread, replies.OnToken], Awaitable[Page]]
+"""Reads an answer; raises as `replies.read_page` does. It may tell the token as soon as it has it."""
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -94,7 +95,8 @@ class Client:
         With `loose`, an answer that is broken around the record is good enough.
         """
         arguments = [("identifier", identifier), ("metadataPrefix", metadata_prefix)]
-        page = await self._page(Verb.GET_RECORD, arguments, loose=loose)
+        asking = self._asking(Verb.GET_RECORD, loose=loose)
+        page = await self._page(Verb.GET_RECORD, arguments, asking, loose=loose)
         if not page.records and page.faults:
             raise MalformedAnswerError(page.url, page.faults[0].reason)
         if len(page.records) != 1:
@@ -159,13 +161,14 @@ class Client:
         """
         circles = Circles()
         arguments = [("resumptionToken", resumption_token)] if resumption_token else selection.arguments()
-        while True:
-            page = await self._page(verb, arguments, loose=loose)
-            circles.check(page.url, page.next_token, [header.identifier for header in page.headers])
-            yield page
-            if not page.next_token or page.cut_off:
-                return
-            arguments = [("resumptionToken", page.next_token)]
+        async with contextlib.aclosing(self._asking(verb, loose=loose)) as asking:
+            while True:
+                page = await self._page(verb, arguments, asking, loose=loose)
+                circles.check(page.url, page.next_token, [header.identifier for header in page.headers])
+                yield page
+                if not page.next_token or page.cut_off:
+                    return
+                arguments = [("resumptionToken", page.next_token)]
 
     async def _matching(
         self, verb: Verb, selection: Selection, resumption_token: str, *, loose: bool
@@ -205,20 +208,22 @@ class Client:
         except NoMetadataFormatsError as error:
             yield FormatPage(url=error.url, response_date=error.response_date)
 
-    async def _page(self, verb: Verb, arguments: Arguments, *, loose: bool) -> Page:
-        for last in (False, True):
-            reply = await self._fetch(verb, arguments, loose=loose)
+    def _asking(self, verb: Verb, *, loose: bool) -> AskingAhead:
+        return AskingAhead(partial(self._fetch, verb, loose=loose))
+
+    async def _page(self, verb: Verb, arguments: Arguments, asking: AskingAhead, *, loose: bool) -> Page:
+        for again in (False, True):
+            reply = await asking.answer(arguments)
+            unread = replies.Unread(reply.body, verb, reply.url, reply.content_type, loose)
             try:
-                page = await self._read_page(
-                    replies.Unread(reply.body, verb, reply.url, reply.content_type, loose)
-                )
+                page = await self._read_page(unread, asking.ask)
             except (MalformedAnswerError, NotOaiPmhError) as error:
                 error.raw = reply.body
-                if last:
+                if again or asking.asked:
                     raise
                 continue  # what broke may have broken on the way
             # What broke off was asked for again and again already.
-            if last or reply.cut is not None or not (page.faults or page.cut_off):
+            if again or asking.asked or reply.cut is not None or not (page.faults or page.cut_off):
                 return page
         raise AssertionError("unreachable: the last pass returns or raises")
 
@@ -243,7 +248,7 @@ class Client:
         return reply
 
 
-async def _read_in_thread(unread: replies.Unread) -> Page:
+async def _read_in_thread(unread: replies.Unread, _on_token: replies.OnToken) -> Page:
     return await asyncio.to_thread(unread.read)
 
 

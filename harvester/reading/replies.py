@@ -3,7 +3,7 @@
 Source: The Open Archives Initiative Protocol for Metadata Harvesting, version 2.0, sections 3.2 to 4.6.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from lxml import etree
@@ -33,6 +33,10 @@ from oai.xml import parse
 _HEAD_BYTES = 4096
 
 
+OnToken = Callable[[str], None]
+"""Is told a page's resumptionToken before its records are looked at, if the answer is whole and has one."""
+
+
 class Unread(NamedTuple):
     """An answer to ListRecords, ListIdentifiers or GetRecord as it came; see `read_page`."""
 
@@ -42,12 +46,27 @@ class Unread(NamedTuple):
     content_type: str
     loose: bool
 
-    def read(self) -> Page:
+    def read(self, on_token: OnToken | None = None) -> Page:
         """The page. Raises as `read_page` does."""
-        return read_page(self.body, self.verb, url=self.url, content_type=self.content_type, loose=self.loose)
+        return read_page(
+            self.body,
+            self.verb,
+            url=self.url,
+            loose=self.loose,
+            content_type=self.content_type,
+            on_token=on_token,
+        )
 
 
-def read_page(body: bytes, verb: Verb, *, url: str, loose: bool = False, content_type: str = "") -> Page:
+def read_page(
+    body: bytes,
+    verb: Verb,
+    *,
+    url: str,
+    loose: bool = False,
+    content_type: str = "",
+    on_token: OnToken | None = None,
+) -> Page:
     """Read an answer to ListRecords, ListIdentifiers or GetRecord; `content_type` is what HTTP says of it.
 
     Strictly, anything wrong raises MalformedAnswerError. With `loose`, what can be read alone is kept, what
@@ -65,6 +84,8 @@ def read_page(body: bytes, verb: Verb, *, url: str, loose: bool = False, content
         if not loose:
             raise
         return _second_try(reader, body, error)
+    if on_token is not None and (token := _token_at_the_end(envelope)):
+        on_token(token)
     page = reader.read(envelope, size=len(body))
     if not loose and (page.faults or page.notes):
         raise MalformedAnswerError(url, page.faults[0].reason if page.faults else page.notes[0])
@@ -150,6 +171,12 @@ def _opened(body: bytes, verb: Verb, url: str, content_type: str, *, loose: bool
         if local_name(child) in {"set", "metadataFormat"} or child.getparent() is envelope.container:
             child.tag = OAI + local_name(child)
     return envelope
+
+
+def _token_at_the_end(envelope: Envelope) -> str:
+    """The token for the next page, where it stands where it belongs; else nothing."""
+    last = envelope.children[-1] if envelope.children and not envelope.notes else None
+    return read_token(last).value if last is not None and last.tag == TOKEN else ""
 
 
 def _second_try(reader: "_PageReader", body: bytes, error: MalformedAnswerError) -> Page:

@@ -74,7 +74,7 @@ async def _harvest(run: Run, stop: asyncio.Event, on_progress: Progress) -> End:
     with (
         ThreadPoolExecutor(1, thread_name_prefix="intake") as thread,
         FileStore(run.folder) as store,
-        PageReading() as reading,
+        PageReading(ahead=run.request.max_records is None) as reading,
     ):
 
         def waits(seconds: float, reason: str) -> None:

@@ -10,7 +10,7 @@ from typing import Self
 
 from harvester.companion import CompanionEndedError
 from harvester.reading.answers import Page
-from harvester.reading.replies import Unread
+from harvester.reading.replies import OnToken, Unread
 from harvester.running.reading_process import Documents, PageOfDocuments, ReadingProcess, documents_of
 from oai.vocabulary import Verb
 
@@ -28,10 +28,12 @@ class PageReading:
     """Reads pages, and begins a process for it where that takes much of the time. `clock` gives seconds.
 
     Pages from the process have documents instead of elements (`PageOfDocuments`). Should it fail, pages are
-    read here again; nothing of them is lost.
+    read here again; nothing of them is lost. Without `ahead`, no page's token is told before its records are
+    read.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, ahead: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ahead = ahead
         self._clock = clock
         self._begun = clock()
         self._busy = 0.0
@@ -50,11 +52,11 @@ class PageReading:
             self._thread.submit(self._close, self._process)
         self._thread.shutdown()
 
-    async def __call__(self, unread: Unread) -> Page:
-        """Read an answer; raises as `Unread.read` does."""
+    async def __call__(self, unread: Unread, on_token: OnToken) -> Page:
+        """Read an answer; raises as `Unread.read` does. A token is told where the process reads the page."""
         if unread.verb is not Verb.LIST_RECORDS or len(unread.body) > _LARGEST:
             return await asyncio.to_thread(unread.read)
-        return await self._elsewhere(unread) or await self._here(unread)
+        return await self._elsewhere(unread, on_token) or await self._here(unread)
 
     async def _here(self, unread: Unread) -> Page:
         asked = self._clock()
@@ -67,23 +69,33 @@ class PageReading:
             self._process = self._thread.submit(ReadingProcess)
         return page
 
-    async def _elsewhere(self, unread: Unread) -> Page | None:
+    async def _elsewhere(self, unread: Unread, on_token: OnToken) -> Page | None:
         """The page as the process reads it; None where it is not there, or where reading it raises."""
         if self._process is None or not self._process.done() or self._failed:
             return None
+        loop = asyncio.get_running_loop()
+
+        def tell(token: str) -> None:
+            if self._ahead:
+                loop.call_soon_threadsafe(on_token, token)
+
         page: Future[PageOfDocuments | None] = Future()
-        self._thread.submit(self._ask, self._process, unread, page)
+        self._thread.submit(self._ask, self._process, unread, tell, page)
         return await asyncio.wrap_future(page)
 
     def _ask(
-        self, process: Future[ReadingProcess], unread: Unread, asked: Future[PageOfDocuments | None]
+        self,
+        process: Future[ReadingProcess],
+        unread: Unread,
+        tell: OnToken,
+        asked: Future[PageOfDocuments | None],
     ) -> None:
         """Have a page read, and then its documents, which come after it."""
         if not asked.set_running_or_notify_cancel():
             return
         page = None
         try:
-            page = process.result().read(unread)
+            page = process.result().read(unread, tell)
         except (CompanionEndedError, OSError) as error:
             self._note_failure(error)
         except BaseException as error:

@@ -1,20 +1,20 @@
 """A process that reads pages for another: `python -m harvester.running.reading_process PARENT`.
 
 Of Python's threads one runs at a time, and reading is half of what a harvest does in Python. What comes back
-are texts and bytes, for elements cannot leave a process. A page's headers come before its records' documents,
-so that the next page can be asked for while those are still written.
+are texts and bytes, for elements cannot leave a process. A page's token comes first, so that the next page
+can be asked for while the records are looked at; then its headers come, and at last its records' documents.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from harvester.companion import Companion, serve
+from harvester.companion import Answer, Companion, serve
 from harvester.memory import collect_seldom
 from harvester.reading.answers import Header, Page
 from harvester.reading.errors import ClientError
-from harvester.reading.replies import Unread
+from harvester.reading.replies import OnToken, Unread
 
 Documents = Sequence[bytes]
 """Each record's (`Record.xml`), in the order of the page's headers; empty for a deleted one."""
@@ -72,13 +72,15 @@ class ReadingProcess:
         """End the process, which has answered all it was asked."""
         self._companion.close()
 
-    def read(self, unread: Unread) -> PageOfDocuments | None:
+    def read(self, unread: Unread, on_token: OnToken) -> PageOfDocuments | None:
         """The page, whose documents are to be asked for next; None where reading it raises."""
         self._companion.send(*unread)
-        answer: tuple[Page, Sequence[tuple[str, str, tuple[str, ...], bool]]] | None
-        answer = self._companion.receive()
+        while isinstance(answer := self._companion.receive(), str):
+            on_token(answer)
         if answer is None:
             return None
+        page: Page
+        rows: Sequence[tuple[str, str, tuple[str, ...], bool]]
         page, rows = answer
         headers = tuple(
             [
@@ -99,20 +101,20 @@ def documents_of(page: Page) -> Documents:
     return [b"" if record.header.deleted else record.xml() for record in page.records]
 
 
-def _work(*request: Any) -> Iterator[object]:  # noqa: ANN401 what an Unread consists of
+def _work(answer: Answer, *request: Any) -> None:  # noqa: ANN401 what an Unread consists of
     if not request:
-        yield None  # what it takes is imported
+        answer(None)  # what it takes is imported
         return
     try:
-        page = Unread._make(request).read()
+        page = Unread._make(request).read(answer)
     except ClientError:
-        yield None  # it is read again where its error is to be raised
+        answer(None)  # it is read again where its error is to be raised
         return
     rows = [
         (header.identifier, header.datestamp, header.set_specs, header.deleted) for header in page.headers
     ]
-    yield replace(page, headers=(), records=()), rows
-    yield documents_of(page)
+    answer((replace(page, headers=(), records=()), rows))
+    answer(documents_of(page))
 
 
 if __name__ == "__main__":

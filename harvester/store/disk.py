@@ -45,8 +45,7 @@ class Disk:
     def missing(self, paths: Sequence[str]) -> list[str]:
         """Those of the paths at which there is no file."""
         self._finish()
-        exists = os.path.exists
-        return [path for path in paths if not exists(self._full(path))]
+        return [path for path in paths if not os.access(self._full(path), os.F_OK)]
 
     def begin(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str] = ()) -> None:
         """Begin to write the files, and then to remove those that leave; `settle` brings it to its end.

@@ -5,9 +5,9 @@ parses pages, a thread that writes thousands of files would wait most of its tim
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from harvester.companion import Companion, CompanionEndedError, serve
+from harvester.companion import Answer, Companion, CompanionEndedError, serve
 from harvester.store.disk import OPEN_AT_ONCE, Disk
 
 _OURS = 50
@@ -62,13 +62,13 @@ def main() -> None:
     base = sys.argv[1]
     disk = Disk(base, open_at_once=_room())
 
-    def work(name: str, *arguments: object) -> Iterator[object]:
+    def work(answer: Answer, name: str, *arguments: object) -> None:
         try:
-            yield getattr(disk, name)(*arguments)
+            answer(getattr(disk, name)(*arguments))
         except OSError as error:
             # A write, unlike an open, does not say in its error where it was.
             unplaced = error.errno is not None and error.filename is None
-            yield OSError(error.errno, error.strerror, base) if unplaced else error
+            answer(OSError(error.errno, error.strerror, base) if unplaced else error)
 
     serve(work)
     disk.close()

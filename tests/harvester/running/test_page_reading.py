@@ -13,7 +13,7 @@ import pytest
 
 from harvester.companion import CompanionEndedError
 from harvester.reading.answers import Page
-from harvester.reading.replies import Unread
+from harvester.reading.replies import OnToken, Unread
 from harvester.running import page_reading
 from harvester.running.page_reading import PageReading
 from harvester.running.parameters import Method
@@ -23,7 +23,7 @@ from oai.vocabulary import Verb
 from tests.harvester.fake_repository import Item, many
 from tests.harvester.library import Library
 from tests.harvester.running.test_harvest import FILTERS
-from tests.harvester.running.test_reading_process import MIXED, unread
+from tests.harvester.running.test_reading_process import MIXED, nobody, unread
 from tests.manager.conftest import until
 
 _PATIENCE = 30.0
@@ -40,9 +40,9 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ReadingProcess]]:
             super().__init__()
             found.append(self)
 
-        def read(self, unread: Unread) -> PageOfDocuments | None:
+        def read(self, unread: Unread, on_token: OnToken) -> PageOfDocuments | None:
             used.append(self)
-            return super().read(unread)
+            return super().read(unread, on_token)
 
     monkeypatch.setattr(page_reading, "ReadingProcess", Noted)
     monkeypatch.setattr(page_reading, "_WORTH_RECORDS", 1)
@@ -54,7 +54,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ReadingProcess]]:
 async def read_documents(reading: PageReading, asked: Unread) -> None:
     """Read a page again and again until it comes as documents, and these have come, too."""
     async with asyncio.timeout(_PATIENCE):
-        while not isinstance(page := await reading(asked), PageOfDocuments):
+        while not isinstance(page := await reading(asked, nobody), PageOfDocuments):
             pass
     page.documents.future.result(_PATIENCE)
 
@@ -71,10 +71,10 @@ async def test_documents_that_do_not_come_are_made_here(
     with PageReading() as reading, caplog.at_level(logging.WARNING):
         await read_documents(reading, asked)
         monkeypatch.setattr(ReadingProcess, "documents", killed)
-        page = await reading(asked)
+        page = await reading(asked, nobody)
         assert isinstance(page, PageOfDocuments)
         assert page.documents.future.result(_PATIENCE) == documents_of(asked.read())
-        later = await reading(asked)
+        later = await reading(asked, nobody)
         assert [record.header for record in later.records] == list(page.headers)
     assert len(begun) == 1
     assert "from now on they are read without it" in caplog.text
@@ -87,8 +87,8 @@ async def test_a_process_that_was_killed_is_done_without(
     with PageReading() as reading, caplog.at_level(logging.WARNING):
         await read_documents(reading, asked)
         os.kill(begun[0].number, signal.SIGKILL)
-        assert len((await reading(asked)).records) == 2
-        assert len((await reading(asked)).records) == 2
+        assert len((await reading(asked, nobody)).records) == 2
+        assert len((await reading(asked, nobody)).records) == 2
     assert caplog.text.count("ended with -9") == 1
 
 
@@ -103,7 +103,7 @@ async def test_a_process_that_cannot_be_begun_is_done_without(
     with PageReading() as reading, caplog.at_level(logging.WARNING):
         async with asyncio.timeout(_PATIENCE):
             while "temporarily unavailable" not in caplog.text:
-                assert len((await reading(asked)).records) == 2
+                assert len((await reading(asked, nobody)).records) == 2
     assert begun == []
 
 
@@ -121,14 +121,14 @@ async def test_it_is_worth_it_where_reading_takes_much_of_the_time(
     monkeypatch.setattr(page_reading, "ReadingProcess", begin)
     with PageReading(clock=_clock(pause)) as reading:
         for _ in range(3):
-            await reading(asked)
+            await reading(asked, nobody)
     assert len(begun) == worth
 
 
 async def test_neither_a_short_list_nor_its_last_page_is_worth_it(begun: list[ReadingProcess]) -> None:
     with PageReading() as reading:
         for _ in range(3):
-            assert len((await reading(unread(MIXED))).records) == 3
+            assert len((await reading(unread(MIXED), nobody)).records) == 3
     assert begun == []
 
 
@@ -139,9 +139,9 @@ async def test_other_answers_and_large_ones_are_read_here(
         await read_documents(reading, unread(MIXED, page_size=2))
         whole = unread(MIXED)
         monkeypatch.setattr(page_reading, "_LARGEST", len(whole.body) - 1)
-        assert len((await reading(whole)).records) == 3
+        assert len((await reading(whole, nobody)).records) == 3
         monkeypatch.undo()
-        page = await reading(unread(MIXED, verb=Verb.LIST_IDENTIFIERS))
+        page = await reading(unread(MIXED, verb=Verb.LIST_IDENTIFIERS), nobody)
         assert (type(page), len(page.headers)) == (Page, 3)
     assert len(begun) == 1
 
@@ -158,6 +158,27 @@ async def test_a_harvest_stores_the_same_files_and_rows(
     again = await library.run(full=True)
     assert (again.verdict, again.counts["unchanged"], again.counts["new"]) == ("complete", 25, 0)
     assert (library.files(), len(begun)) == (files, 1)
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+async def test_the_token_is_told_where_pages_may_be_asked_for_ahead(
+    begun: list[ReadingProcess], *, ahead: bool
+) -> None:
+    told: list[str] = []
+    asked = unread(MIXED, page_size=2)
+    with PageReading(ahead=ahead) as reading:
+        await read_documents(reading, asked)
+        page = await reading(asked, told.append)
+        await asyncio.sleep(0)
+    assert told == ([page.next_token] if ahead else [])
+    assert len(begun) == 1
+
+
+async def test_a_sample_asks_for_no_page_too_many(library: Library, begun: list[ReadingProcess]) -> None:
+    wait_for_it(library, begun)
+    assert (await library.run(max_records=20)).counts["new"] == 20
+    assert len([asked for asked in library.fake.asked if asked.get("verb") == "ListRecords"]) == 2
+    assert len(begun) == 1
 
 
 @pytest.mark.parametrize("how", ["filter", "identifiers"])

@@ -35,6 +35,10 @@ def changed(old: bytes, new: bytes, page_size: int = 100) -> Unread:
     return good._replace(body=good.body.replace(old, new, 1))
 
 
+def nobody(_token: str) -> None:
+    """Is told a page's token, and does nothing with it."""
+
+
 @pytest.fixture
 def process() -> Iterator[ReadingProcess]:
     process = ReadingProcess()
@@ -55,7 +59,7 @@ def process() -> Iterator[ReadingProcess]:
     ids=["mixed", "token", "broken record", "stray element", "cut off", "namespace"],
 )
 def test_the_process_reads_what_would_be_read_here(process: ReadingProcess, asked: Unread) -> None:
-    page = process.read(asked)
+    page = process.read(asked, nobody)
     assert page is not None
     documents = process.documents()
     here = asked.read()
@@ -64,6 +68,16 @@ def test_the_process_reads_what_would_be_read_here(process: ReadingProcess, aske
             assert getattr(page, each.name) == getattr(here, each.name), each.name
     assert list(documents) == documents_of(here)
     assert len(documents) == len(page.headers) > 0
+
+
+def test_the_token_is_told_before_the_headers_come(process: ReadingProcess) -> None:
+    told: list[str] = []
+    page = process.read(unread(MIXED, page_size=2), told.append)
+    assert page is not None and page.next_token  # noqa: PT018 a page with a token
+    assert told == [page.next_token]
+    process.documents()
+    assert process.read(changed(b"</record>", b"</recorde>", page_size=2), told.append) is not None
+    assert len(told) == 1
 
 
 def test_a_folder_called_like_our_packages_is_not_taken_for_them(
@@ -80,19 +94,19 @@ def test_what_raises_is_left_to_be_read_here_and_the_process_goes_on(process: Re
     error = unread([])
     with pytest.raises(OaiError):
         error.read()
-    assert process.read(error) is None
-    assert process.read(error._replace(body=b"no XML")) is None
-    assert process.read(unread(MIXED)) is not None
+    assert process.read(error, nobody) is None
+    assert process.read(error._replace(body=b"no XML"), nobody) is None
+    assert process.read(unread(MIXED), nobody) is not None
     assert len(process.documents()) == 3
 
 
 def test_one_that_is_killed_within_an_answer_has_ended() -> None:
     process = ReadingProcess()
-    page = process.read(unread(many(30, size=100_000)))  # more than a pipe holds
+    page = process.read(unread(many(30, size=100_000)), nobody)  # more than a pipe holds
     assert page is not None
     os.kill(process.number, signal.SIGKILL)
     with pytest.raises(CompanionEndedError, match="ended with -9"):
         process.documents()
     with pytest.raises(CompanionEndedError, match="ended with -9"):
-        process.read(unread(MIXED))
+        process.read(unread(MIXED), nobody)
     process.close()
