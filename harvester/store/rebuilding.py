@@ -43,6 +43,13 @@ _UNNAME = text(
     WHERE record_id = ANY(CAST(:ids AS bigint[])) AND filename = ANY(CAST(:names AS text[]))
     """
 )
+# So the next full harvest finds the record changed, and writes its file again.
+_DOUBT = text(
+    """
+    UPDATE oai_record SET digest = NULL
+    WHERE record_id = ANY(CAST(:ids AS bigint[])) AND filename = ANY(CAST(:names AS text[]))
+    """
+)
 _FROM_THE_START = text(
     """
     UPDATE oai_harvest SET watermark = NULL, resumption_token = NULL, run_parameters = NULL, run_state = '{}'
@@ -63,9 +70,9 @@ class Rebuilt:
     changed: int = 0
     """Rows that said something else than their files."""
     dropped: int = 0
-    """Rows of living records whose files are gone."""
+    """Rows of living records whose files are gone, or are another record's now."""
     refused: int = 0
-    """Files that are no record, or a second file of one."""
+    """Files that are no record (any more), or a second file of one."""
 
     @property
     def begins_anew(self) -> bool:
@@ -116,9 +123,10 @@ class Rebuilder:
             rows = file_rows(reading, self.repository_id)
             pairs = compare(rows, self._counted(first, paths))
             while batch := list(islice(pairs, _TOGETHER)):
+                self._take(session, batch, rebuilt)
                 gone = [row for row, path in batch if row is not None and path is None]
-                self._take(session, [path for _, path in batch if path is not None], rebuilt)
-                self._let_go(session, gone, rebuilt)
+                # On a system that knows no case the file may be there under another spelling.
+                self._let_go(session, [row for row in gone if not self._is_there(row.filename)], rebuilt)
                 self._save_folders(session)
                 session.commit()
                 self.on_progress(rebuilt.files)
@@ -141,12 +149,24 @@ class Rebuilder:
         note_folders(session, self._folders, repository_id=self.repository_id)
         self._folders.clear()
 
-    def _take(self, session: Session, paths: Sequence[bytes], rebuilt: Rebuilt) -> None:
+    def _take(
+        self, session: Session, pairs: Sequence[tuple[FileRow | None, bytes | None]], rebuilt: Rebuilt
+    ) -> None:
+        """Write the rows of the files that are there, whatever the rows of their names say."""
         by_prefix: dict[str, list[_Found]] = {}
-        for path in paths:
-            found = self._read(path, rebuilt)
+        spoilt = []
+        others = []
+        for row, path in pairs:
+            found = None if path is None else self._read(path, rebuilt)
             if found is not None:
                 by_prefix.setdefault(found.prefix, []).append(found)
+            if row is not None and path is not None and found is None:
+                spoilt.append(row)
+            elif row is not None and found is not None and row.identifier != found.header.identifier:
+                others.append(row)
+        if spoilt:
+            session.execute(_DOUBT, _named(spoilt))
+        self._let_go(session, others, rebuilt)
         for prefix, found_there in by_prefix.items():
             self._write(session, prefix, found_there, rebuilt)
 
@@ -200,13 +220,10 @@ class Rebuilder:
 
     def _let_go(self, session: Session, gone: Sequence[FileRow], rebuilt: Rebuilt) -> None:
         """Drop the rows of living records whose files are gone; a deleted record's row stays without one."""
-        # On a system that knows no case the file may be there under another spelling.
-        missing = [row for row in gone if not self._is_there(row.filename)]
-        if missing:
-            values = {"ids": [row.record_id for row in missing], "names": [row.filename for row in missing]}
-            dropped = session.execute(_FORGET, values)
+        if gone:
+            dropped = session.execute(_FORGET, _named(gone))
             rebuilt.dropped += dropped.rowcount  # type: ignore[attr-defined]  # of a DELETE it has one
-            session.execute(_UNNAME, values)
+            session.execute(_UNNAME, _named(gone))
 
     def _is_there(self, name: str | None) -> bool:
         return name is not None and (self.folder / name).exists()
@@ -214,6 +231,11 @@ class Rebuilder:
     def _refuse(self, name: str, reason: str, rebuilt: Rebuilt) -> None:
         rebuilt.refused += 1
         self.on_refused(name, reason)
+
+
+def _named(rows: Sequence[FileRow]) -> dict[str, list[object]]:
+    """Which rows these are: by number and file, for a row may have got another file by now."""
+    return {"ids": [row.record_id for row in rows], "names": [row.filename for row in rows]}
 
 
 def _is_right(row: KnownRecord, sets: set[str], found: _Found) -> bool:

@@ -108,6 +108,36 @@ async def test_a_record_without_its_file_is_harvested_again_by_the_next_run(libr
     assert (outcome.counts["new"], outcome.counts["unchanged"]) == (1, 24)
 
 
+async def test_a_file_that_is_no_record_any_more_is_written_again_by_the_next_run(library: Library) -> None:
+    await library.run()
+    spoilt = library.folder / "fake.example/3.xml"
+    good = spoilt.read_bytes()
+    spoilt.write_bytes(good[:-20])
+    rebuilt = rebuild(library)
+    assert (rebuilt.kept, rebuilt.dropped, rebuilt.refused, rebuilt.begins_anew) == (24, 0, 1, True)
+    outcome = await library.run()
+    assert (outcome.counts["updated"], outcome.counts["unchanged"]) == (1, 24)
+    assert spoilt.read_bytes() == good
+    assert rebuild(library) == Rebuilt(files=25, kept=25)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+async def test_a_file_that_is_another_record_now_is_believed_and_the_next_run_brings_what_it_was(
+    library: Library, *, beside: bool
+) -> None:
+    await library.run()
+    files = library.files()
+    other = library.folder / "fake.example/4.xml"
+    shutil.copy(other, library.folder / "fake.example/3.xml")
+    if not beside:
+        other.unlink()
+    rebuilt = rebuild(library)
+    assert (rebuilt.dropped, rebuilt.refused, rebuilt.changed) == ((1, 1, 0) if beside else (1, 0, 1))
+    await library.run()
+    assert (len(library.living()), set(library.files().values())) == (25, set(files.values()))
+    assert rebuild(library).kept == 25
+
+
 async def test_files_that_are_no_records_and_copies_are_left_out_with_a_reason(library: Library) -> None:
     await library.run()
     with library.database.session() as session:
