@@ -3,7 +3,9 @@
 import sys
 from typing import Any
 
+from harvester.repositories import get_repository
 from harvester.running.models import Quarantined
+from harvester.running.outcome import get_history
 from harvester.running.quarantine import get_quarantined, quarantined
 from oai.cli import Invocation
 from oai.database import open_database
@@ -31,6 +33,10 @@ def list_errors(invocation: Invocation) -> ExitCode:
             sys.stdout.buffer.write(get_quarantined(session, arguments.raw).raw)
             sys.stdout.buffer.flush()
             return ExitCode.DONE
+        if arguments.history_id is not None:
+            get_history(session, arguments.history_id)
+        if arguments.repository is not None:
+            get_repository(session, arguments.repository)
         found = quarantined(
             session,
             history_id=arguments.history_id,

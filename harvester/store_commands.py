@@ -13,8 +13,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester import repositories
-from harvester.models import History, Repository
+from harvester.models import Repository
 from harvester.running.locks import is_held, only_harvest
+from harvester.running.outcome import get_history
 from harvester.store.auditing import Audit, Auditor, Finding
 from harvester.store.exporting import Exported, Form, export
 from harvester.store.models import RecordChange
@@ -105,9 +106,7 @@ def run_of(session: Session, history_id: int) -> tuple[int, RunKey]:
 
     Raises UsageError where there is none, or its changes are not kept any more.
     """
-    row = session.get(History, history_id)
-    if row is None:
-        raise UsageError(f"there is no run {history_id}; see `zatva job history`")
+    row = get_history(session, history_id)
     made = row.new_count + row.updated_count + row.deleted_count
     if row.harvest_id is None or row.run_started is None:
         if made:

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from harvester.models import History
+from harvester.running.outcome import get_history
 from manager import job_control, jobs
 from manager.jobs import JobView
 from manager.reasons import in_words
@@ -103,10 +103,7 @@ def list_history(invocation: Invocation) -> ExitCode:
 def _show_run(invocation: Invocation) -> ExitCode:
     history_id = invocation.arguments.history_id
     with open_database(invocation.settings) as database, database.session() as session:
-        run = session.get(History, history_id)
-        if run is None:
-            raise UsageError(f"there is no run {history_id}; see `zatva job history`")
-        invocation.console.facts(columns_of(run))
+        invocation.console.facts(columns_of(get_history(session, history_id)))
     return ExitCode.DONE
 
 

@@ -15,7 +15,7 @@ from harvester.running.verdict import Evidence, Verdict
 from harvester.store.records import RunKey
 from harvester.vocabulary import RunStatus
 from oai.console import counted
-from oai.errors import ExitCode
+from oai.errors import ExitCode, UsageError
 
 _COLUMNS = {
     "records": "record_count",
@@ -104,6 +104,14 @@ class Outcome:
         if self.status is RunStatus.INCOMPLETE:
             lines.append("Run the same command again to go on from there.")
         return "\n".join(lines)
+
+
+def get_history(session: Session, history_id: int) -> History:
+    """The row of a run that has ended. Raises UsageError where there is none of that number."""
+    history = session.get(History, history_id)
+    if history is None:
+        raise UsageError(f"there is no run {history_id}; see `zatva job history`")
+    return history
 
 
 def write_history(

@@ -17,6 +17,7 @@ from harvester.models import History
 from harvester.protocols import http_client, open_protocol_client
 from harvester.repositories import get_repository
 from harvester.running.checkpoints import Checkpoint
+from harvester.running.outcome import get_history
 from harvester.running.parameters import HarvestRequest, Method
 from harvester.running.planning import Plan, Standing
 from harvester.running.preparing import Batch
@@ -198,9 +199,7 @@ def _later(one: str, other: str) -> bool:
 
 
 def _replayed(session: Session, history_id: int) -> History:
-    history = session.get(History, history_id)
-    if history is None:
-        raise UsageError(f"there is no run {history_id}")
+    history = get_history(session, history_id)
     if history.raw_path is None:
         raise UsageError(
             f"nothing was kept of run {history_id}; harvest with --keep-raw, or set harvester.keep_raw"

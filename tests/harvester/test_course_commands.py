@@ -78,10 +78,13 @@ async def test_errors_are_listed_with_their_bytes(
     assert len(raw.encode()) == error["raw_size"]
     _, words, _ = await run(environment, "job", "errors", str(error["history_id"]))
     assert "oai:fake.example:12" in words
-    _, none, _ = await run(environment, "job", "errors", "--repository", "999")
-    assert "no record is waiting" in none
-    code, _, err = await run(environment, "job", "errors", "--raw", "999")
-    assert (code, "no quarantined record 999" in err) == (2, True)
+    for unknown, refusal in (
+        (("999",), "there is no run 999"),
+        (("--repository", "999"), "there is no repository 999"),
+        (("--raw", "999"), "no quarantined record 999"),
+    ):
+        code, _, err = await run(environment, "job", "errors", *unknown)
+        assert (code, refusal in err) == (2, True)
 
 
 async def test_a_long_wait_is_remembered_until_it_is_ignored(
