@@ -14,7 +14,7 @@ from harvester.client.protocol_client import ProtocolClient
 from harvester.client.selection import Selection
 from harvester.client.transport import Arguments, HttpReply, open_transport, request_url
 from harvester.protocols import open_protocol_client
-from harvester.reading import replies
+from harvester.reading import facts, replies
 from harvester.reading.answers import FormatPage, Identity, Page, SetPage
 from harvester.reading.errors import ClientError, HttpStatusError
 from harvester.vocabulary import AccessProtocol
@@ -146,7 +146,7 @@ def _with_answer(asked: Asked, reply: HttpReply) -> Asked:
         page = replies.read_page(body, asked.verb, url=url, content_type=kind, loose=True)
         return replace(asked, page=page)
     if asked.verb is Verb.IDENTIFY:
-        return replace(asked, identity=replies.read_identity(body, url=url, content_type=kind, loose=True))
+        return replace(asked, identity=facts.read_identity(body, url=url, content_type=kind, loose=True))
     if asked.verb is Verb.LIST_SETS:
-        return replace(asked, sets=replies.read_sets(body, url=url, content_type=kind, loose=True))
-    return replace(asked, formats=replies.read_formats(body, url=url, content_type=kind, loose=True))
+        return replace(asked, sets=facts.read_sets(body, url=url, content_type=kind, loose=True))
+    return replace(asked, formats=facts.read_formats(body, url=url, content_type=kind, loose=True))

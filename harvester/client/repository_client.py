@@ -26,7 +26,7 @@ from harvester.client.politeness import Politeness
 from harvester.client.retrying import Patience, Retrying
 from harvester.client.selection import Bound, Selection, as_datestamp
 from harvester.client.transport import Arguments, HttpReply, Transport, open_transport
-from harvester.reading import replies
+from harvester.reading import facts, replies
 from harvester.reading.answers import FormatInfo, FormatPage, Header, Identity, Page, Record, SetInfo, SetPage
 from harvester.reading.errors import (
     MalformedAnswerError,
@@ -85,7 +85,7 @@ class Client:
 
     async def identify(self, *, loose: bool = False) -> Identity:
         """Who the repository is (section 4.2); with `loose`, also where the answer is odd."""
-        return await self._read(Verb.IDENTIFY, [], partial(replies.read_identity, loose=loose))
+        return await self._read(Verb.IDENTIFY, [], partial(facts.read_identity, loose=loose))
 
     async def get_record(
         self, identifier: str, metadata_prefix: str = "oai_dc", *, loose: bool = False
@@ -189,7 +189,7 @@ class Client:
         arguments: Arguments = []
         while True:
             try:
-                page = await self._read(Verb.LIST_SETS, arguments, replies.read_sets)
+                page = await self._read(Verb.LIST_SETS, arguments, facts.read_sets)
             except NoSetHierarchyError as error:
                 if arguments:
                     raise
@@ -204,7 +204,7 @@ class Client:
     async def _format_pages(self, identifier: str | None) -> AsyncIterator[FormatPage]:
         arguments = [("identifier", identifier)] if identifier else []
         try:
-            yield await self._read(Verb.LIST_METADATA_FORMATS, arguments, replies.read_formats)
+            yield await self._read(Verb.LIST_METADATA_FORMATS, arguments, facts.read_formats)
         except NoMetadataFormatsError as error:
             yield FormatPage(url=error.url, response_date=error.response_date)
 

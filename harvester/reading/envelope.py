@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from lxml import etree
 
+from harvester.reading.encoding import readable
 from harvester.reading.errors import ClientError, MalformedAnswerError, NotOaiPmhError, oai_error
 from oai.errors import MalformedXmlError
 from oai.vocabulary import OAI_NAMESPACE, ErrorCode, Verb
@@ -36,6 +37,14 @@ class Envelope:
     container: etree._Element
     children: Sequence[etree._Element]
     notes: list[str] = field(default_factory=list)
+
+
+def readable_body(body: bytes, url: str, content_type: str, *, loose: bool) -> tuple[bytes, list[str]]:
+    """The body in an encoding that is true, and what was not. Strictly, that raises MalformedAnswerError."""
+    found = readable(body, content_type)
+    if found.note and not loose:
+        raise MalformedAnswerError(url, found.note)
+    return found.body, [found.note] if found.note else []
 
 
 def open_envelope(body: bytes, verb: Verb, url: str, *, loose: bool = False) -> Envelope:

@@ -1,33 +1,22 @@
-"""Turns a repository's bytes into typed answers; does no input or output.
+"""Turns the bytes of a list of records, or of one, into a page; does no input or output.
 
-Source: The Open Archives Initiative Protocol for Metadata Harvesting, version 2.0, sections 3.2 to 4.6.
+Source: The Open Archives Initiative Protocol for Metadata Harvesting, version 2.0, sections 3.2 to 3.5, and
+4.1, 4.3 and 4.5.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from lxml import etree
 
-from harvester.reading.answers import (
-    Fault,
-    FormatInfo,
-    FormatPage,
-    Header,
-    Identity,
-    Page,
-    Record,
-    ResumptionToken,
-    SetInfo,
-    SetPage,
-)
-from harvester.reading.encoding import readable
-from harvester.reading.envelope import OAI, Envelope, adopt, local_name, open_envelope
+from harvester.reading.answers import Fault, Header, Page, Record, ResumptionToken
+from harvester.reading.envelope import Envelope, adopt, local_name, open_envelope, readable_body
 from harvester.reading.errors import MalformedAnswerError
 from harvester.reading.parts import HEADER, RECORD, TOKEN, read_header, read_record, read_token
 from harvester.reading.prolog import trimmed
 from harvester.reading.salvage import Cut, Piece, cut, escaped_ampersands, identifiers
 from oai.errors import MalformedXmlError
-from oai.vocabulary import OAI_IDENTIFIER_NAMESPACE, Verb
+from oai.vocabulary import Verb
 from oai.xml import parse
 
 _HEAD_BYTES = 4096
@@ -76,7 +65,7 @@ def read_page(
     Raises NotOaiPmhError, MalformedAnswerError, and OaiError where the answer is one of the
     protocol's errors.
     """
-    body, notes = _readable(body, url, content_type, loose=loose)
+    body, notes = readable_body(body, url, content_type, loose=loose)
     reader = _PageReader(verb=verb, url=url, notes=notes)
     try:
         envelope = open_envelope(body, verb, url, loose=loose)
@@ -92,85 +81,9 @@ def read_page(
     return page
 
 
-def read_identity(body: bytes, *, url: str, loose: bool = False, content_type: str = "") -> Identity:
-    """Read an answer to Identify."""
-    envelope = _opened(body, Verb.IDENTIFY, url, content_type, loose=loose)
-    container = envelope.container
-    found = container.find(f".//{{{OAI_IDENTIFIER_NAMESPACE}}}repositoryIdentifier")
-    return Identity(
-        repository_name=_text(container, "repositoryName"),
-        base_url=_text(container, "baseURL"),
-        protocol_version=_text(container, "protocolVersion"),
-        admin_emails=tuple(_texts(container, "adminEmail")),
-        earliest_datestamp=_text(container, "earliestDatestamp"),
-        deleted_record=_text(container, "deletedRecord"),
-        granularity=_text(container, "granularity"),
-        compression=tuple(_texts(container, "compression")),
-        repository_identifier=found.text if found is not None else None,
-        response_date=envelope.response_date,
-        notes=tuple(envelope.notes),
-    )
-
-
-def read_sets(body: bytes, *, url: str, loose: bool = False, content_type: str = "") -> SetPage:
-    """Read an answer to ListSets."""
-    envelope = _opened(body, Verb.LIST_SETS, url, content_type, loose=loose)
-    sets = tuple(
-        SetInfo(set_spec=_text(element, "setSpec"), set_name=_text(element, "setName"))
-        for element in envelope.container.iterfind(OAI + "set")
-    )
-    token = next((child for child in envelope.children if child.tag == TOKEN), None)
-    return SetPage(
-        url=url,
-        response_date=envelope.response_date,
-        sets=sets,
-        token=None if token is None else read_token(token),
-    )
-
-
-def read_formats(body: bytes, *, url: str, loose: bool = False, content_type: str = "") -> FormatPage:
-    """Read an answer to ListMetadataFormats."""
-    envelope = _opened(body, Verb.LIST_METADATA_FORMATS, url, content_type, loose=loose)
-    formats = tuple(
-        FormatInfo(
-            metadata_prefix=_text(element, "metadataPrefix"),
-            schema=_text(element, "schema"),
-            namespace=_text(element, "metadataNamespace"),
-        )
-        for element in envelope.container.iterfind(OAI + "metadataFormat")
-    )
-    return FormatPage(url=url, response_date=envelope.response_date, formats=formats)
-
-
 def looks_like_oai_pmh(body: bytes) -> bool:
     """Whether an answer with an HTTP error status is OAI-PMH all the same, as some servers do it."""
     return b"OAI-PMH" in body[:_HEAD_BYTES]
-
-
-def _readable(body: bytes, url: str, content_type: str, *, loose: bool) -> tuple[bytes, list[str]]:
-    """The body in an encoding that is true, and what was not."""
-    found = readable(body, content_type)
-    if found.note and not loose:
-        raise MalformedAnswerError(url, found.note)
-    return found.body, [found.note] if found.note else []
-
-
-def _opened(body: bytes, verb: Verb, url: str, content_type: str, *, loose: bool) -> Envelope:
-    """An answer that is not a list of records."""
-    body, notes = _readable(body, url, content_type, loose=loose)
-    try:
-        envelope = open_envelope(body, verb, url, loose=loose)
-    except MalformedAnswerError:
-        if not loose:
-            raise
-        around = trimmed(body)
-        notes += around.notes
-        envelope = open_envelope(around.body, verb, url, loose=True)
-    envelope.notes[:0] = notes
-    for child in envelope.container.iter(etree.Element) if envelope.notes else ():
-        if local_name(child) in {"set", "metadataFormat"} or child.getparent() is envelope.container:
-            child.tag = OAI + local_name(child)
-    return envelope
 
 
 def _token_at_the_end(envelope: Envelope) -> str:
@@ -308,11 +221,3 @@ def _only_child(cut_up: Cut, piece: Piece, verb: Verb) -> etree._Element:
     if local_name(container) != verb or len(container) != 1:
         raise MalformedXmlError("record", "not one element")
     return container[0]
-
-
-def _text(element: etree._Element, name: str) -> str:
-    return (element.findtext(OAI + name) or "").strip()
-
-
-def _texts(element: etree._Element, name: str) -> Iterator[str]:
-    return ((child.text or "").strip() for child in element.iterfind(OAI + name))

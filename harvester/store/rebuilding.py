@@ -178,7 +178,10 @@ class Rebuilder:
             data = (self.folder / os.fsdecode(path)).read_bytes()
             header = read_header(data, source=name)
             prefix = prefix_of(os.fsdecode(path)) or self.plain_prefix
-        except (OSError, MalformedXmlError, ValueError) as error:
+        except MalformedXmlError as error:
+            self._refuse(name, error.reason, rebuilt)
+            return None
+        except (OSError, ValueError) as error:
             self._refuse(name, str(error), rebuilt)
             return None
         rebuilt.files += 1

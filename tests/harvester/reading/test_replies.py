@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from harvester.reading.answers import Page
 from harvester.reading.errors import MalformedAnswerError, NotOaiPmhError, OaiError
-from harvester.reading.replies import read_identity, read_page
+from harvester.reading.facts import read_identity
+from harvester.reading.replies import read_page
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import FakeRepository, Item, many
 

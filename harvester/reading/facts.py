@@ -1,0 +1,91 @@
+"""Turns the bytes of what a repository says of itself into typed answers; does no input or output.
+
+Source: The Open Archives Initiative Protocol for Metadata Harvesting, version 2.0, sections 4.2, 4.4 and 4.6.
+"""
+
+from collections.abc import Iterator
+
+from lxml import etree
+
+from harvester.reading.answers import FormatInfo, FormatPage, Identity, SetInfo, SetPage
+from harvester.reading.envelope import OAI, Envelope, local_name, open_envelope, readable_body
+from harvester.reading.errors import MalformedAnswerError
+from harvester.reading.parts import TOKEN, read_token
+from harvester.reading.prolog import trimmed
+from oai.vocabulary import OAI_IDENTIFIER_NAMESPACE, Verb
+
+
+def read_identity(body: bytes, *, url: str, loose: bool = False, content_type: str = "") -> Identity:
+    """Read an answer to Identify."""
+    envelope = _opened(body, Verb.IDENTIFY, url, content_type, loose=loose)
+    container = envelope.container
+    found = container.find(f".//{{{OAI_IDENTIFIER_NAMESPACE}}}repositoryIdentifier")
+    return Identity(
+        repository_name=_text(container, "repositoryName"),
+        base_url=_text(container, "baseURL"),
+        protocol_version=_text(container, "protocolVersion"),
+        admin_emails=tuple(_texts(container, "adminEmail")),
+        earliest_datestamp=_text(container, "earliestDatestamp"),
+        deleted_record=_text(container, "deletedRecord"),
+        granularity=_text(container, "granularity"),
+        compression=tuple(_texts(container, "compression")),
+        repository_identifier=found.text if found is not None else None,
+        response_date=envelope.response_date,
+        notes=tuple(envelope.notes),
+    )
+
+
+def read_sets(body: bytes, *, url: str, loose: bool = False, content_type: str = "") -> SetPage:
+    """Read an answer to ListSets."""
+    envelope = _opened(body, Verb.LIST_SETS, url, content_type, loose=loose)
+    sets = tuple(
+        SetInfo(set_spec=_text(element, "setSpec"), set_name=_text(element, "setName"))
+        for element in envelope.container.iterfind(OAI + "set")
+    )
+    token = next((child for child in envelope.children if child.tag == TOKEN), None)
+    return SetPage(
+        url=url,
+        response_date=envelope.response_date,
+        sets=sets,
+        token=None if token is None else read_token(token),
+    )
+
+
+def read_formats(body: bytes, *, url: str, loose: bool = False, content_type: str = "") -> FormatPage:
+    """Read an answer to ListMetadataFormats."""
+    envelope = _opened(body, Verb.LIST_METADATA_FORMATS, url, content_type, loose=loose)
+    formats = tuple(
+        FormatInfo(
+            metadata_prefix=_text(element, "metadataPrefix"),
+            schema=_text(element, "schema"),
+            namespace=_text(element, "metadataNamespace"),
+        )
+        for element in envelope.container.iterfind(OAI + "metadataFormat")
+    )
+    return FormatPage(url=url, response_date=envelope.response_date, formats=formats)
+
+
+def _opened(body: bytes, verb: Verb, url: str, content_type: str, *, loose: bool) -> Envelope:
+    """The envelope of such an answer."""
+    body, notes = readable_body(body, url, content_type, loose=loose)
+    try:
+        envelope = open_envelope(body, verb, url, loose=loose)
+    except MalformedAnswerError:
+        if not loose:
+            raise
+        around = trimmed(body)
+        notes += around.notes
+        envelope = open_envelope(around.body, verb, url, loose=True)
+    envelope.notes[:0] = notes
+    for child in envelope.container.iter(etree.Element) if envelope.notes else ():
+        if local_name(child) in {"set", "metadataFormat"} or child.getparent() is envelope.container:
+            child.tag = OAI + local_name(child)
+    return envelope
+
+
+def _text(element: etree._Element, name: str) -> str:
+    return (element.findtext(OAI + name) or "").strip()
+
+
+def _texts(element: etree._Element, name: str) -> Iterator[str]:
+    return ((child.text or "").strip() for child in element.iterfind(OAI + name))
