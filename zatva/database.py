@@ -11,6 +11,10 @@ _INVALID_INDEXES = text("SELECT indexrelid::regclass::text FROM pg_index WHERE N
 _UNCHECKED = text(
     "SELECT conrelid::regclass || '.' || conname FROM pg_constraint WHERE NOT convalidated ORDER BY 1"
 )
+_SWITCHED_OFF = text(
+    "SELECT tgrelid::regclass::text, tgname FROM pg_trigger"
+    " WHERE tgenabled = 'D' AND NOT tgisinternal ORDER BY 1, 2"
+)
 _FIRST_LOAD = text("SELECT count(*) FROM first_load")
 
 
@@ -65,6 +69,10 @@ def _half_done(connection: Connection) -> list[str]:
         for name in connection.scalars(_INVALID_INDEXES)
     ]
     faults += [f"constraint {name} was never checked" for name in connection.scalars(_UNCHECKED)]
+    faults += [
+        f"trigger {name} of {table} is switched off: run `ALTER TABLE {table} ENABLE TRIGGER {name}`"
+        for table, name in connection.execute(_SWITCHED_OFF)
+    ]
     if connection.scalar(_FIRST_LOAD):
         faults.append(
             "a first load was interrupted: run `zatva provider index --first-load` again to its end"
