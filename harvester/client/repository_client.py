@@ -95,8 +95,8 @@ class Client:
         With `loose`, an answer that is broken around the record is good enough.
         """
         arguments = [("identifier", identifier), ("metadataPrefix", metadata_prefix)]
-        asking = self._asking(Verb.GET_RECORD, loose=loose)
-        page = await self._page(Verb.GET_RECORD, arguments, asking, loose=loose)
+        async with contextlib.aclosing(self._asking(Verb.GET_RECORD, loose=loose)) as asking:
+            page = await self._page(Verb.GET_RECORD, arguments, asking, loose=loose)
         if not page.records and page.faults:
             raise MalformedAnswerError(page.url, page.faults[0].reason)
         if len(page.records) != 1:

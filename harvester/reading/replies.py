@@ -37,14 +37,7 @@ class Unread(NamedTuple):
 
     def read(self, on_token: OnToken | None = None) -> Page:
         """The page. Raises as `read_page` does."""
-        return read_page(
-            self.body,
-            self.verb,
-            url=self.url,
-            loose=self.loose,
-            content_type=self.content_type,
-            on_token=on_token,
-        )
+        return read_page(**self._asdict(), on_token=on_token)
 
 
 def read_page(

@@ -64,11 +64,12 @@ def main() -> None:
 
     def work(answer: Answer, name: str, *arguments: object) -> None:
         try:
-            answer(getattr(disk, name)(*arguments))
+            outcome = getattr(disk, name)(*arguments)
         except OSError as error:
             # A write, unlike an open, does not say in its error where it was.
             unplaced = error.errno is not None and error.filename is None
-            answer(OSError(error.errno, error.strerror, base) if unplaced else error)
+            outcome = OSError(error.errno, error.strerror, base) if unplaced else error
+        answer(outcome)
 
     serve(work)
     disk.close()
