@@ -233,6 +233,10 @@ class History(Base):
     verdict: Mapped[str] = mapped_column(Text, server_default="failed")
     """complete, partial or failed: whether everything asked for is here."""
     failure_reason: Mapped[str | None] = mapped_column(Text)
+    failure_code: Mapped[str | None] = mapped_column(Text)
+    """What failed (`FailureCode`), for programs; NULL if the failure has no code."""
+    failure_facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """Numbers and texts that the sentence for `failure_code` needs."""
     set_spec: Mapped[str | None] = mapped_column(Text)
     metadata_prefix: Mapped[str | None] = mapped_column(Text)
     new_count: Mapped[int] = mapped_column(BigInteger, server_default="0")

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import ClassVar
 
+from oai.failures import Failure
 from oai.vocabulary import ErrorCode
 
 
@@ -51,6 +52,8 @@ class ZatvaError(Exception):
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAULT
+    failure: Failure | None = None
+    """What failed as a code with facts, where the error has one; rows keep that beside the message."""
 
     def __init__(self, message: str = "", **values: object) -> None:
         super().__init__(message % values if values else message)

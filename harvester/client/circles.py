@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 
 from harvester.reading.errors import EndlessListError
+from oai.failures import Failure, FailureCode
 
 _MOST_EMPTY_PAGES = 1000
 _MOST_MARKS = 20_000
@@ -29,14 +30,17 @@ class Circles:
         """
         self._empty = 0 if names else self._empty + 1
         if self._empty > _MOST_EMPTY_PAGES:
-            raise EndlessListError(url, f"{self._empty:,} empty pages in a row, each with a token")
+            failure = Failure(
+                code=FailureCode.EMPTY_PAGES,
+                facts={"pages": self._empty, "setting": "harvester.max_empty_pages"},
+            )
+            raise EndlessListError(url, failure)
         if not token:
             return
         mark = hashlib.sha256("\n".join((token, *names)).encode("utf-8", "surrogatepass")).digest()[:16]
         if mark in self._seen:
-            raise EndlessListError(
-                url, f"the list goes in circles: the resumptionToken {token!r} came a second time"
-            )
+            failure = Failure(code=FailureCode.LIST_IN_CIRCLES, facts={"token": repr(token)})
+            raise EndlessListError(url, failure)
         self._pages += 1
         if self._pages <= _MOST_MARKS or not self._pages & (self._pages - 1):
             self._seen.add(mark)

@@ -7,6 +7,9 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from oai.failures import Failure, FailureCode
+from oai.limits import RATIO_COUNTS_FROM, AnswerLimits
+
 _GZIP = b"\x1f\x8b"
 _ZLIB_FIRST = 0x78
 _ZLIB_CHECK = 31
@@ -18,7 +21,11 @@ _PLAIN_STARTS = (b"<", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0")
 
 
 class TooLargeError(Exception):
-    """The decompressed body is larger than the limit."""
+    """The decompressed body is beyond a limit."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.sentence())
+        self.failure = failure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,19 +40,20 @@ class Decoded:
     fault: str = ""
 
 
-def decode(body: bytes, announced: str, *, limit: int) -> Decoded:
+def decode(body: bytes, announced: str, limits: AnswerLimits) -> Decoded:
     """Undo gzip and deflate, announced by Content-Encoding or not, also where it was done twice.
 
-    A body that is announced as compressed and is not comes as it is. Never makes more than `limit` bytes:
-    raises TooLargeError instead.
+    A body that is announced as compressed and is not comes as it is. Never makes more bytes than the limits
+    allow: raises TooLargeError instead.
     """
     found: list[str] = []
     fault = ""
+    sent = len(body)  # of what is compressed twice, the outer bytes are what somebody paid for
     while not fault and len(found) < _MOST_LAYERS:
         name, bits = _compression(body, "" if found else announced)
         if not name:
             break
-        inflated, fault = _inflated(body, bits, limit)
+        inflated, fault = _inflated(body, bits, limits, sent)
         if fault and not inflated:
             break
         body = inflated
@@ -64,18 +72,16 @@ def _compression(body: bytes, announced: str) -> tuple[str, int]:
     return "", 0
 
 
-def _inflated(body: bytes, bits: int, limit: int) -> tuple[bytes, str]:
+def _inflated(body: bytes, bits: int, limits: AnswerLimits, sent: int) -> tuple[bytes, str]:
     """What the data hold, and what is wrong with them."""
     data = memoryview(body)
     pieces: list[bytes] = []
-    position = 0
-    room = limit
+    position = size = 0
     while position < len(data):
         member = _Member(data, position, bits)
         for piece in member.pieces():
-            room -= len(piece)
-            if room < 0:
-                raise TooLargeError
+            size += len(piece)
+            _check(size, sent, limits)
             pieces.append(piece)
         if member.fault:
             # What stands behind the last member is mostly padding.
@@ -83,6 +89,14 @@ def _inflated(body: bytes, bits: int, limit: int) -> tuple[bytes, str]:
             return b"".join(pieces), "" if padding else member.fault
         position = member.end
     return b"".join(pieces), ""
+
+
+def _check(size: int, sent: int, limits: AnswerLimits) -> None:
+    """Raise TooLargeError if `size` bytes out of `sent` ones are too many."""
+    if size > limits.answer_bytes:
+        raise TooLargeError(limits.failure(FailureCode.ANSWER_BYTES, limits.answer_bytes))
+    if size > max(RATIO_COUNTS_FROM, sent * limits.ratio):
+        raise TooLargeError(limits.failure(FailureCode.ANSWER_RATIO, limits.ratio, sent=sent, unpacked=size))
 
 
 class _Member:

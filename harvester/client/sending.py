@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import aiohttp
 from yarl import URL
@@ -12,6 +12,8 @@ from yarl import URL
 from harvester.client.exchange import HttpRequest, RawReply
 from harvester.client.guarding import PrivateAddressError
 from harvester.reading.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
+from oai.failures import FailureCode
+from oai.limits import AnswerLimits
 
 _CHUNK = 256 * 1024
 _MAX_ERROR_BODY = 64 * 1024
@@ -25,12 +27,12 @@ class SessionSender:
     """Sends over an aiohttp session, which it does not close.
 
     `timeout` is the longest time for a whole exchange, in seconds. An answer that for `slow_seconds` brings
-    fewer than `slow_rate` bytes a second is given up as well. No body is read beyond `max_bytes`.
+    fewer than `slow_rate` bytes a second is given up as well. No body is read beyond the limits.
     """
 
     session: aiohttp.ClientSession
     timeout: float
-    max_bytes: int
+    limits: AnswerLimits = field(default_factory=AnswerLimits)
     slow_seconds: float = 60
     slow_rate: int = 16
 
@@ -75,8 +77,9 @@ class SessionSender:
                     size += len(chunk)
                     if answer.status >= _FIRST_FAILURE and size > _MAX_ERROR_BODY:
                         return
-                    if size > self.max_bytes:
-                        raise AnswerTooLargeError(url, self.max_bytes)
+                    most = self.limits.answer_bytes
+                    if size > most:
+                        raise AnswerTooLargeError(url, self.limits.failure(FailureCode.ANSWER_BYTES, most))
                     chunks.append(chunk)
                     pace.note(len(chunk))
         except TimeoutError as error:

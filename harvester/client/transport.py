@@ -17,6 +17,7 @@ from harvester.client.guarding import public_connector
 from harvester.client.politeness import Politeness
 from harvester.client.sending import SessionSender
 from harvester.reading.errors import AnswerTooLargeError, TransportError, TransportKind
+from oai.limits import AnswerLimits
 from oai.sections import HarvesterSettings
 
 MAX_REDIRECTS = 5
@@ -74,7 +75,7 @@ class HttpTransport:
     """
 
     send: Send
-    max_bytes: int
+    limits: AnswerLimits = field(default_factory=AnswerLimits)
     headers: Sequence[tuple[str, str]] = ()
     method: Method = "GET"
     politeness: Politeness = field(default_factory=Politeness)
@@ -129,11 +130,11 @@ class HttpTransport:
         announced = raw.header("Content-Encoding")
         try:
             if len(raw.body) < _QUICK_TO_DECODE:
-                decoded = decode(raw.body, announced, limit=self.max_bytes)
+                decoded = decode(raw.body, announced, self.limits)
             else:
-                decoded = await asyncio.to_thread(decode, raw.body, announced, limit=self.max_bytes)
-        except TooLargeError:
-            raise AnswerTooLargeError(url, self.max_bytes) from None
+                decoded = await asyncio.to_thread(decode, raw.body, announced, self.limits)
+        except TooLargeError as error:
+            raise AnswerTooLargeError(url, error.failure) from None
         cut = raw.cut
         if decoded.fault and cut is None:
             cut = TransportError(url, TransportKind.DISCONNECTED, decoded.fault)
@@ -167,13 +168,13 @@ async def open_transport(
         send = SessionSender(
             session=used,
             timeout=settings.timeout,
-            max_bytes=settings.max_answer_bytes,
+            limits=settings.limits,
             slow_seconds=settings.slow_seconds,
             slow_rate=settings.slow_rate,
         )
         yield HttpTransport(
             send=around(send),
-            max_bytes=settings.max_answer_bytes,
+            limits=settings.limits,
             headers=request_headers(settings),
             method=method,
             politeness=politeness or Politeness(per_host=settings.per_host, delay=settings.delay),

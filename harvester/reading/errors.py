@@ -6,7 +6,7 @@
     └── ClientError                no usable answer
         ├── TransportError         no answer at all; `kind` says why: dns, refused, tls, timeout, …
         ├── HttpStatusError        an answer with an HTTP status that is no success
-        ├── AnswerTooLargeError    more bytes than the limit
+        ├── AnswerTooLargeError    an answer, or a part of it, beyond a limit that `failure` names
         ├── NotOaiPmhError         an answer, but not OAI-PMH: `found` has its first bytes
         ├── MalformedAnswerError   OAI-PMH that is broken: not well-formed, or required parts missing
         │   └── EndlessListError   a list that goes in circles or never fills
@@ -23,6 +23,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from oai.errors import RemoteError, TryLaterError
+from oai.failures import Failure
 from oai.vocabulary import ErrorCode
 
 _SHOWN_BYTES = 120
@@ -67,11 +68,12 @@ class HttpStatusError(ClientError):
 
 
 class AnswerTooLargeError(ClientError):
-    """More bytes than the limit."""
+    """An answer, or a part of it, is beyond a limit; `failure` says which one and where."""
 
-    def __init__(self, url: str, limit: int) -> None:
-        super().__init__(f"{url}: the answer is larger than {limit:,} bytes; see setting max_answer_bytes")
+    def __init__(self, url: str, failure: Failure) -> None:
+        super().__init__(f"{url}: {failure.sentence()}")
         self.url = url
+        self.failure = failure
 
 
 class NotOaiPmhError(ClientError):
@@ -93,7 +95,11 @@ class MalformedAnswerError(ClientError):
 
 
 class EndlessListError(MalformedAnswerError):
-    """A list that goes in circles or never fills."""
+    """A list that goes in circles or never fills; `failure` says how that was noticed."""
+
+    def __init__(self, url: str, failure: Failure) -> None:
+        super().__init__(url, failure.sentence())
+        self.failure = failure
 
 
 class OaiError(ClientError):

@@ -32,6 +32,7 @@ from harvester.store.paths import identifier_digits
 from harvester.store.records import KnownRecord, known_records
 from harvester.vocabulary import RecordStatus
 from oai.errors import MalformedXmlError, UsageError
+from oai.limits import AnswerLimits
 from oai.settings import Settings
 from oai.vocabulary import Verb
 from oai.xml import parse
@@ -73,11 +74,11 @@ def rehearse_replay(session: Session, settings: Settings, request: HarvestReques
     looking = _Looking(session=session, request=request, preparer=preparer, folder=folder, found=found)
     for asked, reply in open_kept(session, settings, request.replay).exchanges():
         try:
-            page = _page(asked, reply, settings.harvester.max_answer_bytes)
+            page = _page(asked, reply, settings.harvester.limits)
         except OaiError:
             continue  # such as noRecordsMatch: an answer that has no records
         except (ClientError, TooLargeError) as error:
-            looking.note_fault(str(error) or f"{asked.url}: larger than is read")
+            looking.note_fault(str(error))
             continue
         if page is not None:
             looking.look_at(page)
@@ -85,13 +86,13 @@ def rehearse_replay(session: Session, settings: Settings, request: HarvestReques
     return found
 
 
-def _page(asked: HttpRequest, reply: RawReply, most: int) -> Page | None:
+def _page(asked: HttpRequest, reply: RawReply, limits: AnswerLimits) -> Page | None:
     """The answer's records; None where it is none that brings records."""
     query = parse_qs(asked.body.decode("ascii", errors="replace") or urlsplit(asked.url).query)
     verb = _VERBS.get(query.get("verb", [""])[0])
     if verb is None or reply.status != _SUCCESS:
         return None
-    body = decode(reply.body, reply.header("Content-Encoding"), limit=most).body
+    body = decode(reply.body, reply.header("Content-Encoding"), limits).body
     kind = reply.header("Content-Type")
     return replies.read_page(body, verb, url=asked.url, content_type=kind, loose=True)
 

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from harvester.reading.errors import EndlessListError, MalformedAnswerError, ServerBusyError
+from harvester.reading.errors import MalformedAnswerError, ServerBusyError
 from harvester.running.progress import Progress
 from harvester.running.verdict import PROPER, End, Evidence, Verdict, doubts
 from oai.datestamps import parse_datestamp
 from oai.errors import ExitCode, ZatvaError
+from oai.failures import Failure, FailureCode
 from oai.mishaps import mishap
 
 _CHANGES = ("new", "updated", "deleted")
@@ -15,6 +16,7 @@ _FROM_TOTALS = (
     "mended", "missing", "unconfirmed", "abrupt", "late_no_match", "revised", "repeated", "empty_pages",
     "lists", "restarts", "taken_up", "halvings",
 )  # fmt: skip
+_ENDLESS = frozenset({FailureCode.LIST_IN_CIRCLES, FailureCode.NO_NEW_RECORDS})
 _ENDS = {
     End.BROKEN_OFF: "an answer broke off before the list's end, twice",
     End.GAVE_UP: "looking for what breaks the answers took more requests than isolation_requests allows",
@@ -74,12 +76,20 @@ def failure_reason(evidence: Evidence, error: Exception | None) -> str | None:
     return "; ".join(doubts(evidence)) or None if evidence.end is not End.SAMPLE else None
 
 
+def failure_of(error: BaseException | None) -> Failure | None:
+    """The code and facts of the error, or of the error that led to it; None where neither has any."""
+    while error is not None:
+        if isinstance(error, ZatvaError) and error.failure is not None:
+            return error.failure
+        error = error.__cause__
+    return None
+
+
 def resumable(end: End, error: Exception | None) -> bool:
-    """Whether the next run may go on where this one ended; a list in circles would lead there again."""
-    circles = isinstance(error, EndlessListError) or isinstance(
-        getattr(error, "__cause__", None), EndlessListError
-    )
-    return end not in PROPER and end is not End.SAMPLE and not circles
+    """Whether the next run may go on where this one ended; an endless list would lead there again."""
+    failure = failure_of(error)
+    endless = failure is not None and failure.code in _ENDLESS
+    return end not in PROPER and end is not End.SAMPLE and not endless
 
 
 def exit_code(evidence: Evidence, verdict: Verdict, error: Exception | None, *, strict: bool) -> ExitCode:

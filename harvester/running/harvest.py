@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from harvester.reading.errors import RepositoryBusyError
 from harvester.repositories import get_repository
+from harvester.running.concluding import failure_of
 from harvester.running.course import Course
 from harvester.running.holds import HeldRunError
 from harvester.running.locks import only_harvest
@@ -62,7 +63,8 @@ async def _concluded(run: Run, stop: asyncio.Event, on_progress: Progress) -> Ou
     except HeldRunError as error:
         return run.conclude(End.HELD, error)
     except ZatvaError as error:
-        return run.conclude(End.ERROR, error)
+        failure = failure_of(error)
+        return run.conclude(End.LIMIT if failure is not None and failure.is_limit else End.ERROR, error)
     except Exception as error:
         with contextlib.suppress(Exception):  # the first fault is the one to tell
             run.conclude(End.ERROR, error)

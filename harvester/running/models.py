@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -42,6 +43,10 @@ class Quarantined(Base):
     identifier_key: Mapped[uuid.UUID | None]
     """As in `oai_record`."""
     reason: Mapped[str] = mapped_column(Text)
+    failure_code: Mapped[str | None] = mapped_column(Text)
+    """Why, for programs (`FailureCode`); NULL if the reason has no code."""
+    failure_facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """Numbers and texts that the sentence for `failure_code` needs."""
     url: Mapped[str] = mapped_column(Text)
     byte_offset: Mapped[int | None] = mapped_column(BigInteger)
     """Where the bytes begin in the answer; none where the whole answer was at fault."""

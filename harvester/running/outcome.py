@@ -16,6 +16,7 @@ from harvester.store.records import RunKey
 from harvester.vocabulary import RunStatus
 from oai.console import counted
 from oai.errors import ExitCode, UsageError
+from oai.failures import Failure
 
 _COLUMNS = {
     "records": "record_count",
@@ -51,6 +52,8 @@ class Outcome:
     seconds: float
     started: datetime
     failure_reason: str | None = None
+    failure: Failure | None = None
+    """The same as a code with facts, where there is one."""
     warnings: Sequence[str] = ()
     first_refusal: str | None = None
     """Of the records that were refused, by this process."""
@@ -75,6 +78,8 @@ class Outcome:
             "held": self.evidence.held,
             "raw_path": self.raw_path,
             "failure_reason": self.failure_reason,
+            "failure_code": self.failure.code.value if self.failure else None,
+            "failure_facts": dict(self.failure.facts) if self.failure else None,
             "warnings": list(self.warnings),
         }
 
@@ -136,6 +141,8 @@ def write_history(
         status=outcome.status.value,
         verdict=outcome.verdict.value,
         failure_reason=outcome.failure_reason,
+        failure_code=outcome.failure.code.value if outcome.failure else None,
+        failure_facts=dict(outcome.failure.facts) if outcome.failure else None,
         set_spec=request.set_spec or None,
         metadata_prefix=request.metadata_prefix,
         warnings=list(outcome.warnings),

@@ -96,6 +96,8 @@ class Ward:
             "identifier": identifier,
             "identifier_key": identifier_key(refusal.identifier) if refusal.identifier is not None else None,
             "reason": _storable(refusal.reason),
+            "failure_code": refusal.failure.code.value if refusal.failure else None,
+            "failure_facts": dict(refusal.failure.facts) if refusal.failure else None,
             "url": _storable(refusal.url),
             "byte_offset": refusal.offset,
             "raw": refusal.raw[:_MOST_BYTES],

@@ -5,6 +5,7 @@ import uuid
 from dataclasses import dataclass
 
 from harvester.store.paths import identifier_key
+from oai.failures import Failure
 
 _KEY_BYTES = 16
 
@@ -20,6 +21,8 @@ class Refusal:
     offset: int | None = None
     """Where the bytes begin in the answer; None where the whole answer is meant."""
     raw: bytes = b""
+    failure: Failure | None = None
+    """Why, as a code with facts, where there is one."""
 
     def in_words(self) -> str:
         """For the run's warnings."""

@@ -13,7 +13,14 @@ from harvester.reading.answers import Identity
 from harvester.rules.rule_limits import Limits
 from harvester.running import checkpoints, holds
 from harvester.running.brake import begin_brake
-from harvester.running.concluding import exit_code, failure_reason, resumable, wait_until, watermark
+from harvester.running.concluding import (
+    exit_code,
+    failure_of,
+    failure_reason,
+    resumable,
+    wait_until,
+    watermark,
+)
 from harvester.running.fetching import Allowance
 from harvester.running.holds import Held, HeldRunError
 from harvester.running.intake import Intake
@@ -173,6 +180,7 @@ class Run(RunState):
             seconds=time.monotonic() - self._begun,
             started=self._started,
             failure_reason=failure_reason(evidence, error),
+            failure=failure_of(error),
             warnings=self.notes.all(),
             first_refusal=self.first_refusal,
             raw_path=self.source.raw_path,

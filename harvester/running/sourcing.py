@@ -72,9 +72,7 @@ class Source:
         """The run's client; at the end of the block what is kept is on the disk."""
         chosen = self.settings.harvester
         if self.replay is not None:
-            transport = HttpTransport(
-                send=self.replay, max_bytes=chosen.max_answer_bytes, headers=request_headers(chosen)
-            )
+            transport = HttpTransport(send=self.replay, limits=chosen.limits, headers=request_headers(chosen))
             url = self.replay.facts["base_url"]
             yield http_client(
                 self.protocol,

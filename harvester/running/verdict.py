@@ -27,12 +27,14 @@ class End(StrEnum):
     SAMPLE = "sample"
     HELD = "held"
     INTERRUPTED = "interrupted"
+    LIMIT = "limit"
+    """A limit was met: what came before it is stored, and a run with a higher limit resumes there."""
     ERROR = "error"
 
 
 PROPER = frozenset({End.NO_TOKEN, End.EMPTY_TOKEN, End.NO_RECORDS_MATCH, End.NO_RECORDS_MATCH_LATE})
 """Ends after which nothing is left to go on from."""
-_CUT_SHORT = frozenset({End.INTERRUPTED, End.BROKEN_OFF, End.GAVE_UP})
+_CUT_SHORT = frozenset({End.INTERRUPTED, End.BROKEN_OFF, End.GAVE_UP, End.LIMIT})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,11 @@ class Evidence:
     lost: str | None = None
     """The process that had the run before, and ended without a word."""
 
+    @property
+    def stored(self) -> bool:
+        """Whether any record came that could be read."""
+        return self.listed > self.refused
+
     def as_json(self) -> dict[str, Any]:
         """For the history."""
         return asdict(self)
@@ -93,7 +100,7 @@ def judge(evidence: Evidence) -> tuple[Verdict, RunStatus]:
     """
     if evidence.held:
         return Verdict.PARTIAL, RunStatus.HELD
-    if evidence.end is End.ERROR:
+    if evidence.end is End.ERROR or (evidence.end is End.LIMIT and not evidence.stored):
         return Verdict.FAILED, RunStatus.FAILED
     if evidence.end in _CUT_SHORT or (evidence.windows_left and evidence.end is not End.SAMPLE):
         return Verdict.PARTIAL, RunStatus.INCOMPLETE

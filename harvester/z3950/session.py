@@ -15,6 +15,8 @@ from harvester.reading.errors import AnswerTooLargeError, ClientError, Transport
 from harvester.z3950.address import Address
 from harvester.z3950.commands import Told, Z3950Error, error_of, is_out_of_range, read_told, searching
 from oai.errors import SettingsError
+from oai.failures import FailureCode
+from oai.limits import AnswerLimits
 from oai.public_addresses import is_public
 from oai.sections import HarvesterSettings
 
@@ -139,7 +141,7 @@ async def _talk(path: str, file: Path, lines: bytes, url: str, settings: Harvest
     )
     try:
         async with asyncio.timeout(settings.timeout):
-            return await _said(process, lines, url, settings.max_answer_bytes)
+            return await _said(process, lines, url, settings.limits)
     except TimeoutError:
         reason = f"no whole answer in {settings.timeout:g} seconds; see setting timeout"
         raise TransportError(url, TransportKind.TIMEOUT, reason) from None
@@ -150,7 +152,7 @@ async def _talk(path: str, file: Path, lines: bytes, url: str, settings: Harvest
         await process.wait()
 
 
-async def _said(process: asyncio.subprocess.Process, lines: bytes, url: str, limit: int) -> str:
+async def _said(process: asyncio.subprocess.Process, lines: bytes, url: str, limits: AnswerLimits) -> str:
     assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 both are pipes
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # what it said before tells why
         process.stdin.write(lines)
@@ -161,8 +163,8 @@ async def _said(process: asyncio.subprocess.Process, lines: bytes, url: str, lim
     # It shows each record in words too, so that this is no less than what is in the file.
     while piece := await process.stdout.read(_PIECE):
         size += len(piece)
-        if size > limit:
-            raise AnswerTooLargeError(url, limit)
+        if size > limits.answer_bytes:
+            raise AnswerTooLargeError(url, limits.failure(FailureCode.ANSWER_BYTES, limits.answer_bytes))
         pieces.append(piece)
     await process.wait()
     return b"".join(pieces).decode("utf-8", errors="replace")

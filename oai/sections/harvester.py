@@ -1,7 +1,10 @@
 """What the harvester can be told, with its defaults and what is allowed."""
 
+from typing import ClassVar
+
 from pydantic import Field
 
+from oai.limits import AnswerLimits
 from oai.sections.section import Section
 
 
@@ -37,7 +40,46 @@ class HarvesterSettings(Section):
     max_wait: float = Field(3600, ge=0, description="Longest Retry-After to sit out, in seconds.")
     overlap: float = Field(60, ge=0, description="Seconds that an incremental harvest reaches back further.")
     files_per_directory: int = Field(5000, ge=1, description="Files in one directory of the store.")
-    max_answer_bytes: int = Field(512 * 1024**2, ge=1024, description="Largest answer that is accepted.")
+    max_answer_bytes: int = Field(
+        512 * 1024**2, ge=1024, description="Bytes of the largest answer that is accepted, unpacked."
+    )
+    max_answer_ratio: int = Field(
+        200,
+        ge=10,
+        description="Bytes that a compressed answer of more than 64 MiB may unpack to for each byte sent.",
+    )
+    max_part_bytes: int = Field(
+        64 * 1024**2,
+        ge=1024,
+        description="Bytes of the largest record, or other part of an answer, that is accepted.",
+    )
+    max_part_elements: int = Field(
+        1_000_000, ge=100, description="Elements of one record, or of another part of an answer, at most."
+    )
+    max_part_depth: int = Field(
+        256, ge=16, le=2000, description="How deeply elements of an answer may be nested."
+    )
+    max_memory: int = Field(
+        640 * 1024**2,
+        ge=64 * 1024**2,
+        description="Bytes of memory that a process which reads answers may take.",
+    )
+    max_empty_pages: int = Field(
+        100, ge=1, description="Pages without a record, in a row, after which a list ends."
+    )
+    max_repeated_pages: int = Field(
+        20,
+        ge=1,
+        description="Pages in a row with only records that the list has had already, after which it ends.",
+    )
+    max_recovery_seconds: float = Field(
+        1800, ge=0, description="Seconds that one run may spend on working around faults."
+    )
+    max_wait_total: float = Field(
+        6 * 3600,
+        ge=0,
+        description="Seconds of waits in a row that a repository asks for without sending a page.",
+    )
     rule_seconds: float = Field(
         10, gt=0, le=3600, description="Longest time that the rules of one file may take on one record."
     )
@@ -64,3 +106,19 @@ class HarvesterSettings(Section):
     registry_days: float = Field(
         7, gt=0, le=3650, description="Days after which the list of repositories is fetched anew."
     )
+
+    limits_section: ClassVar[str] = "harvester"
+    """The section in which an administrator raises the limits."""
+
+    @property
+    def limits(self) -> AnswerLimits:
+        """What one answer may have at most."""
+        return AnswerLimits(
+            answer_bytes=self.max_answer_bytes,
+            ratio=self.max_answer_ratio,
+            part_bytes=self.max_part_bytes,
+            part_elements=self.max_part_elements,
+            part_depth=self.max_part_depth,
+            memory=self.max_memory,
+            section=self.limits_section,
+        )

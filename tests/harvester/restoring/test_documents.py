@@ -13,6 +13,7 @@ from harvester.restoring.captures import Capture
 from harvester.restoring.documents import Document, Fetcher
 from harvester.restoring.fetching import fetch_all
 from harvester.restoring.missing import Missing, Reason
+from oai.limits import AnswerLimits
 from tests.harvester.restoring.listed import capture, sha1
 
 _BODY = b"\x1f\x8b as archived"
@@ -39,7 +40,7 @@ class Server:
 
         return Fetcher(
             base_url="http://p.example/oai",
-            transport=HttpTransport(send=self, max_bytes=1000),
+            transport=HttpTransport(send=self, limits=AnswerLimits(answer_bytes=1000)),
             retrying=Retrying(retries=2, max_wait=100, sleep=sleep),
             most=most,
         )

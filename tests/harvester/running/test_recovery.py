@@ -17,9 +17,11 @@ from harvester.reading.errors import (
 from harvester.running.recovery import Breakage, Remedy, begin_again, remedy, take_up
 from harvester.running.watching import ListWatch
 from harvester.running.windows import Window, calendar
+from oai.failures import Failure, FailureCode
 from oai.vocabulary import Granularity
 
 URL = "http://x/oai"
+CIRCLES = Failure(code=FailureCode.LIST_IN_CIRCLES, facts={"token": "t"})
 EXPIRED = OaiError(URL, "badResumptionToken", "expired")
 NONE_MATCH = OaiError(URL, "noRecordsMatch", "")
 BROKEN = MalformedAnswerError(URL, "not well-formed")
@@ -52,10 +54,10 @@ CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
     "a record that kills the server": ({"error": KILLED}, Remedy.DIVIDE),
     "no host": ({"error": TransportError(URL, TransportKind.DNS, "")}, Remedy.NONE),
     "a refused connection": ({"error": TransportError(URL, TransportKind.REFUSED, "")}, Remedy.NONE),
-    "a list in circles": ({"error": EndlessListError(URL, "circles")}, Remedy.DIVIDE),
-    "a list in circles, strictly": ({"error": EndlessListError(URL, ""), "loose": False}, Remedy.NONE),
+    "a list in circles": ({"error": EndlessListError(URL, CIRCLES)}, Remedy.DIVIDE),
+    "a list in circles, strictly": ({"error": EndlessListError(URL, CIRCLES), "loose": False}, Remedy.NONE),
     "a list that never fills": (
-        {"error": EndlessListError(URL, ""), "watch": ListWatch(empty=1000)}, Remedy.NONE
+        {"error": EndlessListError(URL, CIRCLES), "watch": ListWatch(empty=1000)}, Remedy.NONE
     ),
     "noRecordsMatch with a token, and records lack": (
         {"error": NONE_MATCH, "watch": ListWatch(pages=1, listed=10, size=25)}, Remedy.DIVIDE
