@@ -66,6 +66,8 @@ class Brake:
     updates: int = 0
     """Of the run so far."""
     any_staged: bool = False
+    _before: int | None = None
+    """Records that lived here before the run, once they are counted: no page of it changes their number."""
 
     def stage(self, session: Session, tombstones: Sequence[Tombstone]) -> int:
         """Note deletions for the run's end; gives how many were not noted yet."""
@@ -88,7 +90,7 @@ class Brake:
         """Count a page's changes before any is stored. Raises HeldRunError where they are too many."""
         total = self.updates + updates
         if self.updates_allowed is not None and updates and total >= self.minimum:
-            active = self._active(session)
+            active = self._before = self._active(session) if self._before is None else self._before
             if total > active * self.updates_allowed / 100:
                 raise HeldRunError(
                     Held(
@@ -176,6 +178,25 @@ class Brake:
         return int(found.scalar_one())
 
 
+def may_disappear(
+    session: Session, repository: Repository, request: HarvestRequest, *, from_: str | None
+) -> bool:
+    """Whether a run from the datestamp `from_` on can find records that the repository no longer has.
+
+    It has to ask for everything, from a repository that does not report each deletion. On a first harvest
+    there is nothing that could be missing.
+    """
+    narrowed = request.harvest_to is not None or request.max_records is not None
+    whole = from_ is None and not narrowed and request.replay is None
+    return (
+        whole
+        and repository.deleted_record in _FORGETFUL
+        and disappearance.any_active(
+            session, repository_id=repository.repository_id, metadata_prefix=request.metadata_prefix
+        )
+    )
+
+
 def begin_brake(
     session: Session,
     repository: Repository,
@@ -183,15 +204,13 @@ def begin_brake(
     request: HarvestRequest,
     *,
     run: RunKey,
-    from_: str | None,
+    looks: bool,
     counts: Mapping[str, int],
 ) -> Brake:
-    """The brake of a run that begins or goes on; `from_` and `counts` are its. The caller commits."""
+    """The brake of a run that begins or is resumed; `looks` and `counts` are its. The caller commits."""
     deletions.forget_stale(session, run)
     disappearance.forget_earlier(session, run)
     own, ours = repository, settings.harvester
-    narrowed = request.harvest_to is not None or request.max_records is not None
-    whole = from_ is None and not narrowed and request.replay is None
     updates = ours.brake_updates if own.brake_updates is None else own.brake_updates
     return Brake(
         run=run,
@@ -200,7 +219,7 @@ def begin_brake(
         deletions_allowed=ours.brake_deletions if own.brake_deletions is None else own.brake_deletions,
         updates_allowed=None if holds.updates_released(session, run) else updates,
         minimum=ours.brake_minimum,
-        looks=whole and repository.deleted_record in _FORGETFUL,
+        looks=looks,
         updates=counts.get("updated", 0),
         any_staged=deletions.any_staged(session, run),
     )

@@ -32,6 +32,8 @@ class Checkpoint:
     response_date: str | None
     complete_list_size: int | None
     run_started: datetime
+    looks: bool
+    """Whether the run notes what it sees, to find what has disappeared; decided when it began."""
     lost: str | None
     """The process that had the run before, and ended without a word."""
 
@@ -50,13 +52,17 @@ def standing(session: Session, request: HarvestRequest) -> Standing:
     )
 
 
-def begin(session: Session, request: HarvestRequest, plan: Plan, *, now: datetime) -> Checkpoint:
-    """Find or make the row, and note the run that begins as planned."""
+def begin(session: Session, request: HarvestRequest, plan: Plan, *, now: datetime, looks: bool) -> Checkpoint:
+    """Find or make the row, and note the run that begins as planned.
+
+    `looks` says whether a run that begins now is to find what has disappeared. One that is resumed does so
+    only if it did from its beginning: what it saw before was not noted otherwise, and would be deleted.
+    """
     session.execute(insert(Harvest).values(**_key(request)).on_conflict_do_nothing())
     row = session.scalars(select(Harvest).filter_by(**_key(request))).one()
     lost = _lost(row)
     if not plan.resumes:
-        row.run_parameters = {"kind": request.kind(), "from": plan.from_}
+        row.run_parameters = {"kind": request.kind(), "from": plan.from_, "looks": looks}
         row.resumption_token = None
         row.counts, row.run_state, row.warnings = {}, {}, []
         row.complete_list_size = row.run_response_date = None
@@ -77,6 +83,8 @@ def begin(session: Session, request: HarvestRequest, plan: Plan, *, now: datetim
         response_date=row.run_response_date,
         complete_list_size=row.complete_list_size,
         run_started=row.run_started or now,
+        # Runs of versions before this one noted what they saw, and did not say so.
+        looks=looks and bool((row.run_parameters or {}).get("looks", True)),
         lost=lost,
     )
 

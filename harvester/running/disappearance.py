@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from harvester.store import arrays
 from harvester.store.records import RunKey
 from harvester.vocabulary import DeletionReason
 
@@ -35,9 +36,7 @@ _STAGE = text(
     SELECT :harvest_id, :run_started, record.record_id, :datestamp, :reason, record.digest
     FROM oai_record AS record
     WHERE {OURS}
-      AND NOT EXISTS (SELECT FROM oai_sighting AS seen
-                      WHERE seen.harvest_id = :harvest_id AND seen.run_started = :run_started
-                        AND seen.record_id = record.record_id)
+      AND NOT EXISTS (SELECT FROM oai_seen AS seen WHERE seen.record_id = record.record_id)
       AND NOT ({_ELSEWHERE})
     ON CONFLICT DO NOTHING
     RETURNING 1)
@@ -46,18 +45,43 @@ _STAGE = text(
 )
 _SEEN = text(
     """
-    INSERT INTO oai_sighting (harvest_id, run_started, record_id)
-    SELECT :harvest_id, :run_started, id FROM unnest(CAST(:ids AS bigint[])) AS id ON CONFLICT DO NOTHING
+    INSERT INTO oai_sighting (harvest_id, run_started, record_ids)
+    VALUES (:harvest_id, :run_started, CAST(:ids AS bigint[]))
+    """
+)
+# A table of its own, with an index and statistics before it is joined: without them PostgreSQL takes it for
+# ten rows, and compares each record with each.
+_GATHER = (
+    text(
+        """
+        CREATE TEMPORARY TABLE oai_seen ON COMMIT DROP AS
+        SELECT DISTINCT unnest(record_ids) AS record_id FROM oai_sighting
+        WHERE harvest_id = :harvest_id AND run_started = :run_started
+        """
+    ),
+    text("CREATE UNIQUE INDEX ON oai_seen (record_id)"),
+    text("ANALYZE oai_seen"),
+)
+_ANY_ACTIVE = text(
+    """
+    SELECT EXISTS (SELECT FROM oai_record
+                   WHERE repository_id = :repository_id AND metadata_prefix = :prefix AND status = 'active')
     """
 )
 _FORGET = text("DELETE FROM oai_sighting WHERE harvest_id = :harvest_id AND run_started <> :run_started")
 _FORGET_ALL = text("DELETE FROM oai_sighting WHERE harvest_id = :harvest_id")
 
 
+def any_active(session: Session, *, repository_id: int, metadata_prefix: str) -> bool:
+    """Whether the repository has active records in the format; before a first harvest it has none."""
+    found = session.execute(_ANY_ACTIVE, {"repository_id": repository_id, "prefix": metadata_prefix})
+    return bool(found.scalar_one())
+
+
 def note_seen(session: Session, run: RunKey, record_ids: Sequence[int]) -> None:
     """Note that the run saw these records. The caller commits."""
     if record_ids:
-        session.execute(_SEEN, {**_key(run), "ids": list(record_ids)})
+        session.execute(_SEEN, {**_key(run), "ids": arrays.of_numbers(record_ids)})
 
 
 def forget_earlier(session: Session, run: RunKey) -> None:
@@ -76,8 +100,10 @@ def stage_disappeared(
     """Stage the deletion of the records that the run should have seen and did not; gives how many.
 
     Of a harvest of one set, those that another harvest of the repository answers for are left alone. The
-    caller commits, and knows that the run saw everything.
+    caller commits at once, and knows that the run saw everything.
     """
+    for statement in _GATHER:
+        session.execute(statement, _key(run))
     found = session.execute(
         _STAGE,
         {

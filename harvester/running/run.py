@@ -12,7 +12,7 @@ from harvester import repositories
 from harvester.reading.answers import Identity
 from harvester.rules.rule_limits import Limits
 from harvester.running import checkpoints, holds
-from harvester.running.brake import begin_brake
+from harvester.running.brake import begin_brake, may_disappear
 from harvester.running.concluding import (
     exit_code,
     failure_of,
@@ -79,7 +79,8 @@ class Run(RunState):
             check_standing(self.request, standing)
             overlap, now = self.settings.harvester.overlap, self.source.now
             self.plan = plan(self.request, target(repository), standing, now=now, overlap=overlap)
-            point = checkpoints.begin(session, self.request, self.plan, now=datetime.now(UTC))
+            looks = may_disappear(session, repository, self.request, from_=self.plan.from_)
+            point = checkpoints.begin(session, self.request, self.plan, now=datetime.now(UTC), looks=looks)
             self._ward = open_ward(session, self.request, run_started=point.run_started)
             self._brake = begin_brake(
                 session,
@@ -87,7 +88,7 @@ class Run(RunState):
                 self.settings,
                 self.request,
                 run=RunKey(harvest_id=point.harvest_id, run_started=point.run_started),
-                from_=self.plan.from_,
+                looks=point.looks,
                 counts=point.counts,
             )
             session.commit()

@@ -38,11 +38,10 @@ _UNSTAGE = text(
 )
 _STALE = text(
     """
-    DELETE FROM oai_held_deletion AS old
+    DELETE FROM oai_held_deletion
     WHERE harvest_id = :harvest_id AND run_started <> :run_started
-      AND NOT EXISTS (SELECT FROM oai_hold AS hold
-                      WHERE hold.harvest_id = old.harvest_id AND hold.run_started = old.run_started
-                        AND hold.state = 'held')
+      AND run_started NOT IN (SELECT run_started FROM oai_hold
+                              WHERE harvest_id = :harvest_id AND state = 'held')
     """
 )
 _FORGET = text("DELETE FROM oai_held_deletion WHERE harvest_id = :harvest_id AND run_started = :run_started")
@@ -54,11 +53,21 @@ _LIVING = """
 _ANY = text("SELECT EXISTS (SELECT FROM oai_held_deletion WHERE harvest_id = :harvest_id)")
 _COUNT = text(f"SELECT count(*) {_LIVING}")
 _SAMPLE = text(f"SELECT record.identifier {_LIVING} ORDER BY record_id LIMIT :most")
+# From one record's number to the next: what was applied before would be gone through again for each batch.
 _NEXT = text(
-    f"""
-    SELECT record_id, gone.datestamp, gone.set_specs, gone.reason, record.identifier_key, record.identifier,
-           record.filename, record.digest
-    {_LIVING} ORDER BY record_id LIMIT :most
+    """
+    SELECT gone.record_id, gone.datestamp, gone.set_specs, gone.reason, record.identifier_key,
+           record.identifier, record.filename, record.digest, record.record_id IS NOT NULL AS living
+    FROM (SELECT * FROM oai_held_deletion
+          WHERE harvest_id = :harvest_id AND run_started = :run_started AND record_id > :after
+          ORDER BY record_id LIMIT :most) AS gone
+    LEFT JOIN LATERAL (
+        SELECT * FROM oai_record AS record
+        WHERE record.record_id = gone.record_id AND record.status = 'active'
+          AND record.digest IS NOT DISTINCT FROM gone.digest
+        OFFSET 0
+    ) AS record ON true
+    ORDER BY gone.record_id
     """
 )
 
@@ -137,16 +146,24 @@ def apply_staged(database: Database, run: RunKey, estate: Estate) -> int:
 
     Records that have changed since they were staged stay. No harvest of the repository may run elsewhere.
     """
-    applied = 0
+    applied = after = 0
     with database.session() as session, FileStore(estate.folder) as store:
-        while rows := session.execute(_NEXT, {**_key(run), "most": _TOGETHER}).mappings().all():
-            _delete(session, store, rows, run, estate)
+        while staged := _next(session, run, after):
+            rows = [row for row in staged if row["living"]]
+            if rows:
+                _delete(session, store, rows, run, estate)
             unstage(session, run, [row["record_id"] for row in rows])
             session.commit()
             applied += len(rows)
+            after = staged[-1]["record_id"]
         forget(session, run)
         session.commit()
     return applied
+
+
+def _next(session: Session, run: RunKey, after: int) -> Sequence[RowMapping]:
+    """The next deletions of the run, those of records that have changed since among them."""
+    return session.execute(_NEXT, {**_key(run), "after": after, "most": _TOGETHER}).mappings().all()
 
 
 def _delete(

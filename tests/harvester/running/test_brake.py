@@ -3,13 +3,14 @@
 import asyncio
 import json
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from lxml import etree
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text, update
 
-from harvester.models import Harvest, History
+from harvester.models import Harvest, History, Record
 from harvester.running import brake
 from harvester.running.holds import HoldState
 from harvester.running.models import HeldDeletion, Sighting
@@ -17,6 +18,7 @@ from harvester.store.changes import read_changes
 from oai.errors import ExitCode
 from tests.harvester.fake_repository import Item, many
 from tests.harvester.library import Library
+from tests.plans import plans_of, repeated_scans
 
 HEADER = "{*}header"
 
@@ -118,6 +120,89 @@ async def test_a_full_harvest_finds_what_disappeared_where_deletions_are_not_kep
     assert told == {"oai:fake.example:3": "deleted", "oai:fake.example:5": "updated"}
     outcome = await library.run(full=True)
     assert (outcome.status, outcome.counts["disappeared"]) == ("no changes", 0)
+
+
+async def stopped_after(library: Library, records: int, **parameters: Any) -> None:
+    """Run a harvest that is asked to stop when the page after so many records is asked for."""
+    stop = asyncio.Event()
+
+    async def ask_to_stop(asked: dict[str, str]) -> None:
+        if asked.get("resumptionToken", "").startswith(str(records)):
+            async with asyncio.timeout(30):  # what came before has to be committed
+                while counted(library) < records:  # noqa: ASYNC110 a thread does it
+                    await asyncio.sleep(0.02)
+            stop.set()
+
+    library.fake.before = ask_to_stop
+    outcome = await library.run(stop=stop, **parameters)
+    library.fake.before = None
+    assert outcome.status == "incomplete"
+
+
+def counted(library: Library) -> int:
+    with library.database.session() as session:
+        return sum(counts.get("records", 0) for counts in session.scalars(select(Harvest.counts)))
+
+
+def sightings(library: Library) -> int:
+    with library.database.session() as session:
+        return session.scalars(select(func.count()).select_from(Sighting)).one()
+
+
+async def test_a_first_harvest_notes_no_records_for_none_can_have_disappeared(library: Library) -> None:
+    library.forgets()
+    await stopped_after(library, 20)
+    assert (sightings(library), len(library.records())) == (0, 20)
+
+
+async def test_a_run_that_did_not_look_from_its_beginning_finds_nothing_disappeared(library: Library) -> None:
+    library.forgets()
+    await stopped_after(library, 20)
+    with library.database.session() as session:  # as a rebuild of the store would leave them
+        session.execute(update(Record).values(harvest_time=datetime(2020, 1, 1, tzinfo=UTC)))
+        session.commit()
+    outcome = await library.run()
+    assert (outcome.evidence.resumed_at, outcome.verdict) == (20, "complete")
+    assert (outcome.counts["disappeared"], len(library.living())) == (0, 25)
+
+
+async def test_a_run_of_a_version_that_did_not_say_whether_it_looked_is_resumed(library: Library) -> None:
+    library.forgets()
+    await library.run()
+    await stopped_after(library, 10, full=True)
+    with library.database.session() as session:
+        session.execute(update(Harvest).values(run_parameters=Harvest.run_parameters.op("-")("looks")))
+        session.commit()
+    del library.fake.items[24]
+    outcome = await library.run(full=True)
+    assert outcome.evidence.resumed_at == 10
+    assert (outcome.counts["disappeared"], len(library.living())) == (1, 24)
+
+
+async def test_a_policy_that_changes_while_a_run_is_cut_off_deletes_nothing(library: Library) -> None:
+    await library.run()
+    await stopped_after(library, 20, full=True)
+    library.forgets()
+    outcome = await library.run(full=True)
+    assert (outcome.evidence.resumed_at, outcome.verdict) == (20, "complete")
+    assert (outcome.counts["disappeared"], len(library.living())) == (0, 25)
+
+
+async def test_no_statement_grows_with_the_square_where_tables_have_no_statistics(library: Library) -> None:
+    library.forgets()
+    library.fake.items = many(5000)
+    library.fake.page_size = 1000
+    with library.database.session() as session:
+        for table in ("oai_record", "oai_sighting", "oai_held_deletion", "oai_set_mapping"):
+            session.execute(text(f"ALTER TABLE {table} SET (autovacuum_enabled = off)"))
+        session.commit()
+    await library.run()
+    del library.fake.items[100:1100]
+    library.change_settings(brake_deletions=100)
+    with plans_of(library.database, "oai_record", "oai_held_deletion", "oai_seen") as plans:
+        outcome = await library.run(full=True)
+    assert (outcome.counts["disappeared"], len(plans) > 10) == (1000, True)
+    assert [scans for plan in plans if (scans := repeated_scans(plan))] == []
 
 
 async def test_nothing_disappears_from_a_repository_that_keeps_deletions(library: Library) -> None:
