@@ -10,7 +10,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 _PIPE_BYTES = 1024**2
@@ -29,13 +29,16 @@ class CompanionEndedError(Exception):
 class Companion:
     """The other process, as its parent sees it; start it in a thread that lives as long as it.
 
-    `module` is run with the arguments, and with the parent's process id behind them; it calls `serve`.
+    `module` is run with the arguments, and with the parent's process id behind them; it calls `serve`. Open
+    `files` are handed to it under the same descriptors.
     """
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    def __init__(self, module: str, *arguments: str, files: Sequence[int] = ()) -> None:
         # Without -P, a folder that happens to be called like one of our packages would be taken for it.
         command = [sys.executable, "-P", "-m", module, *arguments, str(os.getpid())]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files
+        )
         assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101, PT018 pipes
         self._requests, self._answers = self._process.stdin, self._process.stdout
         for pipe in (self._requests, self._answers):
@@ -52,6 +55,11 @@ class Companion:
             self._requests.close()
         self._process.wait()
         self._answers.close()
+
+    def kill(self) -> None:
+        """End the process at once, whatever it does; nothing it makes outlives it."""
+        self._process.kill()
+        self.close()
 
     def send(self, *request: object) -> None:
         """Ask for something. Raises CompanionEndedError."""
@@ -78,10 +86,7 @@ Answer = Callable[[object], None]
 
 def serve(work: Callable[..., None]) -> None:
     """Do what standard input asks for until it ends: `work(answer, *request)` answers each request."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # The parent is asked to stop as well, and finishes what it has begun.
-        signal.signal(number, signal.SIG_IGN)
-    _end_with(int(sys.argv[-1]))
+    outlive_no_parent(int(sys.argv[-1]))
     with contextlib.suppress(EOFError):
         while True:
             work(_answer, *pickle.load(sys.stdin.buffer))  # noqa: S301 from our own parent
@@ -100,8 +105,10 @@ def _widen(pipe: IO[bytes]) -> None:
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
-def _end_with(parent: int) -> None:
-    """See that what was begun ends too when the parent is killed: its locks are gone then."""
+def outlive_no_parent(parent: int) -> None:
+    """Be deaf to what asks the parent to stop, which finishes what it began, and end when it is killed."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:

@@ -7,6 +7,7 @@ from harvester.doctor.examining import examine
 from harvester.doctor.findings import Report
 from harvester.doctor.keeping import keep_report
 from harvester.doctor.letters import in_lines, letter
+from harvester.memory import limit_memory
 from harvester.repositories import check_base_url, get_repository
 from oai.cli import Invocation
 from oai.database import open_database
@@ -55,4 +56,6 @@ def _examined(invocation: Invocation, base_url: str) -> Report:
     def tell(subject: str) -> None:
         invocation.console.note(f"looked at: {subject}")
 
-    return asyncio.run(examine(base_url, invocation.settings, on_fact=lambda fact: tell(fact.subject)))
+    settings = invocation.settings.interactive
+    limit_memory(settings.harvester.max_memory)
+    return asyncio.run(examine(base_url, settings, on_fact=lambda fact: tell(fact.subject)))

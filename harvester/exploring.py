@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from harvester.access import Access, access_of
 from harvester.client.probing import Exchange, Watching
@@ -18,6 +18,7 @@ from harvester.reading import facts, replies
 from harvester.reading.answers import FormatPage, Identity, Page, SetPage
 from harvester.reading.errors import ClientError, HttpStatusError
 from harvester.vocabulary import AccessProtocol
+from oai.limits import AnswerLimits
 from oai.settings import Settings
 from oai.vocabulary import Verb
 
@@ -86,7 +87,7 @@ async def ask(
         return replace(asked, seconds=clock() - begun, error=error)
     asked = replace(asked, seconds=clock() - begun, reply=reply)
     try:
-        return await asyncio.to_thread(_with_answer, asked, reply)
+        return await asyncio.to_thread(_with_answer, asked, reply, settings.harvester.limits)
     except ClientError as error:
         return replace(asked, error=error)
 
@@ -137,16 +138,17 @@ _ANSWERED_BY: Final = MappingProxyType({Verb.IDENTIFY: _explained, Verb.LIST_REC
 """How the questions of `Access.questions` are put by a protocol's client."""
 
 
-def _with_answer(asked: Asked, reply: HttpReply) -> Asked:
+def _with_answer(asked: Asked, reply: HttpReply, limits: AnswerLimits) -> Asked:
     """With what the answer says, read loosely. Raises ClientError where it cannot be read at all."""
     body, url, kind = reply.body, reply.url, reply.content_type
     if reply.status != _SUCCESS and not replies.looks_like_oai_pmh(body):
         raise HttpStatusError(url, reply.status)
     if asked.verb in _LISTS:
-        page = replies.read_page(body, asked.verb, url=url, content_type=kind, loose=True)
+        page = replies.read_page(body, asked.verb, url=url, content_type=kind, loose=True, limits=limits)
         return replace(asked, page=page)
+    said: dict[str, Any] = {"body": body, "url": url, "content_type": kind, "loose": True, "limits": limits}
     if asked.verb is Verb.IDENTIFY:
-        return replace(asked, identity=facts.read_identity(body, url=url, content_type=kind, loose=True))
+        return replace(asked, identity=facts.read_identity(**said))
     if asked.verb is Verb.LIST_SETS:
-        return replace(asked, sets=facts.read_sets(body, url=url, content_type=kind, loose=True))
-    return replace(asked, formats=facts.read_formats(body, url=url, content_type=kind, loose=True))
+        return replace(asked, sets=facts.read_sets(**said))
+    return replace(asked, formats=facts.read_formats(**said))

@@ -8,8 +8,9 @@ from harvester.access import access_of
 from harvester.client.oddities import faults, oddities
 from harvester.client.probing import Exchange, Findings, Watching, probe
 from harvester.protocols import open_protocol_client
+from harvester.vocabulary import AccessProtocol
 from oai.datestamps import utc_now
-from oai.sections import HarvesterSettings
+from oai.settings import Settings
 
 _RETRIES = 1
 
@@ -24,9 +25,9 @@ class Looked:
 
 async def look(
     base_url: str,
-    protocol: str,
-    settings: HarvesterSettings,
+    settings: Settings,
     *,
+    protocol: str = AccessProtocol.OAI_PMH,
     set_spec: str = "",
     on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None,
 ) -> Looked:
@@ -38,7 +39,7 @@ async def look(
     exchanges: list[Exchange] = []
     watched = partial(Watching, exchanges=exchanges)
     opened = open_protocol_client(
-        protocol, base_url, settings, retries=_RETRIES, on_wait=on_wait, over=watched
+        protocol, base_url, settings.harvester, retries=_RETRIES, on_wait=on_wait, over=watched
     )
     async with opened as client:
         found = replace(await probe(client, None, set_spec=set_spec), exchanges=exchanges)

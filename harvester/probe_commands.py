@@ -6,6 +6,7 @@ from typing import Any
 
 from harvester.client.probing import Exchange, Findings
 from harvester.looking import look
+from harvester.memory import limit_memory
 from harvester.overrides import overridden
 from harvester.protocols import protocol_of
 from harvester.reading.answers import Page, Record, title_of
@@ -24,13 +25,16 @@ def probe_repository(invocation: Invocation) -> ExitCode:
     arguments = invocation.arguments
     protocol = protocol_of(arguments.url, arguments.protocol)
     base_url = check_base_url(arguments.url, protocol)
-    settings = overridden(invocation.settings, arguments).harvester
+    settings = overridden(invocation.settings, arguments).interactive
 
     def on_wait(seconds: float, reason: str) -> None:
         invocation.console.note(f"waiting {seconds:,.1f} s: {reason}")
 
-    brisk = settings.model_copy(update={"max_wait": min(settings.max_wait, _MAX_WAIT)})
-    looked = asyncio.run(look(base_url, protocol, brisk, set_spec=arguments.set, on_wait=on_wait))
+    patient = settings.harvester
+    brisk = patient.model_copy(update={"max_wait": min(patient.max_wait, _MAX_WAIT)})
+    settings = settings.model_copy(update={"harvester": brisk})
+    limit_memory(brisk.max_memory)
+    looked = asyncio.run(look(base_url, settings, protocol=protocol, set_spec=arguments.set, on_wait=on_wait))
     shown = _as_json(looked.findings) | {"odd": list(looked.odd)}
     invocation.console.result(shown, "\n".join(_lines(shown)))
     return ExitCode.DONE

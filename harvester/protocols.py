@@ -13,6 +13,7 @@ from harvester.client.transport import Transport, open_transport
 from harvester.vocabulary import AccessProtocol
 from harvester.z3950.address import SCHEME
 from oai.errors import UsageError
+from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.sections import HarvesterSettings
 
 _SRU_ADDRESS: Final = re.compile(r"[/.]sr[uw]([./?:_-]|$)", re.IGNORECASE)
@@ -50,15 +51,16 @@ def http_client(
     transport: Transport,
     *,
     read_page: ReadPage | None = None,
+    limits: AnswerLimits = DEFAULT_LIMITS,
     **patience: Unpack[Patience],
 ) -> ProtocolClient:
-    """A client of a protocol over HTTP; `read_page` reads pages of OAI-PMH (see `Client`)."""
+    """A client of a protocol over HTTP; `read_page` and `limits` are for OAI-PMH (see `Client`)."""
     if protocol == AccessProtocol.SRU:
         # A harvest is a process of its own, and most need the one protocol only.
         from harvester.sru.client import SruClient  # noqa: PLC0415
 
         return SruClient(base_url, transport, **patience)
-    return Client(base_url, transport, read_page=read_page, **patience)
+    return Client(base_url, transport, read_page=read_page, limits=limits, **patience)
 
 
 @contextlib.asynccontextmanager
@@ -83,12 +85,15 @@ async def open_protocol_client(
 
         yield Z3950Client(base_url, settings, retries=retries, on_wait=on_wait)
         return
-    async with open_transport(settings, around=around) as transport:
+    # Of the protocols, OAI-PMH alone has answers whose size the client does not choose.
+    spool = protocol == AccessProtocol.OAI_PMH
+    async with open_transport(settings, around=around, spool=spool) as transport:
         yield http_client(
             protocol,
             base_url,
             over(transport),
             read_page=read_page,
+            limits=settings.limits,
             retries=settings.retries if retries is None else retries,
             max_wait=settings.max_wait,
             first_delay=settings.first_delay,

@@ -15,6 +15,7 @@ from harvester.client.transport import HttpReply, open_transport
 from harvester.reading.errors import ClientError, HttpStatusError, NotOaiPmhError
 from harvester.repositories import check_base_url
 from oai.errors import MalformedXmlError, TryLaterError
+from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.settings import Settings
 from oai.vocabulary import Verb
 from oai.xml import parse
@@ -22,7 +23,6 @@ from oai.xml import parse
 _FILE: Final = "registry.xml"
 _DAY: Final = 86_400.0
 _SUCCESS: Final = 200
-_MOST_BYTES: Final = 32 * 1024**2
 _LONGEST_URL: Final = 2000
 
 
@@ -57,7 +57,7 @@ async def load_registry(
         return Registry(base_urls=kept)
     try:
         reply = await _fetched(address, settings)
-        found = base_urls_in(reply.body, url=address)
+        found = base_urls_in(reply.body, url=address, limits=settings.harvester.limits)
     except (ClientError, TryLaterError) as error:
         return Registry(base_urls=kept or (), trouble=str(error))
     await asyncio.to_thread(_keep, file, reply.body)
@@ -72,13 +72,17 @@ async def friends_of(base_url: str, settings: Settings) -> Sequence[str]:
     check_base_url(base_url)
     reply = await _fetched(base_url, settings, ("verb", Verb.IDENTIFY.value))
     own = base_url.rstrip("/")
-    return [url for url in base_urls_in(reply.body, url=base_url, below="friends") if url.rstrip("/") != own]
+    limits = settings.harvester.limits
+    found = base_urls_in(reply.body, url=base_url, below="friends", limits=limits)
+    return [url for url in found if url.rstrip("/") != own]
 
 
-def base_urls_in(data: bytes, *, url: str, below: str | None = None) -> Sequence[str]:
+def base_urls_in(
+    data: bytes, *, url: str, below: str | None = None, limits: AnswerLimits = DEFAULT_LIMITS
+) -> Sequence[str]:
     """The base URLs of a document, or of its elements named `below`. Raises NotOaiPmhError for no XML."""
     try:
-        root = parse(data, source=url, max_bytes=_MOST_BYTES)
+        root = parse(data, source=url, limits=limits)
     except MalformedXmlError as error:
         raise NotOaiPmhError(url, f"no list of repositories: {error}", data) from None
     places = [root] if below is None else list(root.iter("{*}" + below))
@@ -92,8 +96,7 @@ def base_urls_in(data: bytes, *, url: str, below: str | None = None) -> Sequence
 
 
 async def _fetched(address: str, settings: Settings, *arguments: tuple[str, str]) -> HttpReply:
-    manners = settings.harvester.model_copy(update={"max_answer_bytes": _MOST_BYTES})
-    async with open_transport(manners) as transport:
+    async with open_transport(settings.harvester) as transport:
         reply = await transport(address, arguments)
     if reply.status != _SUCCESS:
         raise HttpStatusError(address, reply.status)

@@ -72,15 +72,17 @@ async def fetch_sample(
     base_url: str,
     settings: Settings,
     selection: Selection,
-    rules: Rules,
+    filter_file: Path | None,
+    normalize_file: Path | None,
     *,
     protocol: str = AccessProtocol.OAI_PMH,
 ) -> Sample:
-    """Ask for the first page of records and try the rules on its first ten.
+    """Ask for the first page of records and try the rules of the files on its first ten.
 
-    Raises ClientError and TryLaterError where there is no page, SettingsError where a program that the
-    protocol needs is missing.
+    Raises RuleFileError, ClientError and TryLaterError where there is no page, and SettingsError where a
+    program that the protocol needs is missing.
     """
+    rules = load_rules(filter_file, normalize_file)
     async with open_protocol_client(protocol, base_url, settings.harvester, retries=_TRIES) as client:
         try:
             page = await anext(client.pages(Verb.LIST_RECORDS, selection, loose=True))

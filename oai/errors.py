@@ -8,6 +8,7 @@
     ├── DatabaseNotReadyError  6  no database, one that is full or gone, or tables of another version
     ├── ProtocolError          -  one of the eight OAI-PMH errors (specification, section 3.6)
     ├── MalformedXmlError      4  bytes that are not well-formed XML, or XML that is refused
+    │   └── XmlLimitError      4  XML that is larger or deeper than is accepted
     ├── RemoteError            4  the other side did not do its part
     ├── StrictCheckError       5  strict checking stopped the work
     ├── TryLaterError         75  the other side asked to come back later
@@ -59,11 +60,21 @@ class ZatvaError(Exception):
         super().__init__(message % values if values else message)
         self._words, self._values = message, values
 
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """For other processes; what a subclass is made from need not be its message."""
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
     def in_words(self, translate: Callable[[str], str]) -> str:
         """The message in another language: `translate` gives it with the same places."""
         words = translate(self._words)
         values = {name: _in_words(value, translate) for name, value in self._values.items()}
         return words % values if values else words
+
+
+def _rebuilt(kind: type[ZatvaError], args: tuple[object, ...], state: dict[str, object]) -> ZatvaError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 def _in_words(value: object, translate: Callable[[str], str]) -> object:
@@ -113,6 +124,16 @@ class MalformedXmlError(ZatvaError):
         self.reason = reason
         self.line = line
         self.column = column
+
+
+class XmlLimitError(MalformedXmlError):
+    """XML with more elements, levels or bytes than are accepted; `failure` says which."""
+
+    failure: Failure
+
+    def __init__(self, source: str, failure: Failure) -> None:
+        super().__init__(source, failure.sentence())
+        self.failure = failure
 
 
 class RemoteError(ZatvaError):

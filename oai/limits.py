@@ -41,3 +41,6 @@ class AnswerLimits:
         """The failure of an answer that is beyond a limit, with the setting that raises it."""
         setting = f"{self.section}.{_SETTINGS[code]}"
         return Failure(code=code, facts={"limit": limit, **facts, "setting": setting})
+
+
+DEFAULT_LIMITS: Final = AnswerLimits()

@@ -20,7 +20,14 @@ from pydantic_settings import (
 
 from oai.errors import SettingsError
 from oai.outgoing import MailSettings, WebhookSettings
-from oai.sections import HarvesterSettings, LogSettings, ManagerSettings, ProviderSettings, WebSettings
+from oai.sections import (
+    HarvesterSettings,
+    InteractiveSettings,
+    LogSettings,
+    ManagerSettings,
+    ProviderSettings,
+    WebSettings,
+)
 
 CONFIG_VARIABLE = "ZATVA_CONFIG"
 
@@ -61,6 +68,10 @@ class Settings(BaseSettings):
     def _empty_is_none(cls, value: SecretStr | None) -> SecretStr | None:
         return value if value is not None and value.get_secret_value() else None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes, as the class that they know: `load_settings` makes one for each file."""
+        return _rebuilt, (dict(self),)
+
     @property
     def store(self) -> Path:
         """The folder under which relative base directories of repositories lie."""
@@ -75,6 +86,20 @@ class Settings(BaseSettings):
         """
         allowed = self.web.private_addresses and self.harvester.private_addresses
         harvester = self.harvester.model_copy(update={"private_addresses": allowed})
+        return self.model_copy(update={"harvester": harvester})
+
+    @property
+    def interactive(self) -> "Settings":
+        """The settings for asking a repository while a person waits: its answers have to be far smaller."""
+        ours, web = self.harvester, self.web
+        harvester = InteractiveSettings.model_construct(
+            **{
+                **ours.model_dump(),
+                "max_answer_bytes": min(ours.max_answer_bytes, web.max_answer_bytes),
+                "max_part_elements": min(ours.max_part_elements, web.max_part_elements),
+                "max_memory": min(ours.max_memory, web.max_memory),
+            }
+        )
         return self.model_copy(update={"harvester": harvester})
 
     @property
@@ -97,6 +122,10 @@ class Settings(BaseSettings):
         if cls.toml_file is not None:
             sources += (TomlConfigSettingsSource(settings_cls, cls.toml_file),)
         return sources
+
+
+def _rebuilt(values: dict[str, Any]) -> Settings:
+    return Settings.model_construct(**values)
 
 
 def load_settings(config: Path | None = None, **overrides: Any) -> Settings:  # noqa: ANN401 any setting's type

@@ -1,12 +1,16 @@
 """Safe XML in and out: one escaping function, one parser without entities, network or DTD."""
 
 import codecs
+import contextlib
 import re
-from typing import Final
+from typing import Any, Final
+from xml.parsers import expat
 
 from lxml import etree
 
-from oai.errors import MalformedXmlError
+from oai.errors import MalformedXmlError, XmlLimitError
+from oai.failures import FailureCode
+from oai.limits import DEFAULT_LIMITS, AnswerLimits
 
 _FORBIDDEN: Final = [
     *(code for code in range(0x20) if chr(code) not in "\t\n\r"),
@@ -27,7 +31,7 @@ _REPLACEMENTS: Final[dict[str, str]] = {
 }
 _SPECIAL: Final = re.compile('[&<>"\x00-\x1f\ud800-\udfff\ufffe\uffff]')
 
-_DOCTYPE_REFUSED: Final = "a document type declaration (DOCTYPE), which is refused"
+DOCTYPE_REFUSED: Final = "a document type declaration (DOCTYPE), which is refused"
 _PROLOG: Final = re.compile(rb"\s*(?:<\?.*?\?>\s*|<!--.*?-->\s*)*", re.DOTALL)
 _WIDE_ENCODINGS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -37,6 +41,16 @@ _WIDE_ENCODINGS: Final = (
     (b"<\x00", "utf-16-le"),
     (b"\x00<", "utf-16-be"),
 )
+
+
+PARSER_OPTIONS: Final[dict[str, Any]] = {
+    "resolve_entities": False,
+    "no_network": True,
+    "load_dtd": False,
+    "dtd_validation": False,
+}
+_LIMIT_CODES: Final = frozenset({45, 110, 114})
+"""Of libxml2's errors: a comment or a name is too long, any other limit of its own is met."""
 
 
 def escape(text: str) -> str:
@@ -52,31 +66,99 @@ def _replacement(found: re.Match[str]) -> str:
     return _REPLACEMENTS[found[0]]
 
 
-def parse(data: bytes, *, source: str, max_bytes: int | None = None) -> etree._Element:
+def parse(
+    data: bytes,
+    *,
+    source: str,
+    max_bytes: int | None = None,
+    limits: AnswerLimits = DEFAULT_LIMITS,
+    offset: int = 0,
+) -> etree._Element:
     """Parse one document strictly and give its root element.
 
     `source` names the document in errors. Nothing is fetched and no entity is expanded; a document type
-    declaration is refused, for it serves nobody here and carries every known attack.
+    declaration is refused, because it serves nobody here and carries every known attack. The document counts
+    as one part of an answer for `limits`; `offset` is where the part begins in it.
 
-    Raises MalformedXmlError with line and column where the parser knows them.
+    Raises XmlLimitError for a document beyond the limits, and MalformedXmlError with line and column where
+    the parser knows them.
     """
     if max_bytes is not None and len(data) > max_bytes:
         raise MalformedXmlError(source, f"{len(data):,} bytes; the limit is {max_bytes:,}")
-    _refuse_doctype(data, source)
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, load_dtd=False, dtd_validation=False, huge_tree=True
-    )
-    try:
-        root = etree.fromstring(data, parser)
-    except etree.XMLSyntaxError as error:
-        line, column = error.position or (0, 0)
-        raise MalformedXmlError(source, error.msg or "not XML", line=line or 0, column=column or 0) from None
+    refuse_doctype(data, source)
+    _check_size(data, limits, source, offset)
+    root = _parsed(data, limits, source, offset)
     if root.getroottree().docinfo.internalDTD is not None:
-        raise MalformedXmlError(source, _DOCTYPE_REFUSED)
+        raise MalformedXmlError(source, DOCTYPE_REFUSED)
     return root
 
 
-def _refuse_doctype(data: bytes, source: str) -> None:
+def _parsed(data: bytes, limits: AnswerLimits, source: str, offset: int) -> etree._Element:
+    """The document's root.
+
+    libxml2's own limits (256 levels, texts of 10 MB) cost nothing and hold for nearly every document. What
+    is beyond them is looked at closely and, within ours, parsed without them.
+    """
+    careful = limits.part_depth < DEFAULT_LIMITS.part_depth
+    try:
+        if not careful:
+            return etree.fromstring(data, etree.XMLParser(**PARSER_OPTIONS))
+    except etree.XMLSyntaxError as error:
+        if getattr(error, "code", 0) not in _LIMIT_CODES:
+            raise malformed(error, source) from None
+    _scan(data, limits, source, offset)
+    try:
+        return etree.fromstring(data, etree.XMLParser(**PARSER_OPTIONS, huge_tree=True))
+    except etree.XMLSyntaxError as error:
+        raise malformed(error, source) from None
+
+
+def malformed(error: etree.XMLSyntaxError, source: str) -> MalformedXmlError:
+    """The parser's error as one of ours."""
+    line, column = error.position or (0, 0)
+    return MalformedXmlError(source, error.msg or "not XML", line=line or 0, column=column or 0)
+
+
+def tags_in(data: bytes) -> int:
+    """How many elements begin in the bytes at most: CDATA and comments may have what looks like a tag."""
+    return data.count(b"<") - data.count(b"</")
+
+
+def _check_size(data: bytes, limits: AnswerLimits, source: str, offset: int) -> None:
+    if len(data) > limits.part_bytes:
+        failure = limits.failure(FailureCode.PART_BYTES, limits.part_bytes, offset=offset)
+        raise XmlLimitError(source, failure)
+    # No element is shorter than `<a/>`, so that most documents are too short for too many.
+    if len(data) // 4 > limits.part_elements and tags_in(data) > limits.part_elements:
+        _scan(data, limits, source, offset)
+
+
+def _scan(data: bytes, limits: AnswerLimits, source: str, offset: int) -> None:
+    """Count elements and levels one by one. Raises XmlLimitError where there are too many."""
+    counted = depth = 0
+
+    def begin(_name: str, _attributes: object) -> None:
+        nonlocal counted, depth
+        counted, depth = counted + 1, depth + 1
+        if counted > limits.part_elements:
+            failure = limits.failure(FailureCode.PART_ELEMENTS, limits.part_elements, offset=offset)
+            raise XmlLimitError(source, failure)
+        if depth > limits.part_depth:
+            failure = limits.failure(FailureCode.PART_DEPTH, limits.part_depth, offset=offset)
+            raise XmlLimitError(source, failure)
+
+    def end(_name: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    scanner = expat.ParserCreate()
+    scanner.StartElementHandler, scanner.EndElementHandler = begin, end
+    with contextlib.suppress(expat.ExpatError, ValueError):  # what is malformed is reported by the parser
+        scanner.Parse(data, True)  # noqa: FBT003 expat's signature
+
+
+def refuse_doctype(data: bytes, source: str) -> None:
+    """Raise MalformedXmlError where a document type declaration stands before the root."""
     head = data
     for mark, encoding in _WIDE_ENCODINGS:
         if data.startswith(mark):
@@ -88,4 +170,4 @@ def _refuse_doctype(data: bytes, source: str) -> None:
     if head.startswith(b"<!DOCTYPE", position):
         line = head.count(b"\n", 0, position) + 1
         column = position - head.rfind(b"\n", 0, position)
-        raise MalformedXmlError(source, _DOCTYPE_REFUSED, line=line, column=column)
+        raise MalformedXmlError(source, DOCTYPE_REFUSED, line=line, column=column)

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from harvester.repositories import RepositoryFacts, recognise_repository
 from oai.settings import Settings
-from web.patience import impatient
+from web.patience import ask_apart
 
 _MOST: Final = 64
 _SECONDS: Final = 1800.0
@@ -35,7 +35,7 @@ class Drafts:
         known = self._kept.get(key)
         if known is not None and not anew and self.clock() - known[0] < _SECONDS:
             return known[1]
-        facts = await recognise_repository(base_url, impatient(self.settings), protocol=protocol)
+        facts = await ask_apart(recognise_repository, base_url, self.settings, protocol=protocol)
         self._kept[key] = (self.clock(), facts)
         self._kept.move_to_end(key)
         while len(self._kept) > _MOST:

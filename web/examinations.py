@@ -12,7 +12,7 @@ from harvester.doctor.keeping import keep_report
 from oai.errors import ZatvaError
 from oai.settings import Settings
 from web.forms import Problem
-from web.patience import impatient
+from web.patience import ask_apart
 from web.problems import problem_of
 from web.threads import DatabaseThreads
 
@@ -65,7 +65,9 @@ class Examinations:
     async def _examine(self, repository_id: int, base_url: str) -> None:
         at_hand = self._under_way[repository_id]
         try:
-            report = await examine(base_url, impatient(self.settings), on_fact=at_hand.facts.append)
+            report = await ask_apart(
+                examine, base_url, self.settings, notes={"on_fact": at_hand.facts.append}
+            )
             await self.database.run(keep_report, repository_id, report)
         except ZatvaError as error:
             at_hand.problem = problem_of(error)

@@ -14,7 +14,7 @@ from oai.errors import TryLaterError
 from oai.settings import Settings
 from oai.vocabulary import Verb
 from web.api.limits import Limiter
-from web.patience import impatient
+from web.patience import ask_apart
 from web.words import _
 
 _PER_MINUTE: Final = 30
@@ -37,9 +37,10 @@ class Explorations:
         """
         self.check(repository)
         async with self._turn(repository.repository_id):
-            return await ask(
+            return await ask_apart(
+                ask,
                 repository.base_url,
-                impatient(self.settings),
+                self.settings,
                 verb,
                 arguments,
                 protocol=repository.protocol,

@@ -1,18 +1,41 @@
-"""How long repositories are waited for while a person waits for the page."""
+"""How repositories are asked while a person waits for the page: briefly, and in a process of its own."""
 
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
 
+from harvester.isolated import isolated
 from oai.settings import Settings
 
 _SECONDS: Final = 30.0
 _LONGEST_RETRY_AFTER: Final = 2.0
+_T = TypeVar("_T")
 
 
 def impatient(settings: Settings) -> Settings:
-    """The settings for a person who waits for the answer: short waits."""
+    """The settings for a person who waits for the answer: short waits, and answers of modest size."""
+    settings = settings.interactive
     patient = settings.harvester
     short = {
         "timeout": min(patient.timeout, _SECONDS),
         "max_wait": min(patient.max_wait, _LONGEST_RETRY_AFTER),
     }
     return settings.model_copy(update={"harvester": patient.model_copy(update=short)})
+
+
+async def ask_apart(
+    work: Callable[..., Awaitable[_T]],
+    base_url: str,
+    settings: Settings,
+    *arguments: object,
+    notes: Mapping[str, Callable[[Any], None]] | None = None,
+    **options: object,
+) -> _T:
+    """The result of `work(base_url, settings, …)`, which asks a repository; see `isolated`.
+
+    It is given impatient settings, without the database's address.
+    """
+    asked = impatient(settings).model_copy(update={"database_url": None})
+    limits = asked.harvester.limits
+    return await isolated(
+        work, base_url, asked, *arguments, url=base_url, limits=limits, notes=notes, **options
+    )

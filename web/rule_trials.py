@@ -13,7 +13,7 @@ from harvester.rule_lab.samples import first_page, read_files, stored_files
 from harvester.rule_lab.trying import Trial, try_rules
 from oai.settings import Settings
 from web.forms import FormModel
-from web.patience import impatient
+from web.patience import ask_apart
 from web.planning import LONGEST_SELECTION, PREFIX
 from web.threads import DatabaseThreads
 
@@ -52,9 +52,10 @@ class Trials:
         async with self._turn:
             prefix = asked.metadata_prefix or ""
             if asked.source == LIVE:
-                samples = await first_page(
+                samples = await ask_apart(
+                    first_page,
                     repository.base_url,
-                    impatient(self.settings),
+                    self.settings,
                     protocol=repository.protocol,
                     metadata_prefix=prefix,
                     set_spec=asked.set_spec or "",

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from harvester.reading.spooled import Body, Gathering, Spooled
 from oai.failures import Failure, FailureCode
 from oai.limits import RATIO_COUNTS_FROM, AnswerLimits
 
@@ -17,6 +18,7 @@ _ANY_WRAPPING = 32 + zlib.MAX_WBITS
 _NO_WRAPPING = -zlib.MAX_WBITS
 _MOST_LAYERS = 3
 _PIECE = 64 * 1024
+_HEAD_BYTES = 4096
 _PLAIN_STARTS = (b"<", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0")
 
 
@@ -35,12 +37,12 @@ class Decoded:
     `fault` says what is wrong with the compressed data, where only a part could be had; else it is empty.
     """
 
-    body: bytes
+    body: Body
     found: tuple[str, ...] = ()
     fault: str = ""
 
 
-def decode(body: bytes, announced: str, limits: AnswerLimits) -> Decoded:
+def decode(body: Body, announced: str, limits: AnswerLimits, *, spool: bool = False) -> Decoded:
     """Undo gzip and deflate, announced by Content-Encoding or not, also where it was done twice.
 
     A body that is announced as compressed and is not comes as it is. Never makes more bytes than the limits
@@ -53,7 +55,7 @@ def decode(body: bytes, announced: str, limits: AnswerLimits) -> Decoded:
         name, bits = _compression(body, "" if found else announced)
         if not name:
             break
-        inflated, fault = _inflated(body, bits, limits, sent)
+        inflated, fault = _inflated(body, bits, _Terms(limits=limits, sent=sent, spool=spool))
         if fault and not inflated:
             break
         body = inflated
@@ -61,48 +63,60 @@ def decode(body: bytes, announced: str, limits: AnswerLimits) -> Decoded:
     return Decoded(body=body, found=tuple(found), fault=fault)
 
 
-def _compression(body: bytes, announced: str) -> tuple[str, int]:
+def _compression(body: Body, announced: str) -> tuple[str, int]:
     """How the body is compressed, and the setting of zlib for it; an empty name where it is not."""
-    if body.startswith(_GZIP):
+    head = body[:_HEAD_BYTES]
+    if head.startswith(_GZIP):
         return "gzip", _ANY_WRAPPING
-    if len(body) > 1 and body[0] == _ZLIB_FIRST and int.from_bytes(body[:2]) % _ZLIB_CHECK == 0:
+    if len(head) > 1 and head[0] == _ZLIB_FIRST and int.from_bytes(head[:2]) % _ZLIB_CHECK == 0:
         return "deflate", _ANY_WRAPPING
-    if "deflate" in announced.lower() and body and not body.lstrip().startswith(_PLAIN_STARTS):
+    if "deflate" in announced.lower() and head and not head.lstrip().startswith(_PLAIN_STARTS):
         return "deflate", _NO_WRAPPING
     return "", 0
 
 
-def _inflated(body: bytes, bits: int, limits: AnswerLimits, sent: int) -> tuple[bytes, str]:
+@dataclass(frozen=True, kw_only=True)
+class _Terms:
+    """What data may unpack to, and where it goes; `sent` are the bytes that came."""
+
+    limits: AnswerLimits
+    sent: int
+    spool: bool
+
+
+def _inflated(body: Body, bits: int, terms: _Terms) -> tuple[Body, str]:
     """What the data hold, and what is wrong with them."""
-    data = memoryview(body)
-    pieces: list[bytes] = []
-    position = size = 0
+    gathering = Gathering(spool=terms.spool)
+    data: memoryview | Spooled = memoryview(body) if isinstance(body, bytes) else body
+    position = 0
     while position < len(data):
         member = _Member(data, position, bits)
         for piece in member.pieces():
-            size += len(piece)
-            _check(size, sent, limits)
-            pieces.append(piece)
+            _check(gathering.size + len(piece), terms)
+            gathering.add(piece)
         if member.fault:
             # What stands behind the last member is mostly padding.
-            padding = position and not member.came and not body.startswith(_GZIP, position)
-            return b"".join(pieces), "" if padding else member.fault
+            padding = position and not member.came and bytes(data[position : position + 2]) != _GZIP
+            return gathering.whole(), "" if padding else member.fault
         position = member.end
-    return b"".join(pieces), ""
+    return gathering.whole(), ""
 
 
-def _check(size: int, sent: int, limits: AnswerLimits) -> None:
-    """Raise TooLargeError if `size` bytes out of `sent` ones are too many."""
+def _check(size: int, terms: _Terms) -> None:
+    """Raise TooLargeError if so many unpacked bytes are too many."""
+    limits = terms.limits
     if size > limits.answer_bytes:
         raise TooLargeError(limits.failure(FailureCode.ANSWER_BYTES, limits.answer_bytes))
-    if size > max(RATIO_COUNTS_FROM, sent * limits.ratio):
-        raise TooLargeError(limits.failure(FailureCode.ANSWER_RATIO, limits.ratio, sent=sent, unpacked=size))
+    if size > max(RATIO_COUNTS_FROM, terms.sent * limits.ratio):
+        raise TooLargeError(
+            limits.failure(FailureCode.ANSWER_RATIO, limits.ratio, sent=terms.sent, unpacked=size)
+        )
 
 
 class _Member:
     """One compressed stream in the data; gzip may join several."""
 
-    def __init__(self, data: memoryview, start: int, bits: int) -> None:
+    def __init__(self, data: "memoryview | Spooled", start: int, bits: int) -> None:
         self.fault = ""
         self.came = False
         self.end = start

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harvester.reading.errors import TransportError
+from harvester.reading.spooled import Body, Spooled
 
 Method = Literal["GET", "POST"]
 
@@ -30,7 +31,14 @@ class RawReply:
     reason: str = ""
     headers: Sequence[tuple[str, str]] = ()
     body: bytes = b""
+    spooled: Spooled | None = None
+    """The body where it is in a file, for it is large; `body` is empty then."""
     cut: TransportError | None = None
+
+    @property
+    def content(self) -> Body:
+        """The body, wherever it is."""
+        return self.body if self.spooled is None else self.spooled
 
     def header(self, name: str) -> str:
         """The header's first value, or nothing; its name is looked for in any case."""

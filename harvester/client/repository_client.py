@@ -29,12 +29,15 @@ from harvester.client.transport import Arguments, HttpReply, Transport, open_tra
 from harvester.reading import facts, replies
 from harvester.reading.answers import FormatInfo, FormatPage, Header, Identity, Page, Record, SetInfo, SetPage
 from harvester.reading.errors import (
+    AnswerTooLargeError,
     MalformedAnswerError,
     NoMetadataFormatsError,
     NoRecordsMatchError,
     NoSetHierarchyError,
     NotOaiPmhError,
 )
+from oai.failures import FailureCode
+from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.sections import HarvesterSettings
 from oai.vocabulary import Verb
 
@@ -43,6 +46,8 @@ __all__ = ["Client", "Selection", "Traffic", "open_client"]
 ReadPage = Callable[[replies.Unread, replies.OnToken], Awaitable[Page]]
 """Reads an answer; raises as `replies.read_page` does. It may tell the token as soon as it has it."""
 
+_KEPT_BYTES = 1_000_000
+"""Of an answer that cannot be read, for whoever looks into it."""
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -58,8 +63,8 @@ class Traffic:
 class Client:
     """A client of one repository; most are made by `open_client`.
 
-    The transport is any function that carries arguments to a base URL, `read_page` any that reads pages; of
-    its own accord, the client reads them in threads. What the other arguments mean, see `Retrying`.
+    The transport is any function that carries arguments to a base URL, `read_page` any that reads pages; the
+    default reads them in threads. `limits` are of each answer. For the other arguments see `Retrying`.
     Each method raises ClientError or TryLaterError (the tree: `reading/errors.py`).
     """
 
@@ -69,10 +74,12 @@ class Client:
         transport: Transport,
         *,
         read_page: ReadPage | None = None,
+        limits: AnswerLimits = DEFAULT_LIMITS,
         **patience: Unpack[Patience],
     ) -> None:
         self.base_url = base_url
         self._read_page = read_page or _read_in_thread
+        self._limits = limits
         self.traffic = Traffic()
         self._transport = transport
         self._retrying = Retrying(**patience)
@@ -164,6 +171,9 @@ class Client:
         async with contextlib.aclosing(self._asking(verb, loose=loose)) as asking:
             while True:
                 page = await self._page(verb, arguments, asking, loose=loose)
+                while page.rest is not None:  # an answer so large that it is read in parts
+                    yield page
+                    page = await page.rest()
                 circles.check(page.url, page.next_token, [header.identifier for header in page.headers])
                 yield page
                 if not page.next_token or page.cut_off:
@@ -214,11 +224,11 @@ class Client:
     async def _page(self, verb: Verb, arguments: Arguments, asking: AskingAhead, *, loose: bool) -> Page:
         for again in (False, True):
             reply = await asking.answer(arguments)
-            unread = replies.Unread(reply.body, verb, reply.url, reply.content_type, loose)
+            unread = replies.Unread(reply.content, verb, reply.url, reply.content_type, loose, self._limits)
             try:
                 page = await self._read_page(unread, asking.ask)
             except (MalformedAnswerError, NotOaiPmhError) as error:
-                error.raw = reply.body
+                error.raw = reply.content[:_KEPT_BYTES]
                 if again or asking.asked:
                     raise
                 continue  # what broke may have broken on the way
@@ -231,10 +241,17 @@ class Client:
         """An answer of one piece, asked for once more where it is broken."""
         reply = await self._fetch(verb, arguments)
         try:
-            return read(reply.body, url=reply.url, content_type=reply.content_type)
+            return await asyncio.to_thread(self._said, read, reply)
         except (MalformedAnswerError, NotOaiPmhError):
             reply = await self._fetch(verb, arguments)
-        return read(reply.body, url=reply.url, content_type=reply.content_type)
+        return await asyncio.to_thread(self._said, read, reply)
+
+    def _said(self, read: "_Read[_T]", reply: HttpReply) -> _T:
+        most = self._limits.part_bytes
+        if len(reply.content) > most:
+            raise AnswerTooLargeError(reply.url, self._limits.failure(FailureCode.PART_BYTES, most, offset=0))
+        body = reply.content[:]
+        return read(body, url=reply.url, content_type=reply.content_type, limits=self._limits)
 
     async def _fetch(self, verb: Verb, arguments: Arguments, *, loose: bool = False) -> HttpReply:
         """Send a request until it succeeds or further tries are in vain."""
@@ -244,18 +261,27 @@ class Client:
     async def _send(self, request: Arguments) -> HttpReply:
         self.traffic.requests += 1
         reply = await self._transport(self.base_url, request)
-        self.traffic.bytes += len(reply.body)
+        self.traffic.bytes += len(reply.content)
         return reply
 
 
 async def _read_in_thread(unread: replies.Unread, _on_token: replies.OnToken) -> Page:
-    return await asyncio.to_thread(unread.read)
+    if isinstance(unread.body, bytes):
+        return await asyncio.to_thread(unread.read)
+    parts = (await asyncio.to_thread(unread.split)).parts
+
+    async def following() -> Page:
+        part = await asyncio.to_thread(next, parts)
+        page = await asyncio.to_thread(unread.of(part).read)
+        return replies.with_rest(page, part, following)
+
+    return await following()
 
 
 class _Read(Protocol[_T_co]):
     """A reader of answers."""
 
-    def __call__(self, body: bytes, *, url: str, content_type: str) -> _T_co: ...
+    def __call__(self, body: bytes, *, url: str, content_type: str, limits: AnswerLimits) -> _T_co: ...
 
 
 @contextlib.asynccontextmanager
@@ -277,10 +303,12 @@ async def open_client(
     """
     chosen = settings or HarvesterSettings()
     politeness = Politeness(per_host=chosen.per_host, delay=chosen.delay, sleep=sleep)
-    async with open_transport(chosen, session=session, method=method, politeness=politeness) as transport:
+    opened = open_transport(chosen, session=session, method=method, politeness=politeness, spool=True)
+    async with opened as transport:
         yield Client(
             base_url,
             transport,
+            limits=chosen.limits,
             retries=chosen.retries if retries is None else retries,
             max_wait=chosen.max_wait,
             first_delay=chosen.first_delay,

@@ -23,6 +23,7 @@ _HOPELESS = frozenset(
 _LONGEST_DELAY = 60.0
 _LONGEST_ASKED = 366 * 86_400.0
 _ENDING = b"OAI-PMH>"
+_TAIL_BYTES = 4096
 
 
 class Patience(TypedDict, total=False):
@@ -119,12 +120,13 @@ def _check_whole(reply: HttpReply, *, loose: bool) -> None:
 
     A server that counts the bytes of its answer wrongly breaks off every one of them, whole or not.
     """
-    if reply.cut is None or reply.status != _SUCCESS or reply.body.rstrip().endswith(_ENDING):
+    ended = reply.content[-_TAIL_BYTES:].rstrip().endswith(_ENDING)
+    if reply.cut is None or reply.status != _SUCCESS or ended:
         return
-    if not (loose and looks_like_oai_pmh(reply.body)):
+    if not (loose and looks_like_oai_pmh(reply.content)):
         raise reply.cut
 
 
 def _is_answer(reply: HttpReply) -> bool:
     """Whether an answer with an error status is OAI-PMH all the same; a busy server's never is."""
-    return reply.status not in _WORTH_ANOTHER_TRY and looks_like_oai_pmh(reply.body)
+    return reply.status not in _WORTH_ANOTHER_TRY and looks_like_oai_pmh(reply.content)

@@ -12,6 +12,7 @@ from yarl import URL
 from harvester.client.exchange import HttpRequest, RawReply
 from harvester.client.guarding import PrivateAddressError
 from harvester.reading.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
+from harvester.reading.spooled import Body, Gathering
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
 
@@ -33,6 +34,8 @@ class SessionSender:
     session: aiohttp.ClientSession
     timeout: float
     limits: AnswerLimits = field(default_factory=AnswerLimits)
+    spool: bool = False
+    """Whether large bodies go to files (`RawReply.spooled`)."""
     slow_seconds: float = 60
     slow_rate: int = 16
 
@@ -56,19 +59,19 @@ class SessionSender:
                 body, cut = await self._body(answer, request.url)
                 return _reply(answer, body, cut)
 
-    async def _body(self, answer: aiohttp.ClientResponse, url: str) -> tuple[bytes, TransportError | None]:
-        chunks: list[bytes] = []
+    async def _body(self, answer: aiohttp.ClientResponse, url: str) -> tuple[Body, TransportError | None]:
+        came = Gathering(spool=self.spool)
         try:
             with _translated(url):
-                await self._read(answer, url, chunks)
+                await self._read(answer, url, came)
         except TransportError as error:
-            if not chunks:
+            if not came.size:
                 raise
-            return b"".join(chunks), error
-        return b"".join(chunks), None
+            return came.whole(), error
+        return came.whole(), None
 
-    async def _read(self, answer: aiohttp.ClientResponse, url: str, chunks: list[bytes]) -> None:
-        """Read the body into `chunks`, which keeps what came where it breaks off."""
+    async def _read(self, answer: aiohttp.ClientResponse, url: str, came: Gathering) -> None:
+        """Read the body into `came`, which keeps it where it breaks off."""
         size = 0
         try:
             async with asyncio.timeout(None) as limit:
@@ -80,7 +83,7 @@ class SessionSender:
                     most = self.limits.answer_bytes
                     if size > most:
                         raise AnswerTooLargeError(url, self.limits.failure(FailureCode.ANSWER_BYTES, most))
-                    chunks.append(chunk)
+                    came.add(chunk)
                     pace.note(len(chunk))
         except TimeoutError as error:
             if not limit.expired():
@@ -110,9 +113,15 @@ class _Pace:
         self._limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
 
-def _reply(answer: aiohttp.ClientResponse, body: bytes, cut: TransportError | None) -> RawReply:
-    headers = [(_text(name), _text(value)) for name, value in answer.raw_headers]
-    return RawReply(status=answer.status, reason=answer.reason or "", headers=headers, body=body, cut=cut)
+def _reply(answer: aiohttp.ClientResponse, body: Body, cut: TransportError | None) -> RawReply:
+    return RawReply(
+        status=answer.status,
+        reason=answer.reason or "",
+        headers=[(_text(name), _text(value)) for name, value in answer.raw_headers],
+        body=body if isinstance(body, bytes) else b"",
+        spooled=None if isinstance(body, bytes) else body,
+        cut=cut,
+    )
 
 
 def _text(raw: bytes) -> str:

@@ -17,6 +17,7 @@ from harvester.client.guarding import public_connector
 from harvester.client.politeness import Politeness
 from harvester.client.sending import SessionSender
 from harvester.reading.errors import AnswerTooLargeError, TransportError, TransportKind
+from harvester.reading.spooled import Body, Spooled
 from oai.limits import AnswerLimits
 from oai.sections import HarvesterSettings
 
@@ -43,10 +44,17 @@ class HttpReply:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    spooled: Spooled | None = None
+    """The body where it is in a file, for it is large; `body` is empty then."""
     hops: Sequence[str] = ()
     compression: Sequence[str] = ()
     method: Method = "GET"
     cut: TransportError | None = None
+
+    @property
+    def content(self) -> Body:
+        """The body, wherever it is."""
+        return self.body if self.spooled is None else self.spooled
 
     @property
     def content_type(self) -> str:
@@ -76,6 +84,8 @@ class HttpTransport:
 
     send: Send
     limits: AnswerLimits = field(default_factory=AnswerLimits)
+    spool: bool = False
+    """Whether large bodies go to files (`HttpReply.spooled`)."""
     headers: Sequence[tuple[str, str]] = ()
     method: Method = "GET"
     politeness: Politeness = field(default_factory=Politeness)
@@ -129,10 +139,12 @@ class HttpTransport:
     async def _decoded(self, raw: RawReply, *, url: str, method: Method, hops: Sequence[str]) -> HttpReply:
         announced = raw.header("Content-Encoding")
         try:
-            if len(raw.body) < _QUICK_TO_DECODE:
-                decoded = decode(raw.body, announced, self.limits)
+            if len(raw.content) < _QUICK_TO_DECODE:
+                decoded = decode(raw.content, announced, self.limits, spool=self.spool)
             else:
-                decoded = await asyncio.to_thread(decode, raw.body, announced, self.limits)
+                decoded = await asyncio.to_thread(
+                    decode, raw.content, announced, self.limits, spool=self.spool
+                )
         except TooLargeError as error:
             raise AnswerTooLargeError(url, error.failure) from None
         cut = raw.cut
@@ -142,7 +154,8 @@ class HttpTransport:
             url=url,
             status=raw.status,
             headers=CIMultiDict(raw.headers),
-            body=decoded.body,
+            body=decoded.body if isinstance(decoded.body, bytes) else b"",
+            spooled=None if isinstance(decoded.body, bytes) else decoded.body,
             hops=hops,
             compression=decoded.found,
             method=method,
@@ -158,10 +171,12 @@ async def open_transport(
     method: Method = "GET",
     politeness: Politeness | None = None,
     around: Callable[[Send], Send] = lambda send: send,
+    spool: bool = False,
 ) -> AsyncIterator[HttpTransport]:
     """A transport over the session, or over one of its own that is closed at the end of the block.
 
-    `around` may put something between the transport and the network, as the raw capture does.
+    `around` may put something between the transport and the network, as the raw capture does. With `spool`,
+    large answers are kept in files (`HttpReply.spooled`).
     """
     async with contextlib.AsyncExitStack() as own:
         used = session if session is not None else await own.enter_async_context(_new_session(settings))
@@ -169,12 +184,14 @@ async def open_transport(
             session=used,
             timeout=settings.timeout,
             limits=settings.limits,
+            spool=spool,
             slow_seconds=settings.slow_seconds,
             slow_rate=settings.slow_rate,
         )
         yield HttpTransport(
             send=around(send),
             limits=settings.limits,
+            spool=spool,
             headers=request_headers(settings),
             method=method,
             politeness=politeness or Politeness(per_host=settings.per_host, delay=settings.delay),

@@ -54,9 +54,10 @@ async def examine(
     async def by_post() -> Identity:
         await sleep(pause)
         async with open_transport(manners, method="POST") as posting:
-            return await Client(base_url, posting, retries=0, max_wait=_MAX_WAIT, sleep=sleep).identify(
-                loose=True
+            client = Client(
+                base_url, posting, limits=manners.limits, retries=0, max_wait=_MAX_WAIT, sleep=sleep
             )
+            return await client.identify(loose=True)
 
     async with open_transport(manners) as transport:
         watching = Watching(transport)
@@ -67,7 +68,15 @@ async def examine(
                 await sleep(pause)
             return await watching(url, arguments)
 
-        client = Client(base_url, paced, retries=_RETRIES, max_wait=_MAX_WAIT, clock=clock, sleep=sleep)
+        client = Client(
+            base_url,
+            paced,
+            limits=manners.limits,
+            retries=_RETRIES,
+            max_wait=_MAX_WAIT,
+            clock=clock,
+            sleep=sleep,
+        )
         case = Case(client=client, send=paced, watching=watching, now=datetime.fromtimestamp(clock(), UTC))
         await _look(case, settings, by_post, on_fact)
     return _report(case, requests=len(watching.exchanges) + 1, seconds=time.monotonic() - begun)

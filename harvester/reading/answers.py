@@ -1,11 +1,13 @@
 """What a repository's answers say, as values."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from lxml import etree
 
+from oai.failures import Failure
 from oai.vocabulary import OAI_NAMESPACE
+from oai.xml import parse
 
 _METADATA = f"{{{OAI_NAMESPACE}}}metadata"
 _ABOUT = f"{{{OAI_NAMESPACE}}}about"
@@ -47,6 +49,10 @@ class Record:
     notes: tuple[str, ...] = ()
     """What was odd about the answer, of a record that came alone."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """For other processes, which elements cannot be given to: as bytes that are parsed there."""
+        return _parsed_record, (self.header, self.xml(), self.notes)
+
     @property
     def metadata(self) -> etree._Element | None:
         """The metadata's own root element, such as `<oai_dc:dc>`; None where there is none."""
@@ -74,6 +80,10 @@ class Record:
         return as_document(self.element)
 
 
+def _parsed_record(header: Header, xml: bytes, notes: tuple[str, ...]) -> Record:
+    return Record(header=header, element=parse(xml, source="record"), notes=notes)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ResumptionToken:
     """The token for the next page, with what the server says about the whole list (section 3.5)."""
@@ -91,6 +101,13 @@ class Fault:
     offset: int
     reason: str
     raw: bytes
+    size: int | None = None
+    """Of the part, if `raw` is only its beginning."""
+    failure: Failure | None = None
+    """What is wrong as a code with facts, where there is one."""
+
+
+Rest = Callable[[], Awaitable["Page"]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +128,10 @@ class Page:
     notes: tuple[str, ...] = ()
     cut_off: bool = False
     size: int = 0
+    part: int = 0
+    """Which part of a large answer it is, from 1 on; 0 for an answer that is read as a whole."""
+    rest: "Rest | None" = None
+    """Gives the next part of the same answer; None where this is the last one, which has the token."""
 
     @property
     def next_token(self) -> str:

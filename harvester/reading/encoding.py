@@ -9,7 +9,12 @@ import codecs
 import re
 from dataclasses import dataclass
 from email.message import Message
+from typing import Generic, TypeVar, cast
 
+from harvester.reading.spooled import Body, Gathering, Spooled, chunks_of
+
+BodyT = TypeVar("BodyT", bytes, Spooled)
+_HEAD_BYTES = 4096
 _DECLARATION = re.compile(rb"\s*<\?xml\s[^>]*?\?>")
 _ENCODING = re.compile(rb"""\sencoding\s*=\s*["']([^"']*)["']""")
 _UTF_8 = frozenset({"utf-8", "us-ascii", "ascii"})
@@ -29,22 +34,22 @@ _WIDE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Readable:
+class Readable(Generic[BodyT]):
     """An answer's bytes such that what they say of their encoding is true; `note` tells what was not."""
 
-    body: bytes
+    body: BodyT
     note: str = ""
 
 
-def readable(body: bytes, content_type: str = "") -> Readable:
-    """The answer as the parser should have it.
+def readable(body: BodyT, content_type: str = "") -> Readable[BodyT]:
+    """The answer as the parser should have it, in memory or in a file as it came.
 
     UTF-16 and UTF-32 become UTF-8. An answer that is valid UTF-8 is read as that, unless its declaration and
     HTTP agree that it is something else. Else the XML declaration counts, or, where that says UTF-8 or
     nothing and the bytes are none, the charset of HTTP. Where nothing fits, the bytes come as they are.
     """
     for mark, encoding in _WIDE:
-        if body.startswith(mark):
+        if body[: len(mark)] == mark:
             return _decoded(body, encoding) or Readable(body=body)
     declared, said = declared_encoding(body), _charset(content_type)
     if declared in _UTF_8 or not declared:
@@ -55,21 +60,21 @@ def readable(body: bytes, content_type: str = "") -> Readable:
     return _against_declaration(body, declared, said)
 
 
-def _against_declaration(body: bytes, declared: str, said: str) -> Readable:
+def _against_declaration(body: BodyT, declared: str, said: str) -> Readable[BodyT]:
     """An answer that declares another encoding than UTF-8."""
     known = _KNOWN.fullmatch(declared) is not None
-    if known and (declared == said or body.isascii()):
+    if known and (declared == said or all(chunk.isascii() for chunk in chunks_of(body))):
         return Readable(body=body)
     if _is_utf_8(body):
         note = f"it declares the encoding {declared!r}, and is UTF-8"
-        return Readable(body=_undeclared(body), note=note)
+        return Readable(body=_without_declaration(body), note=note)
     note = f"it declares the encoding {declared!r}; read as {said}, as HTTP says"
     return (None if known else _decoded(body, said, note=note)) or Readable(body=body)
 
 
-def declared_encoding(body: bytes) -> str:
+def declared_encoding(body: Body) -> str:
     """What the XML declaration says, in lower case; nothing where it says nothing."""
-    declaration = _DECLARATION.match(body)
+    declaration = _DECLARATION.match(body if isinstance(body, bytes) else body[:_HEAD_BYTES])
     found = _ENCODING.search(declaration[0]) if declaration else None
     return found[1].decode("ascii", errors="replace").strip().lower() if found else ""
 
@@ -80,23 +85,47 @@ def _charset(content_type: str) -> str:
     return (message.get_content_charset() or "").lower()
 
 
-def _is_utf_8(body: bytes) -> bool:
+def _is_utf_8(body: Body) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        body.decode("utf-8")
+        for chunk in chunks_of(body):
+            decoder.decode(chunk)
+        decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
     return True
 
 
-def _decoded(body: bytes, encoding: str, *, note: str = "") -> Readable | None:
+def _decoded(body: BodyT, encoding: str, *, note: str = "") -> Readable[BodyT] | None:
     """The body as UTF-8, without a declaration; None where it cannot be in that encoding."""
     if not encoding.startswith("utf-") and not _KNOWN.fullmatch(encoding):
         return None
     try:
-        text = body.decode(encoding)
-        return Readable(body=_undeclared(text.lstrip("\ufeff").encode("utf-8")), note=note)
+        decoder = codecs.getincrementaldecoder(encoding)()
+        return Readable(body=_recoded(body, decoder), note=note)
     except (UnicodeError, LookupError):
         return None
+
+
+def _recoded(body: BodyT, decoder: codecs.IncrementalDecoder) -> BodyT:
+    gathering = Gathering(spool=not isinstance(body, bytes), at_once=True)
+    first = True
+    for chunk in chunks_of(body):
+        text = decoder.decode(chunk)
+        if first and text:
+            gathering.add(_undeclared(text.lstrip("\ufeff").encode("utf-8")))
+            first = False
+        else:
+            gathering.add(text.encode("utf-8"))
+    gathering.add(decoder.decode(b"", final=True).encode("utf-8"))
+    return cast("BodyT", gathering.whole())
+
+
+def _without_declaration(body: BodyT) -> BodyT:
+    gathering = Gathering(spool=not isinstance(body, bytes), at_once=True)
+    for number, chunk in enumerate(chunks_of(body)):
+        gathering.add(chunk if number else _undeclared(chunk))
+    return cast("BodyT", gathering.whole())
 
 
 def _undeclared(body: bytes) -> bytes:

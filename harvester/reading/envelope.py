@@ -11,8 +11,15 @@ from dataclasses import dataclass, field
 from lxml import etree
 
 from harvester.reading.encoding import readable
-from harvester.reading.errors import ClientError, MalformedAnswerError, NotOaiPmhError, oai_error
-from oai.errors import MalformedXmlError
+from harvester.reading.errors import (
+    AnswerTooLargeError,
+    ClientError,
+    MalformedAnswerError,
+    NotOaiPmhError,
+    oai_error,
+)
+from oai.errors import MalformedXmlError, XmlLimitError
+from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.vocabulary import OAI_NAMESPACE, ErrorCode, Verb
 from oai.xml import parse
 
@@ -47,14 +54,18 @@ def readable_body(body: bytes, url: str, content_type: str, *, loose: bool) -> t
     return found.body, [found.note] if found.note else []
 
 
-def open_envelope(body: bytes, verb: Verb, url: str, *, loose: bool = False) -> Envelope:
+def open_envelope(
+    body: bytes, verb: Verb, url: str, *, loose: bool = False, limits: AnswerLimits = DEFAULT_LIMITS
+) -> Envelope:
     """Open an answer to the verb.
 
-    Raises NotOaiPmhError, MalformedAnswerError, and OaiError where the answer is one of the protocol's
-    errors.
+    Raises NotOaiPmhError, MalformedAnswerError, AnswerTooLargeError for one beyond the limits, and OaiError
+    where the answer is one of the protocol's errors.
     """
     try:
-        root = parse(body, source=url)
+        root = parse(body, source=url, limits=limits)
+    except XmlLimitError as error:
+        raise AnswerTooLargeError(url, error.failure) from None
     except MalformedXmlError as error:
         raise _not_well_formed(error, body, url) from None
     notes: list[str] = []
@@ -65,7 +76,7 @@ def open_envelope(body: bytes, verb: Verb, url: str, *, loose: bool = False) -> 
     stray = (
         [] if of_1_1 else [child for child in root.iterchildren(etree.Element) if local_name(child) in _PARTS]
     )
-    date = (root.findtext(OAI + "responseDate") or "").strip()
+    date = text_at(root, OAI + "responseDate")
     _raise_errors(root, stray, url, date)
     notes += _odd_parts(containers, stray, verb, url)
     if notes and not loose:
@@ -104,6 +115,32 @@ def adopt(element: etree._Element) -> bool:
         if local_name(child) in wanted:
             changed = adopt(child) or changed
     return changed
+
+
+def text_of(element: etree._Element) -> str:
+    """The element's text without blanks around it; comments and instructions in it do not end it.
+
+    Raises ValueError where it holds other elements.
+    """
+    text = element.text or ""
+    for child in element:
+        if not callable(child.tag):
+            break
+        text += child.tail or ""
+    else:
+        return text.strip()
+    raise ValueError(f"{local_name(element)!r} holds more than text: {text.strip()!r}")
+
+
+def text_at(element: etree._Element, path: str) -> str:
+    """The text of the first element at the path, empty where there is none, or it is no text alone."""
+    found = element.find(path)
+    if found is None:
+        return ""
+    try:
+        return text_of(found)
+    except ValueError:
+        return (found.text or "").strip()
 
 
 def local_name(element: etree._Element) -> str:
@@ -155,7 +192,9 @@ def _raise_errors(root: etree._Element, stray: Sequence[etree._Element], url: st
     goes_on = any((part.text or "").strip() for part in stray if part.tag == _TOKEN)
     if goes_on and set(codes) == {ErrorCode.NO_RECORDS_MATCH}:
         return
-    message = "; ".join(" ".join((error.text or "").split()) for error in errors)
+    message = "; ".join(
+        " ".join("".join(map(str, error.itertext(etree.Element))).split()) for error in errors
+    )
     others = [code for code in codes[1:] if code != codes[0]]
     if others:
         message = f"{message} (also {', '.join(others)})"

@@ -70,6 +70,8 @@ class HttpStatusError(ClientError):
 class AnswerTooLargeError(ClientError):
     """An answer, or a part of it, is beyond a limit; `failure` says which one and where."""
 
+    failure: Failure
+
     def __init__(self, url: str, failure: Failure) -> None:
         super().__init__(f"{url}: {failure.sentence()}")
         self.url = url

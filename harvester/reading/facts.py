@@ -8,16 +8,24 @@ from collections.abc import Iterator
 from lxml import etree
 
 from harvester.reading.answers import FormatInfo, FormatPage, Identity, SetInfo, SetPage
-from harvester.reading.envelope import OAI, Envelope, local_name, open_envelope, readable_body
+from harvester.reading.envelope import OAI, Envelope, local_name, open_envelope, readable_body, text_at
 from harvester.reading.errors import MalformedAnswerError
 from harvester.reading.parts import TOKEN, read_token
 from harvester.reading.prolog import trimmed
+from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.vocabulary import OAI_IDENTIFIER_NAMESPACE, Verb
 
 
-def read_identity(body: bytes, *, url: str, loose: bool = False, content_type: str = "") -> Identity:
+def read_identity(
+    body: bytes,
+    *,
+    url: str,
+    loose: bool = False,
+    content_type: str = "",
+    limits: AnswerLimits = DEFAULT_LIMITS,
+) -> Identity:
     """Read an answer to Identify."""
-    envelope = _opened(body, Verb.IDENTIFY, url, content_type, loose=loose)
+    envelope = _opened(body, Verb.IDENTIFY, url, content_type, limits, loose=loose)
     container = envelope.container
     found = container.find(f".//{{{OAI_IDENTIFIER_NAMESPACE}}}repositoryIdentifier")
     return Identity(
@@ -29,15 +37,22 @@ def read_identity(body: bytes, *, url: str, loose: bool = False, content_type: s
         deleted_record=_text(container, "deletedRecord"),
         granularity=_text(container, "granularity"),
         compression=tuple(_texts(container, "compression")),
-        repository_identifier=found.text if found is not None else None,
+        repository_identifier=text_at(found, ".") if found is not None else None,
         response_date=envelope.response_date,
         notes=tuple(envelope.notes),
     )
 
 
-def read_sets(body: bytes, *, url: str, loose: bool = False, content_type: str = "") -> SetPage:
+def read_sets(
+    body: bytes,
+    *,
+    url: str,
+    loose: bool = False,
+    content_type: str = "",
+    limits: AnswerLimits = DEFAULT_LIMITS,
+) -> SetPage:
     """Read an answer to ListSets."""
-    envelope = _opened(body, Verb.LIST_SETS, url, content_type, loose=loose)
+    envelope = _opened(body, Verb.LIST_SETS, url, content_type, limits, loose=loose)
     sets = tuple(
         SetInfo(set_spec=_text(element, "setSpec"), set_name=_text(element, "setName"))
         for element in envelope.container.iterfind(OAI + "set")
@@ -51,9 +66,16 @@ def read_sets(body: bytes, *, url: str, loose: bool = False, content_type: str =
     )
 
 
-def read_formats(body: bytes, *, url: str, loose: bool = False, content_type: str = "") -> FormatPage:
+def read_formats(
+    body: bytes,
+    *,
+    url: str,
+    loose: bool = False,
+    content_type: str = "",
+    limits: AnswerLimits = DEFAULT_LIMITS,
+) -> FormatPage:
     """Read an answer to ListMetadataFormats."""
-    envelope = _opened(body, Verb.LIST_METADATA_FORMATS, url, content_type, loose=loose)
+    envelope = _opened(body, Verb.LIST_METADATA_FORMATS, url, content_type, limits, loose=loose)
     formats = tuple(
         FormatInfo(
             metadata_prefix=_text(element, "metadataPrefix"),
@@ -65,17 +87,19 @@ def read_formats(body: bytes, *, url: str, loose: bool = False, content_type: st
     return FormatPage(url=url, response_date=envelope.response_date, formats=formats)
 
 
-def _opened(body: bytes, verb: Verb, url: str, content_type: str, *, loose: bool) -> Envelope:
+def _opened(
+    body: bytes, verb: Verb, url: str, content_type: str, limits: AnswerLimits, *, loose: bool
+) -> Envelope:
     """The envelope of such an answer."""
     body, notes = readable_body(body, url, content_type, loose=loose)
     try:
-        envelope = open_envelope(body, verb, url, loose=loose)
+        envelope = open_envelope(body, verb, url, loose=loose, limits=limits)
     except MalformedAnswerError:
         if not loose:
             raise
         around = trimmed(body)
         notes += around.notes
-        envelope = open_envelope(around.body, verb, url, loose=True)
+        envelope = open_envelope(around.body, verb, url, loose=True, limits=limits)
     envelope.notes[:0] = notes
     for child in envelope.container.iter(etree.Element) if envelope.notes else ():
         if local_name(child) in {"set", "metadataFormat"} or child.getparent() is envelope.container:
@@ -84,8 +108,8 @@ def _opened(body: bytes, verb: Verb, url: str, content_type: str, *, loose: bool
 
 
 def _text(element: etree._Element, name: str) -> str:
-    return (element.findtext(OAI + name) or "").strip()
+    return text_at(element, OAI + name)
 
 
 def _texts(element: etree._Element, name: str) -> Iterator[str]:
-    return ((child.text or "").strip() for child in element.iterfind(OAI + name))
+    return (text_at(child, ".") for child in element.iterfind(OAI + name))

@@ -3,7 +3,7 @@
 from lxml import etree
 
 from harvester.reading.answers import Header, Record, ResumptionToken
-from harvester.reading.envelope import OAI
+from harvester.reading.envelope import OAI, text_of
 
 RECORD = OAI + "record"
 HEADER = OAI + "header"
@@ -40,9 +40,8 @@ def read_header(element: etree._Element) -> Header:
     identifier = datestamp = ""
     set_specs: list[str] = []
     for child in element:
-        tag, text = child.tag, (child.text or "").strip()
-        if len(child):
-            raise ValueError(f"a header whose {tag!r} holds more than text: {text!r}")
+        tag = child.tag
+        text = text_of(child) if len(child) else (child.text or "").strip()
         if tag == _IDENTIFIER:
             identifier = text
         elif tag == _DATESTAMP:
@@ -58,9 +57,12 @@ def read_header(element: etree._Element) -> Header:
 
 
 def read_token(element: etree._Element) -> ResumptionToken:
-    """A token; attributes that are no numbers are left out, for servers write all sorts of things there."""
+    """A token; attributes that are no numbers are left out, for servers write all sorts of things there.
+
+    Raises ValueError where it holds other elements.
+    """
     return ResumptionToken(
-        value=(element.text or "").strip(),
+        value=text_of(element),
         cursor=_number(element.get("cursor")),
         complete_list_size=_number(element.get("completeListSize")),
         expiration_date=element.get("expirationDate"),

@@ -5,21 +5,26 @@ Source: The Open Archives Initiative Protocol for Metadata Harvesting, version 2
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, cast
 
 from lxml import etree
 
-from harvester.reading.answers import Fault, Header, Page, Record, ResumptionToken
+from harvester.reading.answers import Fault, Header, Page, Record, Rest, ResumptionToken
 from harvester.reading.envelope import Envelope, adopt, local_name, open_envelope, readable_body
-from harvester.reading.errors import MalformedAnswerError
+from harvester.reading.errors import AnswerTooLargeError, MalformedAnswerError
 from harvester.reading.parts import HEADER, RECORD, TOKEN, read_header, read_record, read_token
 from harvester.reading.prolog import trimmed
-from harvester.reading.salvage import Cut, Piece, cut, escaped_ampersands, identifiers
+from harvester.reading.salvage import Cut, Piece, cut, escaped_ampersands, fault_in, only_child
+from harvester.reading.splitting import Large, Part, Splitting, split
+from harvester.reading.spooled import Body, Spooled
 from oai.errors import MalformedXmlError
+from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.vocabulary import Verb
-from oai.xml import parse
 
 _HEAD_BYTES = 4096
+_MOST_STRAY = 100
+"""Elements where they do not belong that are reported one by one; further ones are counted."""
 
 
 OnToken = Callable[[str], None]
@@ -29,15 +34,37 @@ OnToken = Callable[[str], None]
 class Unread(NamedTuple):
     """An answer to ListRecords, ListIdentifiers or GetRecord as it came; see `read_page`."""
 
-    body: bytes
+    body: Body
+    """Of an answer in a file, the pages are parts."""
     verb: Verb
     url: str
     content_type: str
     loose: bool
+    limits: AnswerLimits = DEFAULT_LIMITS
 
     def read(self, on_token: OnToken | None = None) -> Page:
-        """The page. Raises as `read_page` does."""
-        return read_page(**self._asdict(), on_token=on_token)
+        """The page of an answer in memory. Raises as `read_page` does."""
+        return read_page(**{**self._asdict(), "body": self.body[:]}, on_token=on_token)
+
+    def split(self) -> Splitting:
+        """An answer in a file, in parts. Raises as `read_page` does."""
+        return split(Large(cast("Spooled", self.body), *self[1:]))
+
+    def of(self, part: Part) -> "Unread":
+        """A part of this answer, as an answer."""
+        return self._replace(body=part.body, content_type="")
+
+
+def with_rest(page: Page, part: Part, rest: Rest) -> Page:
+    """The page that was read of a part, with what is known of the part; `rest` gives the next one."""
+    return replace(
+        page,
+        faults=(*page.faults, *part.faults),
+        notes=tuple(dict.fromkeys((*part.notes, *page.notes))),
+        cut_off=page.cut_off or part.cut_off,
+        part=part.number,
+        rest=None if part.last else rest,
+    )
 
 
 def read_page(
@@ -47,6 +74,7 @@ def read_page(
     url: str,
     loose: bool = False,
     content_type: str = "",
+    limits: AnswerLimits = DEFAULT_LIMITS,
     on_token: OnToken | None = None,
 ) -> Page:
     """Read an answer to ListRecords, ListIdentifiers or GetRecord; `content_type` is what HTTP says of it.
@@ -55,14 +83,14 @@ def read_page(
     cannot is in the page's `faults`, and what was odd without costing a record in its `notes`; what a record
     holds is never made up or repaired.
 
-    Raises NotOaiPmhError, MalformedAnswerError, and OaiError where the answer is one of the
-    protocol's errors.
+    Raises NotOaiPmhError, MalformedAnswerError, AnswerTooLargeError for what is beyond the limits, and
+    OaiError where the answer is one of the protocol's errors.
     """
     body, notes = readable_body(body, url, content_type, loose=loose)
-    reader = _PageReader(verb=verb, url=url, notes=notes)
+    reader = _PageReader(verb=verb, url=url, notes=notes, limits=limits)
     try:
-        envelope = open_envelope(body, verb, url, loose=loose)
-    except MalformedAnswerError as error:
+        envelope = open_envelope(body, verb, url, loose=loose, limits=limits)
+    except (MalformedAnswerError, AnswerTooLargeError) as error:
         if not loose:
             raise
         return _second_try(reader, body, error)
@@ -74,7 +102,7 @@ def read_page(
     return page
 
 
-def looks_like_oai_pmh(body: bytes) -> bool:
+def looks_like_oai_pmh(body: Body) -> bool:
     """Whether an answer with an HTTP error status is OAI-PMH all the same, as some servers do it."""
     return b"OAI-PMH" in body[:_HEAD_BYTES]
 
@@ -85,28 +113,33 @@ def _token_at_the_end(envelope: Envelope) -> str:
     return read_token(last).value if last is not None and last.tag == TOKEN else ""
 
 
-def _second_try(reader: "_PageReader", body: bytes, error: MalformedAnswerError) -> Page:
+_Broken = MalformedAnswerError | AnswerTooLargeError
+
+
+def _second_try(reader: "_PageReader", body: bytes, error: _Broken) -> Page:
     """Read an answer that is broken as a whole: without what stands around it, or else in pieces."""
     around = trimmed(body)
     reader.notes += around.notes
     if around.notes:
         try:
-            return reader.read(
-                open_envelope(around.body, reader.verb, reader.url, loose=True), size=len(body)
-            )
-        except MalformedAnswerError as still:
+            envelope = open_envelope(around.body, reader.verb, reader.url, loose=True, limits=reader.limits)
+            return reader.read(envelope, size=len(body))
+        except (MalformedAnswerError, AnswerTooLargeError) as still:
             error = still
     cut_up = cut(around.body, reader.verb)
     if cut_up is None:
         raise error
-    reader.notes.append(f"{error.reason}; its parts were read one by one")
-    return reader.salvage(cut_up, size=len(around.body))
+    page = reader.salvage(cut_up, size=len(around.body), error=error)
+    if not page.headers and error.failure is not None:
+        raise error  # what is beyond a limit may be all that there is
+    return page
 
 
 class _PageReader:
     """Gathers a page from the elements of a list."""
 
-    def __init__(self, *, verb: Verb, url: str, notes: list[str]) -> None:
+    def __init__(self, *, verb: Verb, url: str, notes: list[str], limits: AnswerLimits) -> None:
+        self.limits = limits
         self.verb = verb
         self.url = url
         self.notes = notes
@@ -114,6 +147,8 @@ class _PageReader:
         self._records: list[Record] = []
         self._token: ResumptionToken | None = None
         self._faults: list[Fault] = []
+        self._stray = 0
+        """Elements that are no part of any list."""
 
     def read(self, envelope: Envelope, *, size: int) -> Page:
         """The page in an envelope that is whole."""
@@ -122,8 +157,10 @@ class _PageReader:
             self._take(child)
         return self._page(envelope.response_date, size)
 
-    def salvage(self, cut_up: Cut, *, size: int) -> Page:
-        """The page that can be read from the pieces of a broken answer."""
+    def salvage(self, cut_up: Cut, *, size: int, error: _Broken) -> Page:
+        """The page that can be read from the pieces of an answer that is broken by the error."""
+        reason = error.failure.sentence() if isinstance(error, AnswerTooLargeError) else error.reason
+        self.notes.append(f"{reason}; its parts were read one by one")
         for piece in cut_up.pieces:
             element = self._alone(cut_up, piece)
             if element is not None:
@@ -137,6 +174,8 @@ class _PageReader:
         if cut_off and not self._faults:
             reason = "the answer breaks off before the list's end"
             self._faults.append(Fault(offset=size, reason=reason, raw=b""))
+        if error.failure is not None and not any(fault.failure for fault in self._faults):
+            self._faults.append(Fault(offset=0, reason=reason, raw=b"", failure=error.failure))
         return self._page(cut_up.response_date, size, cut_off=cut_off)
 
     def _take(self, element: etree._Element, offset: int = -1) -> None:
@@ -148,6 +187,9 @@ class _PageReader:
         except ValueError as error:
             if self._adopt(element):
                 self._take(element, offset)
+                return
+            self._stray += element.tag not in _KNOWN
+            if self._stray > _MOST_STRAY:
                 return
             raw = etree.tostring(element, encoding="UTF-8", with_tail=False)
             self._faults.append(Fault(offset=offset, reason=str(error), raw=raw))
@@ -172,6 +214,10 @@ class _PageReader:
             raise ValueError(f"{local_name(element)!r} where a part of the list belongs")
 
     def _page(self, response_date: str, size: int, *, cut_off: bool = False) -> Page:
+        more = self._stray - _MOST_STRAY
+        if more > 0:
+            reason = f"{more:,} more elements where parts of the list belong"
+            self._faults.append(Fault(offset=-1, reason=reason, raw=b""))
         return Page(
             url=self.url,
             response_date=response_date,
@@ -187,30 +233,20 @@ class _PageReader:
     def _alone(self, cut_up: Cut, piece: Piece) -> etree._Element | None:
         """The piece's element, parsed alone; else None, and a fault."""
         try:
-            return _only_child(cut_up, piece, self.verb)
+            return only_child(cut_up, piece, self.verb, self.limits)
         except MalformedXmlError as error:
-            named = next(identifiers(piece.raw), None)
-            reason = f"record {named!r}: {error.reason}" if named else error.reason
-            self._faults.append(Fault(offset=piece.offset, reason=reason, raw=piece.raw))
+            self._faults.append(fault_in(piece, error))
             return None
 
     def _token_of(self, cut_up: Cut, piece: Piece) -> etree._Element | None:
         """The token, whose bare ampersands can mean one thing only, and which the server will check."""
         try:
-            return _only_child(cut_up, piece, self.verb)
+            return only_child(cut_up, piece, self.verb, self.limits)
         except MalformedXmlError:
             self.notes.append("the resumptionToken has ampersands that are not escaped")
-        escaped = Piece(offset=piece.offset, raw=escaped_ampersands(piece.raw), fault=piece.fault)
-        return self._alone(cut_up, escaped)
+        escaped = escaped_ampersands(piece.raw)
+        end = piece.offset + len(escaped)
+        return self._alone(cut_up, replace(piece, source=escaped, end=end, shift=piece.offset))
 
 
 _KNOWN = frozenset({RECORD, HEADER, TOKEN})
-
-
-def _only_child(cut_up: Cut, piece: Piece, verb: Verb) -> etree._Element:
-    if piece.fault:
-        raise MalformedXmlError("record", piece.fault)
-    container = parse(cut_up.wrap(piece), source="record")[0]
-    if local_name(container) != verb or len(container) != 1:
-        raise MalformedXmlError("record", "not one element")
-    return container[0]

@@ -6,11 +6,23 @@ the very tags that tell this, so a piece is trusted only where an unbroken chain
 leads to it from the list's beginning, or from its end; the others are reported, not read.
 """
 
+import mmap
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from lxml import etree
+
+from harvester.reading.answers import Fault
+from harvester.reading.envelope import local_name
+from oai.errors import MalformedXmlError
+from oai.failures import FailureCode
+from oai.limits import AnswerLimits
 from oai.vocabulary import Verb
+from oai.xml import parse
+
+_SHOWN_BYTES = 1_000_000
+"""Of a piece that is too large to be read."""
 
 _DECLARATION = re.compile(rb"\s*<\?xml[^>]*\?>")
 _ROOT = re.compile(rb"<((?:[A-Za-z_][\w.-]*:)?)OAI-PMH(?:\s[^>]*)?>")
@@ -28,19 +40,26 @@ _PART = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?(?:record|header)[\s/>]")
 _BARE_AMPERSAND = re.compile(rb"&(?!(?:[A-Za-z]\w*|#[0-9]+|#x[0-9A-Fa-f]+);)")
 
 
-@dataclass(frozen=True, kw_only=True)
+Source = bytes | mmap.mmap
+"""A broken answer, in memory or in a file."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
     """Some bytes of the answer that should be one element, whole or not."""
 
+    source: Source
     offset: int
-    raw: bytes
+    end: int
     fault: str = ""
     """Why it cannot be read; empty where it can be tried."""
+    shift: int = 0
+    """Where the source begins in the answer."""
 
     @property
-    def end(self) -> int:
-        """Where it ends in the answer."""
-        return self.offset + len(self.raw)
+    def raw(self) -> bytes:
+        """The bytes; they are copied each time, so that an answer in a file stays there."""
+        return self.source[self.offset - self.shift : self.end - self.shift]
 
 
 @dataclass(kw_only=True)
@@ -60,7 +79,7 @@ class Cut:
         return self.before + piece.raw + self.after
 
 
-def cut(body: bytes, verb: Verb) -> Cut | None:
+def cut(body: Source, verb: Verb) -> Cut | None:
     """Cut a broken answer to a list request; None where no list begins in it."""
     root = _ROOT.search(body)
     if root is None or b"<!DOCTYPE" in body[: root.start()]:
@@ -90,7 +109,7 @@ def _bare(tag: re.Match[bytes]) -> bytes:
     return b"<" + name + b"".join(_NAMESPACES.findall(tag.group())) + b">"
 
 
-def _overlooked(body: bytes, pieces: list[Piece], *, first: int, last: int) -> list[Piece]:
+def _overlooked(body: Source, pieces: list[Piece], *, first: int, last: int) -> list[Piece]:
     """What stands between the pieces and looks like a record, so that none is lost without a word."""
     found = []
     position = first
@@ -98,12 +117,12 @@ def _overlooked(body: bytes, pieces: list[Piece], *, first: int, last: int) -> l
         gap = body[position:begin]
         if _PART.search(gap):
             fault = "what stands here cannot be told to be a record"
-            found.append(Piece(offset=position, raw=gap, fault=fault))
+            found.append(Piece(source=body, offset=position, end=begin, fault=fault))
         position = max(position, end)
     return found
 
 
-def _judged(body: bytes, pieces: list[Piece], *, first: int, last: int) -> list[Piece]:
+def _judged(body: Source, pieces: list[Piece], *, first: int, last: int) -> list[Piece]:
     """The pieces, with a fault for those that cannot be trusted to be records of the list."""
     sound = [not piece.fault and _balanced(piece.raw) for piece in pieces]
     trusted: set[int] = set()
@@ -121,7 +140,7 @@ def _judged(body: bytes, pieces: list[Piece], *, first: int, last: int) -> list[
 
 
 def _forward(
-    body: bytes, pieces: list[Piece], sound: list[bool], first: int, last: int
+    body: Source, pieces: list[Piece], sound: list[bool], first: int, last: int
 ) -> tuple[set[int], bytes]:
     """The pieces that a chain leads to from the list's beginning, and what stands behind the chain."""
     found: set[int] = set()
@@ -139,7 +158,7 @@ def _forward(
 
 
 def _chain(
-    body: bytes, pieces: list[Piece], sound: list[bool], order: Iterable[int], position: int
+    body: Source, pieces: list[Piece], sound: list[bool], order: Iterable[int], position: int
 ) -> Iterator[int]:
     """The pieces that a chain leads to from the list's end."""
     for index in order:
@@ -166,7 +185,7 @@ def _balanced(raw: bytes) -> bool:
 class _Walk:
     """Goes over the tags after the list's opening and notes where its records begin and end."""
 
-    def __init__(self, body: bytes, prefix: bytes, verb: Verb, result: Cut) -> None:
+    def __init__(self, body: Source, prefix: bytes, verb: Verb, result: Cut) -> None:
         self.tail = -1
         """Where the records end: at the token, or at the list's end."""
         self._body = body
@@ -228,7 +247,7 @@ class _Walk:
         if not tag["empty"]:
             closing = self._body.find(b">", self._body.find(b"</", end))
             end = closing + 1 if closing >= 0 else len(self._body)
-        self._result.token = Piece(offset=tag.start(), raw=self._body[tag.start() : end])
+        self._result.token = Piece(source=self._body, offset=tag.start(), end=end)
 
     def _end(self, tag: re.Match[bytes]) -> None:
         """Note the list's end; a token counts only right before it."""
@@ -241,9 +260,42 @@ class _Walk:
         self.tail = tag.start() if self._result.token is None else self._result.token.offset
 
     def _add(self, end: int, *, fault: str = "") -> None:
-        piece = Piece(offset=self._start, raw=self._body[self._start : end], fault=fault)
+        piece = Piece(source=self._body, offset=self._start, end=end, fault=fault)
         self._result.pieces.append(piece)
         self._start = -1
+
+
+def only_child(cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits) -> etree._Element:
+    """The piece's element, parsed alone. Raises MalformedXmlError."""
+    if piece.fault:
+        raise MalformedXmlError("record", piece.fault)
+    document = cut_up.wrap(piece)
+    container = parse(document, source="record", limits=limits, offset=piece.offset)[0]
+    if local_name(container) != verb or len(container) != 1:
+        raise MalformedXmlError("record", "not one element")
+    return container[0]
+
+
+def fault_of(cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits) -> Fault | None:
+    """What keeps the piece from being read alone; None where nothing does."""
+    size = piece.end - piece.offset
+    if size > limits.part_bytes:  # it is not even brought into memory
+        failure = limits.failure(FailureCode.PART_BYTES, limits.part_bytes, offset=piece.offset)
+        raw = piece.source[piece.offset : piece.offset + _SHOWN_BYTES]
+        return Fault(offset=piece.offset, reason=failure.sentence(), raw=raw, size=size, failure=failure)
+    try:
+        only_child(cut_up, piece, verb, limits)
+    except MalformedXmlError as error:
+        return fault_in(piece, error)
+    return None
+
+
+def fault_in(piece: Piece, error: MalformedXmlError) -> Fault:
+    """A piece that cannot be parsed, as a fault."""
+    raw = piece.raw
+    named = next(identifiers(raw), None)
+    reason = f"record {named!r}: {error.reason}" if named else error.reason
+    return Fault(offset=piece.offset, reason=reason, raw=raw, failure=error.failure)
 
 
 def escaped_ampersands(raw: bytes) -> bytes:

@@ -92,7 +92,7 @@ def _page(asked: HttpRequest, reply: RawReply, limits: AnswerLimits) -> Page | N
     verb = _VERBS.get(query.get("verb", [""])[0])
     if verb is None or reply.status != _SUCCESS:
         return None
-    body = decode(reply.body, reply.header("Content-Encoding"), limits).body
+    body = decode(reply.body, reply.header("Content-Encoding"), limits).body[:]
     kind = reply.header("Content-Type")
     return replies.read_page(body, verb, url=asked.url, content_type=kind, loose=True)
 

@@ -140,7 +140,9 @@ class Fetching:
         mended: list[Entry] = []
         for fault in page.faults:
             names = list(dict.fromkeys(_names(fault.raw)))[:_MOST_NAMES]
-            results = [] if page.cut_off else [await self._try(name, notes) for name in names]
+            # Alone, a record that is too large is so as well.
+            hopeless = page.cut_off or fault.failure is not None
+            results = [] if hopeless else [await self._try(name, notes) for name in names]
             entries = [result for result in results if isinstance(result, tuple)]
             mended += entries
             if not results or len(entries) < len(results):
@@ -188,7 +190,7 @@ class Fetching:
                 raise
             await check_alive(self.brisk, error)
             url, raw = where(error)
-            return Refusal(reason=str(error), url=url, identifier=identifier, raw=raw)
+            return Refusal(reason=str(error), url=url, identifier=identifier, raw=raw, failure=error.failure)
         if record.header.identifier != identifier:
             reason = f"the answer was the record {record.header.identifier!r}"
             return Refusal(reason=reason, url=client.base_url, identifier=identifier)
@@ -238,4 +240,6 @@ def _refusal(page: Page, fault: Fault, names: Sequence[str]) -> Refusal:
         identifier=names[0] if names else None,
         offset=fault.offset if fault.offset >= 0 else None,
         raw=fault.raw,
+        size=fault.size,
+        failure=fault.failure,
     )

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
 
-from harvester.reading.errors import RepositoryBusyError
+from harvester.reading.errors import AnswerTooLargeError, RepositoryBusyError
 from harvester.repositories import get_repository
 from harvester.running.concluding import failure_of
 from harvester.running.course import Course
@@ -20,6 +20,7 @@ from harvester.running.verdict import End
 from harvester.store.files import FileStore
 from oai.database import Database
 from oai.errors import InterruptedRunError, ZatvaError
+from oai.failures import FailureCode
 from oai.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -65,6 +66,10 @@ async def _concluded(run: Run, stop: asyncio.Event, on_progress: Progress) -> Ou
     except ZatvaError as error:
         failure = failure_of(error)
         return run.conclude(End.LIMIT if failure is not None and failure.is_limit else End.ERROR, error)
+    except MemoryError:
+        limits = run.settings.harvester.limits
+        failure = limits.failure(FailureCode.MEMORY, limits.memory)
+        return run.conclude(End.LIMIT, AnswerTooLargeError(run.base_url, failure))
     except Exception as error:
         with contextlib.suppress(Exception):  # the first fault is the one to tell
             run.conclude(End.ERROR, error)
@@ -76,15 +81,14 @@ async def _harvest(run: Run, stop: asyncio.Event, on_progress: Progress) -> End:
     with (
         ThreadPoolExecutor(1, thread_name_prefix="intake") as thread,
         FileStore(run.folder) as store,
-        PageReading(ahead=run.request.max_records is None) as reading,
+        PageReading(plain=run.preparer.plain, ahead=run.request.max_records is None) as reading,
     ):
 
         def waits(seconds: float, reason: str) -> None:
             _log.info("waiting %.1f s: %s", seconds, reason)
             thread.submit(run.note_wait, seconds, reason)
 
-        read_page = reading if run.preparer.plain else None
-        async with run.source.client(run.base_url, on_wait=waits, read_page=read_page) as client:
+        async with run.source.client(run.base_url, on_wait=waits, read_page=reading) as client:
             run.traffic = client.traffic
             pump = Pump(run=run, thread=thread, stop=stop, on_progress=on_progress)
             work = Course(run=run, client=client, store=store, pump=pump)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from harvester.client.protocol_client import ProtocolClient
 from harvester.reading.answers import Page
-from harvester.reading.errors import ClientError, OaiError
+from harvester.reading.errors import AnswerTooLargeError, ClientError, OaiError
 from harvester.running.fetching import Allowance, is_of_the_answer
 from harvester.running.planning import Plan
 from harvester.running.watching import ListWatch
@@ -54,7 +54,8 @@ class Isolation:
         except OaiError as error:
             return self._after_oai_error(error, rest)
         except ClientError as error:
-            if not is_of_the_answer(error):
+            # Where the headers alone are too large, no shorter window is to be expected to be smaller.
+            if isinstance(error, AnswerTooLargeError) or not is_of_the_answer(error):
                 raise
             return _halved(shorter) if shorter else _hopeless(rest, str(error))
         if not _selective(page, rest, self.plan.calendar):

@@ -10,8 +10,11 @@ from typing import Self
 
 from harvester.companion import CompanionEndedError
 from harvester.reading.answers import Page
-from harvester.reading.replies import OnToken, Unread
+from harvester.reading.replies import OnToken, Unread, with_rest
+from harvester.reading.splitting import Splitting
+from harvester.reading.spooled import Spooled
 from harvester.running.reading_process import Documents, PageOfDocuments, ReadingProcess, documents_of
+from harvester.running.splitting_process import SplittingProcess
 from oai.vocabulary import Verb
 
 _log = logging.getLogger(__name__)
@@ -20,19 +23,19 @@ _WORTH_RECORDS = 500
 _WORTH_SHARE = 0.1
 """Of the time that passes; where reading takes less, the harvest waits for something else anyhow."""
 
-_LARGEST = 8 * 1024**2
-"""Bytes of an answer that goes to the process, for it is in memory there once more."""
-
 
 class PageReading:
     """Reads pages, and begins a process for it where that takes much of the time. `clock` gives seconds.
 
-    Pages from the process have documents instead of elements (`PageOfDocuments`). Should it fail, pages are
-    read here again; nothing of them is lost. Without `ahead`, no page's token is told before its records are
-    read.
+    Pages from the process have documents instead of elements (`PageOfDocuments`), which suits a harvest
+    without rules (`plain`). If it fails, pages are read here again; nothing of them is lost. Without `ahead`,
+    no page's token is reported before its records are read. A large answer is split by a process of its own.
     """
 
-    def __init__(self, *, ahead: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, *, plain: bool = True, ahead: bool = True, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._plain = plain
         self._ahead = ahead
         self._clock = clock
         self._begun = clock()
@@ -41,6 +44,7 @@ class PageReading:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reading")
         self._process: Future[ReadingProcess] | None = None
         self._failed = False
+        self._splitting: SplittingProcess | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -48,15 +52,41 @@ class PageReading:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._splitting is not None:
+            self._splitting.close()
         if self._process is not None:
             self._thread.submit(self._close, self._process)
         self._thread.shutdown()
 
     async def __call__(self, unread: Unread, on_token: OnToken) -> Page:
         """Read an answer; raises as `Unread.read` does. A token is told where the process reads the page."""
-        if unread.verb is not Verb.LIST_RECORDS or len(unread.body) > _LARGEST:
+        if isinstance(unread.body, Spooled):
+            return await self._in_parts(unread, on_token)
+        if unread.verb is not Verb.LIST_RECORDS or not self._plain:
             return await asyncio.to_thread(unread.read)
         return await self._elsewhere(unread, on_token) or await self._here(unread)
+
+    async def _in_parts(self, unread: Unread, on_token: OnToken) -> Page:
+        """The first part of a large answer, with the others behind it; each is read as a small answer is."""
+        loop = asyncio.get_running_loop()
+
+        def begun() -> Splitting:
+            # In the thread that lives as long as the process: Linux ends a child with the thread it is of.
+            if self._splitting is not None:
+                self._splitting.close()  # the same answer may have come broken, and was asked for again
+            self._splitting = SplittingProcess(unread)
+            return self._splitting.split()
+
+        splitting = await loop.run_in_executor(self._thread, begun)
+        if splitting.token and self._ahead:
+            on_token(splitting.token)
+
+        async def following() -> Page:
+            part = await loop.run_in_executor(self._thread, next, splitting.parts)
+            page = await self(unread.of(part), lambda _token: None)
+            return with_rest(page, part, following)
+
+        return await following()
 
     async def _here(self, unread: Unread) -> Page:
         asked = self._clock()

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from harvester.bibliographic.following import import_after_harvest
-from harvester.memory import collect_seldom, share_memory
+from harvester.memory import collect_seldom, limit_memory, share_memory
 from harvester.running.harvest import harvest
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest
@@ -36,6 +36,8 @@ def run_harvest(invocation: Invocation, database: Database, request: HarvestRequ
 
         collect_seldom()
         share_memory()
+        # What the repository sends is read here as well; a limit of the system holds whatever it is.
+        limit_memory(invocation.settings.harvester.max_memory)
 
         async def main() -> Outcome:
             stop = asyncio.Event()

@@ -17,6 +17,22 @@ _ONCE = frozenset({"new", "updated", "deleted"})
 _A_YEAR = 366 * 86_400.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnswerAtHand:
+    """A large answer that is taken in parts: what held before it, because it may come again."""
+
+    watch: dict[str, Any]
+    """The list at hand before the answer (`ListWatch.as_json`)."""
+    marks: int
+    """How many marks the list had."""
+    counted: Counter[str] = field(default_factory=Counter)
+    """What its parts have added to the run's counts."""
+
+    def as_json(self) -> dict[str, Any]:
+        """For the checkpoint."""
+        return {"watch": self.watch, "marks": self.marks, "counted": dict(self.counted)}
+
+
 @dataclass(kw_only=True)
 class Progress:
     """Goes with each checkpoint; changed by the thread that takes pages in, and by nobody else."""
@@ -30,6 +46,7 @@ class Progress:
     """Identifiers of the page at hand that were fetched one by one before the search had to end."""
     counted: Counter[str] = field(default_factory=Counter)
     """What the list at hand added to the run's counts."""
+    answer: AnswerAtHand | None = None
     end: End = End.NO_RECORDS_MATCH
     """Of the last list that ended."""
 
@@ -55,6 +72,32 @@ class Progress:
         self.totals["mended"] += len(fetched.mended)
         self.totals["doubtful"] += bool(fetched.mended)
 
+    def begin_answer(self) -> None:
+        """The next pages are parts of one answer."""
+        self.answer = AnswerAtHand(watch=self.watch.as_json(), marks=len(self.watch.marks))
+
+    def count(self, found: Counter[str], *, answer_ends: bool) -> None:
+        """Add to what the list at hand, and the answer at hand, added to the run's counts."""
+        self.counted += found
+        if self.answer is not None:
+            self.answer.counted.update(found)
+            if answer_ends:
+                self.answer = None
+
+    def forget_answer(self, counts: Counter[str]) -> Counter[str]:
+        """Go back to before the answer at hand, which was cut off; gives the run's counts as they were then.
+
+        What was new, updated or deleted stays counted: when it comes again, it is no longer that.
+        """
+        if self.answer is None:
+            return counts
+        before = self.answer
+        self.watch = watch_from_json(before.watch, self.watch.marks[: before.marks])
+        self.counted = _less(self.counted, before.counted)
+        self.totals["answers_again"] += 1
+        self.answer = None
+        return _less(counts, before.counted)
+
     def note_fetched(self, identifiers: Sequence[str]) -> None:
         """Of the page at hand these were fetched one by one; the others are still to come."""
         self.fetched += identifiers
@@ -79,6 +122,7 @@ class Progress:
         self.windows[:1] = windows
         self.watch = watch or ListWatch()
         self.counted = Counter()
+        self.answer = None
         self.fetched = []
 
     def estimated_end(self, now: datetime, rate: float | None) -> datetime | None:
@@ -116,11 +160,7 @@ class Progress:
 
     def uncounted(self, counts: Counter[str]) -> Counter[str]:
         """The run's counts less what the list at hand added, but for changes, which happen only once."""
-        rest = Counter(counts)
-        for name, number in self.counted.items():
-            if name not in _ONCE:
-                rest[name] -= number
-        return rest
+        return _less(counts, self.counted)
 
     def put_off(self) -> None:
         """Ask for the window at hand at the very end."""
@@ -137,6 +177,7 @@ class Progress:
             **({"fetched": self.fetched} if self.fetched else {}),
             "counted": dict(self.counted),
             "end": self.end.value,
+            **({"answer": self.answer.as_json()} if self.answer else {}),
         }
 
 
@@ -149,4 +190,18 @@ def progress_from_json(found: dict[str, Any], marks: Marks) -> Progress:
         fetched=list(found.get("fetched", [])),
         counted=Counter(found.get("counted", {})),
         end=End(found.get("end", End.NO_RECORDS_MATCH)),
+        answer=_answer_from_json(found.get("answer")),
     )
+
+
+def _answer_from_json(found: dict[str, Any] | None) -> AnswerAtHand | None:
+    return AnswerAtHand(**{**found, "counted": Counter(found["counted"])}) if found else None
+
+
+def _less(counts: Counter[str], added: Counter[str]) -> Counter[str]:
+    """The counts without what was added, but for changes, which happen only once."""
+    rest = Counter(counts)
+    for name, number in added.items():
+        if name not in _ONCE:
+            rest[name] -= number
+    return rest

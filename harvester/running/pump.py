@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -44,7 +44,8 @@ class Pump:
             while True:
                 pages, error = await self.or_stop(ahead.group())
                 if pages:
-                    await self.in_thread(partial(self.run.take, pages))
+                    for together in _by_answers(pages):
+                        await self.in_thread(partial(self.run.take, together))
                     self.on_progress(self.run.counts, self.run.complete_list_size)
                     ahead.done(pages)
                 if error is not None:
@@ -103,3 +104,18 @@ class Pump:
             task.cancel()
             stopping.cancel()
             await asyncio.gather(task, stopping, return_exceptions=True)
+
+
+def _by_answers(pages: Sequence[Taken]) -> Iterator[Sequence[Taken]]:
+    """The pages in groups: parts of a large answer are by themselves, for it is counted by itself."""
+    begin = 0
+    for place, taken in enumerate(pages):
+        if place > begin and (taken.fetched.page.part == 1 or _ends_answer(pages[place - 1])):
+            yield pages[begin:place]
+            begin = place
+    yield pages[begin:]
+
+
+def _ends_answer(taken: Taken) -> bool:
+    page = taken.fetched.page
+    return page.part > 0 and page.rest is None

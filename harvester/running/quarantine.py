@@ -101,7 +101,7 @@ class Ward:
             "url": _storable(refusal.url),
             "byte_offset": refusal.offset,
             "raw": refusal.raw[:_MOST_BYTES],
-            "raw_size": len(refusal.raw),
+            "raw_size": len(refusal.raw) if refusal.size is None else refusal.size,
             "last_seen": now,
             "last_run": self.run_started,
             "job_id": self.job_id,

@@ -4,7 +4,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 
-from harvester.reading.errors import ClientError, EndlessListError, NotOaiPmhError, OaiError
+from harvester.reading.errors import (
+    ClientError,
+    EndlessListError,
+    NotOaiPmhError,
+    OaiError,
+)
 from harvester.running.fetching import is_of_the_answer
 from harvester.running.watching import ListWatch
 from harvester.running.windows import Calendar, Window

@@ -14,6 +14,7 @@ from harvester.access import access_of
 from harvester.client.probing import Watching
 from harvester.client.repository_client import Client
 from harvester.client.transport import open_transport
+from harvester.isolated import isolated
 from harvester.models import Harvest
 from harvester.reading.errors import ClientError
 from harvester.rules.rule_limits import Limits
@@ -91,10 +92,11 @@ async def fetch_again(
         )
     request.check()
     base_url = await asyncio.to_thread(_base_url, database, request.repository_id)
-    async with open_transport(settings.harvester) as transport:
-        watching = Watching(transport)
-        client = Client(base_url, watching, retries=_TRIES, max_wait=settings.harvester.max_wait)
-        batch, came = await _asked(client, watching, settings, request, error.identifier)
+    asked = settings.interactive.model_copy(update={"database_url": None})
+    limits = asked.harvester.limits
+    batch, came = await isolated(
+        ask_for_record, base_url, asked, request, error.identifier, url=base_url, limits=limits
+    )
     if batch is None or batch.refused:
         await asyncio.to_thread(_note_still_broken, database, error.quarantine_id)
         return came
@@ -103,17 +105,21 @@ async def fetch_again(
     return replace(came, fate=await asyncio.to_thread(_take_in, database, settings, request, batch))
 
 
-async def _asked(
-    client: Client, watching: Watching, settings: Settings, request: HarvestRequest, identifier: str
+async def ask_for_record(
+    base_url: str, settings: Settings, request: HarvestRequest, identifier: str
 ) -> tuple[Batch | None, Refetched]:
     """The record, prepared for the store, or None; and what came, taken for broken so far."""
     batch: Batch | None = None
     notes: tuple[str, ...] = ()
     reason = ""
-    try:
-        batch, notes = await _read(client, settings, request, identifier)
-    except (ClientError, StrictCheckError) as fault:
-        reason = str(fault)
+    ours = settings.harvester
+    async with open_transport(ours) as transport:
+        watching = Watching(transport)
+        client = Client(base_url, watching, limits=ours.limits, retries=_TRIES, max_wait=ours.max_wait)
+        try:
+            batch, notes = await _read(client, settings, request, identifier)
+        except (ClientError, StrictCheckError) as fault:
+            reason = str(fault)
     if batch is not None:
         reason = "; ".join(refusal.reason for refusal in batch.refused)
     last = watching.exchanges[-1] if watching.exchanges else None

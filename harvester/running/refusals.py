@@ -21,6 +21,8 @@ class Refusal:
     offset: int | None = None
     """Where the bytes begin in the answer; None where the whole answer is meant."""
     raw: bytes = b""
+    size: int | None = None
+    """Of what could not be read, if `raw` is only its beginning."""
     failure: Failure | None = None
     """Why, as a code with facts, where there is one."""
 

@@ -132,13 +132,15 @@ class Run(RunState):
         if self.request.replay is not None:
             batch, superseded = self._current(session, batch)
             found += Counter(superseded=superseded, unchanged=superseded)
+        if pages[0].fetched.page.part == 1:
+            self.progress.begin_answer()
         again = self._brought_before(session, batch)
         found += self._intake.take(session, batch, now=now)
         found["unchanged"] -= again
         self._ward.note(session, [record.key for record in batch.records], refusals, now=now)
         for taken in pages:
             self._note_page(taken)
-        self.progress.counted += found
+        self.progress.count(found, answer_ends=pages[-1].fetched.page.rest is None)
         self.counts = self._with_traffic(self.counts + found)
 
     def _current(self, session: Session, batch: Batch) -> tuple[Batch, int]:
@@ -153,7 +155,8 @@ class Run(RunState):
     def _brought_before(self, session: Session, batch: Batch) -> int:
         """How many of the batch's records this run has brought as they are, before a list began again."""
         totals = self.progress.totals
-        if not (totals["restarts"] or totals["taken_up"] or totals["halvings"]) or self._brake is None:
+        again = ("restarts", "taken_up", "halvings", "answers_again")
+        if self._brake is None or not any(totals[name] for name in again):
             return 0
         return brought_before(
             session,

@@ -79,6 +79,7 @@ class Source:
                 url,
                 transport,
                 read_page=read_page,
+                limits=chosen.limits,
                 retries=chosen.retries,
                 max_wait=chosen.max_wait,
                 sleep=_at_once,

@@ -143,7 +143,8 @@ class RunState:
         self.progress.windows = [replace(window, put_off=False) for window in planned.windows]
         self.token, self.response_date = planned.resumption_token, point.response_date
         self.complete_list_size = point.complete_list_size
-        self.counts, self._before = Counter(point.counts), Counter(point.counts)
+        self.counts = self.progress.forget_answer(Counter(point.counts))
+        self._before = Counter(self.counts)
         before = self.notes.kept
         self.notes = Notes(kept=list(point.warnings))
         for warning in before:
@@ -169,7 +170,8 @@ class RunState:
             # Of such a page the rest is still to come.
             return
         self.progress.see(fetched)
-        self.token = page.next_token
+        if page.rest is None:
+            self.token = page.next_token
 
     def _save_marks(self, session: Session) -> None:
         """Save the marks that are new; those of a list that is done with go."""

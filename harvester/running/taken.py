@@ -36,6 +36,8 @@ class Taken:
             return End.SAMPLE
         if page.cut_off:
             return End.BROKEN_OFF
+        if page.rest is not None:
+            return None
         if page.token is None:
             return End.NO_TOKEN
         return None if page.next_token else End.EMPTY_TOKEN
@@ -48,7 +50,7 @@ class Taken:
     def counts(self) -> Counter[str]:
         """What can be counted before the store is asked."""
         return Counter(
-            pages=1,
+            pages=int(self.fetched.page.rest is None),
             records=len(self.fetched.entries) - len(self.batch.refused),
             filtered=self.batch.filtered,
             invalid=len(self.refused),

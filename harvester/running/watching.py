@@ -31,6 +31,8 @@ class ListWatch:
     """Those and, of a list that was taken up again, the ones that came before it was."""
     longest_page: int = 0
     last_page: int = 0
+    begun: int = 0
+    """Entries of the answer at hand, of which further parts are to come."""
     lowest: str = ""
     highest: str = ""
     settled: str = ""
@@ -50,18 +52,24 @@ class ListWatch:
     def see(self, page: Page, *, mended: Sequence[Header] = (), unreadable: int = 0) -> None:
         """Add a page: its headers, those that were fetched one by one, and what could not be read."""
         entries = len(page.headers)
+        came = entries + len(mended) + unreadable
+        self.listed += came
+        self.begun += came
+        if page.rest is None:
+            self._end_answer(page)
+        self.marks.extend([mark(header.identifier) for header in page.headers])
+        self.marks.extend([mark(header.identifier) for header in mended])
+        self._order([header.datestamp for header in page.headers])
+
+    def _end_answer(self, page: Page) -> None:
         self.pages += 1
-        self.last_page = entries + len(mended) + unreadable
-        self.listed += self.last_page
+        self.last_page, self.begun = self.begun, 0
         self.longest_page = max(self.longest_page, self.last_page)
-        self.empty += not entries and bool(page.next_token)
+        self.empty += not self.last_page and bool(page.next_token)
         size = page.complete_list_size
         if size is not None:
             self.revised += self.size is not None and size != self.size
             self.size = size
-        self.marks.extend([mark(header.identifier) for header in page.headers])
-        self.marks.extend([mark(header.identifier) for header in mended])
-        self._order([header.datestamp for header in page.headers])
 
     @property
     def orderly(self) -> bool:

@@ -6,12 +6,19 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator
 
-from oai.sections.harvester import HarvesterSettings
+from oai.sections.harvester import HarvesterSettings, InteractiveSettings
 from oai.sections.manager import ManagerSettings
 from oai.sections.provider import ProviderSettings
 from oai.sections.section import Section
 
-__all__ = ["HarvesterSettings", "LogSettings", "ManagerSettings", "ProviderSettings", "WebSettings"]
+__all__ = [
+    "HarvesterSettings",
+    "InteractiveSettings",
+    "LogSettings",
+    "ManagerSettings",
+    "ProviderSettings",
+    "WebSettings",
+]
 
 
 class LogSettings(Section):
@@ -63,6 +70,17 @@ class WebSettings(Section):
     audit_days: float = Field(365, ge=0, description="For how many days the audit log is kept; 0: for ever.")
     api_per_minute: int = Field(
         600, ge=0, description="How many requests a minute one caller of the API may make; 0: no limit."
+    )
+    max_answer_bytes: int = Field(
+        8 * 1024**2,
+        ge=64 * 1024,
+        description="Bytes of the largest answer to what the dashboard, or `zatva probe`, asks a repository.",
+    )
+    max_part_elements: int = Field(100_000, ge=1000, description="Elements of such an answer at most.")
+    max_memory: int = Field(
+        256 * 1024**2,
+        ge=64 * 1024**2,
+        description="Bytes of memory that a process which asks and reads such answers may take.",
     )
     private_addresses: bool = Field(
         default=False,

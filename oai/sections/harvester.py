@@ -122,3 +122,9 @@ class HarvesterSettings(Section):
             memory=self.max_memory,
             section=self.limits_section,
         )
+
+
+class InteractiveSettings(HarvesterSettings):
+    """The harvester while a person waits; `Settings.interactive` makes them."""
+
+    limits_section: ClassVar[str] = "web"

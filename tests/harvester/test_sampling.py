@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from harvester.client.selection import Selection
-from harvester.sampling import Rules, fetch_sample, load_rules
+from harvester.sampling import fetch_sample
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, many, serve
 
@@ -21,7 +21,7 @@ async def test_ten_records_come_before_and_after_the_rules(tmp_path: Path) -> No
     mappings.write_text(_MAPPINGS)
 
     async with serve(FakeRepository(items=many(25), page_size=20)) as served:
-        sample = await fetch_sample(served.url, Settings(), Selection(), load_rules(filters, mappings))
+        sample = await fetch_sample(served.url, Settings(), Selection(), filters, mappings)
 
     assert len(sample.records) == 10
     assert sample.complete_list_size == 25
@@ -35,6 +35,6 @@ async def test_ten_records_come_before_and_after_the_rules(tmp_path: Path) -> No
 
 async def test_a_set_without_records_gives_an_empty_sample() -> None:
     async with serve(FakeRepository(items=many(3))) as served:
-        sample = await fetch_sample(served.url, Settings(), Selection(set_spec="none"), Rules())
+        sample = await fetch_sample(served.url, Settings(), Selection(set_spec="none"), None, None)
 
     assert sample.records == ()

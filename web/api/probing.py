@@ -13,7 +13,7 @@ from oai.errors import SettingsError, UsageError
 from web.api.faults import ApiError
 from web.api.operations import Call, Operation
 from web.api.shapes import In, Out
-from web.patience import impatient
+from web.patience import ask_apart
 from web.rights import Right
 
 _TAG: Final = "repositories"
@@ -50,8 +50,7 @@ async def _probe(call: Call) -> ProbeOut:
         protocol = protocol_of(asked.base_url, asked.protocol)
         access_of(protocol).check(asked.query)
         base_url = check_base_url(asked.base_url, protocol)
-        settings = impatient(call.settings).harvester
-        looked = await look(base_url, protocol, settings, set_spec=asked.query or "")
+        looked = await ask_apart(look, base_url, call.settings, protocol=protocol, set_spec=asked.query or "")
     except (UsageError, SettingsError) as error:
         raise ApiError(422, str(error)) from None
     found = looked.findings

@@ -32,7 +32,7 @@ from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.organisations import claim
-from web.patience import impatient
+from web.patience import ask_apart
 from web.rights import Right
 from web.subject import about
 
@@ -127,7 +127,7 @@ async def _add(call: Call) -> RepositoryOut:
     asked, who = call.sent(NewRepository), call.who
     facts: RepositoryFacts | None = None
     if asked.identify:
-        facts = await recognise_repository(asked.base_url, impatient(call.settings), protocol=asked.protocol)
+        facts = await ask_apart(recognise_repository, asked.base_url, call.settings, protocol=asked.protocol)
 
     def add(session: Session) -> Repository:
         protocol = facts.protocol if facts else asked.protocol
@@ -166,7 +166,7 @@ async def _remove(call: Call) -> None:
 
 async def _refresh(call: Call) -> RepositoryOut:
     row = await repository_asked(call)
-    facts = await identify_repository(row.base_url, impatient(call.settings), protocol=row.protocol)
+    facts = await ask_apart(identify_repository, row.base_url, call.settings, protocol=row.protocol)
 
     def write(session: Session) -> Repository:
         note_facts(session, row.repository_id, facts)

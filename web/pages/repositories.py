@@ -31,7 +31,7 @@ from web.keys import SETTINGS
 from web.lookups import NUMBER, number_of, repository_of
 from web.organisations import add_owned_schedule
 from web.pages.jobs import MOST_JOBS
-from web.patience import impatient
+from web.patience import ask_apart
 from web.planning import LONGEST_SELECTION, PREFIX
 from web.plots.days import bars
 from web.problems import problem_of
@@ -176,8 +176,11 @@ async def refresh(request: web.Request) -> web.Response:
     """Ask the repository again for its identity, sets and formats."""
     _who, repository = await asked_for(request, Repository)
     try:
-        facts = await identify_repository(
-            repository.base_url, impatient(request.config_dict[SETTINGS]), protocol=repository.protocol
+        facts = await ask_apart(
+            identify_repository,
+            repository.base_url,
+            request.config_dict[SETTINGS],
+            protocol=repository.protocol,
         )
     except UNASKED as error:
         problem = problem_of(error)

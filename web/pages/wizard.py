@@ -13,19 +13,22 @@ from sqlalchemy.orm import Session
 
 from harvester.access import ACCESSES, SelectionError, access_of
 from harvester.client.selection import Selection
-from harvester.registry import friends_of, load_registry
+from harvester.isolated import isolated
+from harvester.reading.errors import AnswerTooLargeError
+from harvester.registry import Registry, friends_of, load_registry
 from harvester.repositories import RepositoryFacts, add_repository, name_repository
-from harvester.sampling import Sample, fetch_sample, load_rules
+from harvester.sampling import Sample, fetch_sample
 from harvester.vocabulary import AccessProtocol
 from manager.schedules import run_now
 from oai.errors import RemoteError, TryLaterError, UsageError
+from oai.settings import Settings
 from web.access import Right, needs, who_asks
 from web.addresses import UNASKED, usable_address
 from web.drafts import DRAFTS
 from web.forms import Form, relative_folder
 from web.keys import SETTINGS
 from web.organisations import add_owned_schedule, claim
-from web.patience import impatient
+from web.patience import ask_apart, impatient
 from web.planning import levels, methods, slices
 from web.problems import problem_of
 from web.rendering import render
@@ -102,7 +105,7 @@ async def _address_step(
 ) -> web.Response:
     settings = request.config_dict[SETTINGS]
     words = request.query.get("find", "").strip()
-    registry = await load_registry(impatient(settings)) if words else None
+    registry = await _registry(settings) if words else None
     found = registry.search(words, _SUGGESTIONS) if registry else []
     return render(
         request,
@@ -122,10 +125,21 @@ async def _address_step(
     )
 
 
+async def _registry(settings: Settings) -> Registry:
+    """The list of repositories, fetched by a process of its own."""
+    asked = impatient(settings)
+    try:
+        return await isolated(
+            load_registry, asked, url=asked.harvester.registry_url or "", limits=asked.harvester.limits
+        )
+    except AnswerTooLargeError as error:
+        return Registry(trouble=str(error))
+
+
 async def _friends(request: web.Request, form: Form) -> web.Response:
     settings = request.config_dict[SETTINGS]
     try:
-        found = await friends_of(str(form.values["base_url"]), impatient(settings))
+        found = await ask_apart(friends_of, str(form.values["base_url"]), settings)
     except UsageError as error:
         return await _address_step(request, form.with_error("base_url", told(error)))
     except (RemoteError, TryLaterError) as error:
@@ -167,13 +181,16 @@ async def _try(request: web.Request, form: Form, facts: RepositoryFacts) -> tupl
     asked, checked = await asyncio.to_thread(read_steps, form.values, context)
     if asked is None:
         return checked, None
-    rules = await asyncio.to_thread(
-        load_rules, _path(asked.filter_file_path), _path(asked.normalize_file_path)
-    )
     selection = Selection(metadata_prefix=asked.metadata_prefix, set_spec=asked.set_spec)
     try:
-        return form, await fetch_sample(
-            asked.base_url, impatient(settings), selection, rules, protocol=facts.protocol
+        return form, await ask_apart(
+            fetch_sample,
+            asked.base_url,
+            settings,
+            selection,
+            _path(asked.filter_file_path),
+            _path(asked.normalize_file_path),
+            protocol=facts.protocol,
         )
     except UNASKED as error:
         problem = problem_of(error)

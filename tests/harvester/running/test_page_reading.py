@@ -132,15 +132,9 @@ async def test_neither_a_short_list_nor_its_last_page_is_worth_it(begun: list[Re
     assert begun == []
 
 
-async def test_other_answers_and_large_ones_are_read_here(
-    begun: list[ReadingProcess], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_other_answers_are_read_here(begun: list[ReadingProcess]) -> None:
     with PageReading() as reading:
         await read_documents(reading, unread(MIXED, page_size=2))
-        whole = unread(MIXED)
-        monkeypatch.setattr(page_reading, "_LARGEST", len(whole.body) - 1)
-        assert len((await reading(whole, nobody)).records) == 3
-        monkeypatch.undo()
         page = await reading(unread(MIXED, verb=Verb.LIST_IDENTIFIERS), nobody)
         assert (type(page), len(page.headers)) == (Page, 3)
     assert len(begun) == 1

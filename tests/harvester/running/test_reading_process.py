@@ -31,8 +31,9 @@ def unread(items: list[Item], *, page_size: int = 100, verb: Verb = Verb.LIST_RE
 def changed(old: bytes, new: bytes, page_size: int = 100) -> Unread:
     """The same page with a damage, which must be one."""
     good = unread(MIXED, page_size=page_size)
-    assert old in good.body
-    return good._replace(body=good.body.replace(old, new, 1))
+    body = good.body[:]
+    assert old in body
+    return good._replace(body=body.replace(old, new, 1))
 
 
 def nobody(_token: str) -> None:

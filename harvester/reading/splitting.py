@@ -1,0 +1,369 @@
+"""Splits a large answer into small ones that are read one after the other, in memory that does not grow.
+
+A repository without paging sends all its records in one answer of some hundred megabytes. Its elements would
+take ten times as much memory. So it is parsed as a stream, twice: first to see that it is whole, and what is
+around its records; then each few thousand records become an answer of their own, under the same root.
+"""
+
+import copy
+import mmap
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
+
+from lxml import etree
+
+from harvester.reading.answers import Fault
+from harvester.reading.encoding import readable
+from harvester.reading.envelope import Envelope, local_name, open_envelope
+from harvester.reading.errors import AnswerTooLargeError, ClientError, MalformedAnswerError
+from harvester.reading.parts import read_header, read_record, read_token
+from harvester.reading.salvage import Cut, cut, fault_of
+from harvester.reading.spooled import Spooled
+from oai.errors import MalformedXmlError
+from oai.failures import FailureCode
+from oai.limits import AnswerLimits
+from oai.vocabulary import Verb
+from oai.xml import DOCTYPE_REFUSED, PARSER_OPTIONS, malformed, refuse_doctype, tags_in
+
+_FEED = 256 * 1024
+_PART_BYTES = 2 * 1024**2
+_PART_RECORDS = 2000
+_LARGEST_ROOT = 64 * 1024
+_TARGET = f"zatva-{secrets.token_hex(8)}"
+"""Of the instruction that marks where the records were; no answer can have it, because none knows it."""
+_MARK = etree.tostring(etree.ProcessingInstruction(_TARGET))
+_PARTS = frozenset({"record", "header"})
+_AROUND = frozenset({"responseDate", "request", "requestURL"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Some of the answer's records, as an answer of their own."""
+
+    number: int
+    """Which part it is, from 1 on."""
+    body: bytes
+    faults: tuple[Fault, ...] = ()
+    """What stood among them and could not be read."""
+    notes: tuple[str, ...] = ()
+    last: bool = False
+    """Whether it is the last one, which has the token."""
+    cut_off: bool = False
+    """Whether the answer breaks off behind it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Splitting:
+    """A large answer, checked: its token, and its parts, which are made as they are asked for."""
+
+    token: str
+    parts: Iterator[Part]
+
+
+class Large(NamedTuple):
+    """An answer to a list request that is too large to be read at once; see `replies.Unread`."""
+
+    body: Spooled
+    verb: Verb
+    url: str
+    content_type: str
+    loose: bool
+    limits: AnswerLimits
+
+
+def split(large: Large) -> Splitting:
+    """Check the answer and give its parts.
+
+    An answer that is broken, or has a part beyond the limits, is read record by record if that is allowed
+    (`loose`), as a small one is. Raises as `replies.read_page` does.
+    """
+    found = readable(large.body, large.content_type)
+    if found.note and not large.loose:
+        raise MalformedAnswerError(large.url, found.note)
+    notes = (found.note,) if found.note else ()
+    body = found.body
+    try:
+        around = _Around.of(_checked(body, large), large)
+    except (MalformedAnswerError, AnswerTooLargeError) as error:
+        if not large.loose:
+            raise
+        # Its frames hold the parser, with all that it has read.
+        broken = error.with_traceback(None)
+    else:
+        return Splitting(token=around.token, parts=_whole_parts(body, large, around, notes))
+    broken.__context__ = None
+    return _salvaged(body, large, notes, broken)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Around:
+    """What is around the records: in the answer, and in a part of it that is not the last."""
+
+    envelope: tuple[bytes, bytes]
+    bare: tuple[bytes, bytes]
+    token: str
+
+    @classmethod
+    def of(cls, root: etree._Element, large: Large) -> "_Around":
+        """Of an answer whose records are gone but for a mark. Raises as `open_envelope` does."""
+        envelope = open_envelope(
+            etree.tostring(root, encoding="UTF-8"), large.verb, large.url, loose=large.loose
+        )
+        bare = copy.deepcopy(root)
+        _strip(bare)
+        around = etree.tostring(bare, encoding="UTF-8", xml_declaration=True)
+        if len(around) > _LARGEST_ROOT:
+            raise _beyond(FailureCode.PART_BYTES, _LARGEST_ROOT, 0, large)
+        whole = etree.tostring(root, encoding="UTF-8", xml_declaration=True)
+        return cls(envelope=_halves(whole), bare=_halves(around), token=_token(envelope))
+
+
+def _token(envelope: Envelope) -> str:
+    """The token for the next page, where it stands where it belongs."""
+    last = envelope.children[-1] if envelope.children and not envelope.notes else None
+    return read_token(last).value if last is not None and local_name(last) == "resumptionToken" else ""
+
+
+def _strip(root: etree._Element) -> None:
+    """Leave of what is around the records what each part needs."""
+    marks = [mark.getparent() for mark in root.iter(etree.ProcessingInstruction)]
+    holder = next((parent for parent in marks if parent is not None), root)
+    for child in list(root):
+        if child is not holder and (callable(child.tag) or local_name(child) not in _AROUND):
+            root.remove(child)
+    for child in list(holder):
+        if holder is not root and getattr(child, "target", "") != _TARGET:
+            holder.remove(child)
+
+
+def _halves(document: bytes) -> tuple[bytes, bytes]:
+    before, _, after = document.partition(_MARK)
+    return before, after
+
+
+def _checked(body: Spooled, large: Large) -> etree._Element:
+    """Parse the answer; gives its root, in which a mark stands for the records.
+
+    Raises MalformedAnswerError, NotOaiPmhError and AnswerTooLargeError.
+    """
+    listed = _Listed(large, closely=False)
+    try:
+        return listed.root(body)
+    except _SuspicionError:
+        return _Listed(large, closely=True).root(body)
+
+
+class _SuspicionError(Exception):
+    """What looks like too many elements may be text: they have to be counted one by one."""
+
+
+class _Listed:
+    """The records of an answer, element by element, in the memory of one of them."""
+
+    def __init__(self, large: Large, *, closely: bool) -> None:
+        self._large = large
+        self._closely = closely
+        self._last: etree._Element | None = None
+        self._holder: etree._Element | None = None
+        self._root: etree._Element | None = None
+        self._fed = self._began = self._tags = self._elements = 0
+
+    def root(self, body: Spooled) -> etree._Element:
+        """Go through all of it, and give what is left: in place of the records there is a mark.
+
+        Raises MalformedAnswerError, and AnswerTooLargeError for a part beyond the limits.
+        """
+        try:
+            for element in self.records(body, checked=False):
+                if not self._large.loose:
+                    _read(element)
+        except MalformedXmlError as error:
+            raise MalformedAnswerError(self._large.url, error.reason) from None
+        except etree.XMLSyntaxError as error:
+            raise self._translated(error) from None
+        except ValueError as error:
+            raise MalformedAnswerError(self._large.url, str(error)) from None
+        holder, last = self._holder, self._last
+        if self._root is None or holder is None or last is None:
+            raise MalformedAnswerError(self._large.url, "there are no records in an answer of this size")
+        if self._root.getroottree().docinfo.internalDTD is not None:
+            raise MalformedAnswerError(self._large.url, DOCTYPE_REFUSED)
+        holder.replace(last, etree.ProcessingInstruction(_TARGET))
+        return self._root
+
+    def records(self, body: Spooled, *, checked: bool) -> Iterator[etree._Element]:
+        """Each record or header, which is gone with the next one; limits are for what is not checked yet."""
+        parser = _parser(closely=self._closely)
+        for begin in range(0, len(body), _FEED):
+            chunk = body[begin : begin + _FEED]
+            if begin == 0:
+                refuse_doctype(chunk, self._large.url)
+            parser.feed(chunk)
+            self._fed += len(chunk)
+            yield from self._events(parser)
+            if not checked:
+                self._check(chunk)
+        self._root = parser.close()
+
+    def _events(self, parser: etree.XMLPullParser) -> Iterator[etree._Element]:
+        for event, found in parser.read_events():
+            element = cast("Any", found)
+            if self._closely:
+                self._count(event, element)
+            if event == "end" and self._is_listed(element):
+                self._began, self._tags, self._elements = self._fed, 0, 0
+                yield element
+                self._let_go(element)
+
+    def _is_listed(self, element: etree._Element) -> bool:
+        """Whether it is a record of the list itself; metadata have records, too."""
+        if callable(element.tag) or local_name(element) not in _PARTS:
+            return False
+        holder = element.getparent()
+        if self._holder is None and holder is not None:
+            above = holder.getparent()
+            is_list = local_name(holder) == self._large.verb.value
+            if is_list and (above is None or above.getparent() is None):
+                self._holder = holder
+        return holder is not None and holder is self._holder
+
+    def _let_go(self, element: Any) -> None:  # noqa: ANN401 the stubs know clear() as it was before
+        # The parser may still be writing the text behind this one; what is before it is complete.
+        element.clear(keep_tail=True)
+        if self._last is not None and self._holder is not None:
+            self._holder.remove(self._last)
+        self._last = element
+
+    def _check(self, chunk: bytes) -> None:
+        limits = self._large.limits
+        if self._fed - self._began > limits.part_bytes + _FEED:
+            raise _beyond(FailureCode.PART_BYTES, limits.part_bytes, self._began, self._large)
+        self._tags = self._tags + tags_in(chunk) if self._fed != self._began else 0
+        if self._tags > limits.part_elements and not self._closely:
+            raise _SuspicionError
+
+    def _count(self, event: str, element: etree._Element) -> None:
+        if event != "start" or callable(element.tag):
+            return
+        self._elements += 1
+        limits = self._large.limits
+        if self._elements > limits.part_elements:
+            raise _beyond(FailureCode.PART_ELEMENTS, limits.part_elements, self._began, self._large)
+
+    def _translated(self, error: etree.XMLSyntaxError) -> ClientError:
+        limits = self._large.limits
+        if "Excessive depth" in (error.msg or ""):
+            return _beyond(FailureCode.PART_DEPTH, limits.part_depth, self._began, self._large)
+        reason = malformed(error, self._large.url).reason
+        return MalformedAnswerError(self._large.url, f"the answer is not well-formed: {reason}")
+
+
+def _parser(*, closely: bool) -> etree.XMLPullParser:
+    """A parser that reports the ends of records, or closely, the beginning and the end of each element."""
+    if closely:
+        return etree.XMLPullParser(events=("start", "end"), huge_tree=True, **PARSER_OPTIONS)
+    return etree.XMLPullParser(
+        events=("end",), tag=["{*}record", "{*}header"], huge_tree=True, **PARSER_OPTIONS
+    )
+
+
+def _beyond(code: FailureCode, limit: int, offset: int, large: Large) -> AnswerTooLargeError:
+    return AnswerTooLargeError(large.url, large.limits.failure(code, limit, offset=offset))
+
+
+def _read(element: etree._Element) -> None:
+    """Raise ValueError that says what is wrong with a record or header."""
+    if local_name(element) == "record":
+        read_record(element)
+    else:
+        read_header(element)
+
+
+class _Batch:
+    """Records that will be a part."""
+
+    def __init__(self, number: int = 1) -> None:
+        self.faults: list[Fault] = []
+        self._number = number
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def add(self, piece: bytes) -> None:
+        """Add a record."""
+        self._pieces.append(piece)
+        self._size += len(piece)
+
+    @property
+    def full(self) -> bool:
+        """Whether it is enough for a part."""
+        return self._size >= _PART_BYTES or len(self._pieces) + len(self.faults) >= _PART_RECORDS
+
+    def part(self, around: tuple[bytes, bytes], *, notes: tuple[str, ...]) -> Part:
+        """The part."""
+        body = around[0] + b"".join(self._pieces) + around[1]
+        return Part(number=self._number, body=body, faults=tuple(self.faults), notes=notes)
+
+    def next(self) -> "_Batch":
+        """The records of the next part."""
+        return _Batch(self._number + 1)
+
+
+def _whole_parts(body: Spooled, large: Large, around: _Around, notes: tuple[str, ...]) -> Iterator[Part]:
+    """The parts of an answer that is whole."""
+    batch = _Batch()
+    for element in _Listed(large, closely=False).records(body, checked=True):
+        batch.add(etree.tostring(element, encoding="UTF-8", with_tail=False))
+        if batch.full:
+            yield batch.part(around.bare, notes=notes)
+            batch = batch.next()
+    yield replace(batch.part(around.envelope, notes=notes), last=True)
+
+
+def _salvaged(
+    body: Spooled, large: Large, notes: tuple[str, ...], error: MalformedAnswerError | AnswerTooLargeError
+) -> Splitting:
+    """The parts of an answer that is broken, as far as its records can be read one by one.
+
+    Raises the error where no list begins in it.
+    """
+    with mmap.mmap(body.fileno(), len(body), access=mmap.ACCESS_READ) as whole:
+        end = whole.rfind(b"OAI-PMH>") + len(b"OAI-PMH>")
+    # What stands behind the root would make it look as if the answer broke off.
+    mapped = mmap.mmap(body.fileno(), end if end >= len(b"OAI-PMH>") else len(body), access=mmap.ACCESS_READ)
+    cut_up = cut(mapped, large.verb)
+    if cut_up is None:
+        raise error
+    if hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)  # what was looked through is in the file
+    reason = error.failure.sentence() if isinstance(error, AnswerTooLargeError) else error.reason
+    notes = (*notes, f"{reason}; its parts were read one by one")
+    return Splitting(token="", parts=_sound_parts(cut_up, large, notes, error))
+
+
+def _sound_parts(
+    cut_up: Cut,
+    large: Large,
+    notes: tuple[str, ...],
+    error: MalformedAnswerError | AnswerTooLargeError,
+) -> Iterator[Part]:
+    batch, sound, blamed = _Batch(), 0, error.failure is None
+    for piece in cut_up.pieces:
+        fault = fault_of(cut_up, piece, large.verb, large.limits)
+        if fault is None:
+            sound += 1
+            batch.add(piece.raw)
+        else:
+            blamed = blamed or fault.failure is not None
+            batch.faults.append(fault)
+        if batch.full:
+            yield batch.part((cut_up.before, cut_up.after), notes=notes)
+            batch = batch.next()
+    if not sound:
+        raise error
+    if not blamed and error.failure is not None:
+        batch.faults.append(Fault(offset=0, reason=error.failure.sentence(), raw=b"", failure=error.failure))
+    token = cut_up.token.raw if cut_up.ended and cut_up.token is not None else b""
+    last = batch.part((cut_up.before, token + cut_up.after), notes=notes)
+    yield replace(last, last=True, cut_off=not cut_up.ended)
