@@ -49,7 +49,8 @@ PARSER_OPTIONS: Final[dict[str, Any]] = {
     "load_dtd": False,
     "dtd_validation": False,
 }
-_LIMIT_CODES: Final = frozenset({45, 110, 114})
+_NO_MEMORY: Final = 2
+LIMIT_CODES: Final = frozenset({45, 110, 114})
 """Of libxml2's errors: a comment or a name is too long, any other limit of its own is met."""
 
 
@@ -104,7 +105,7 @@ def _parsed(data: bytes, limits: AnswerLimits, source: str, offset: int) -> etre
         if not careful:
             return etree.fromstring(data, etree.XMLParser(**PARSER_OPTIONS))
     except etree.XMLSyntaxError as error:
-        if getattr(error, "code", 0) not in _LIMIT_CODES:
+        if getattr(error, "code", 0) not in LIMIT_CODES:
             raise malformed(error, source) from None
     _scan(data, limits, source, offset)
     try:
@@ -114,7 +115,9 @@ def _parsed(data: bytes, limits: AnswerLimits, source: str, offset: int) -> etre
 
 
 def malformed(error: etree.XMLSyntaxError, source: str) -> MalformedXmlError:
-    """The parser's error as one of ours."""
+    """The parser's error as one of ours; libxml2 reports a lack of memory as an error, too: MemoryError."""
+    if getattr(error, "code", 0) == _NO_MEMORY:
+        raise MemoryError
     line, column = error.position or (0, 0)
     return MalformedXmlError(source, error.msg or "not XML", line=line or 0, column=column or 0)
 

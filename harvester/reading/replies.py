@@ -4,6 +4,7 @@ Source: The Open Archives Initiative Protocol for Metadata Harvesting, version 2
 4.1, 4.3 and 4.5.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, cast
@@ -21,6 +22,7 @@ from harvester.reading.spooled import Body, Spooled
 from oai.errors import MalformedXmlError
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.vocabulary import Verb
+from oai.xml import tags_in
 
 _HEAD_BYTES = 4096
 _MOST_STRAY = 100
@@ -51,15 +53,23 @@ class Unread(NamedTuple):
         return split(Large(cast("Spooled", self.body), *self[1:]))
 
     def of(self, part: Part) -> "Unread":
-        """A part of this answer, as an answer."""
-        return self._replace(body=part.body, content_type="")
+        """A part of this answer, as an answer; its records are within the limits, as was checked."""
+        limits = replace(self.limits, part_bytes=sys.maxsize, part_elements=sys.maxsize)
+        return self._replace(body=part.body, content_type="", limits=limits)
+
+    def in_parts(self) -> "Unread":
+        """The answer as one that is split."""
+        spooled = Spooled()
+        spooled.append(self.body[:])
+        return self._replace(body=spooled)
 
 
-def with_rest(page: Page, part: Part, rest: Rest) -> Page:
+def with_rest(page: Page, part: Part, rest: Rest | None) -> Page:
     """The page that was read of a part, with what is known of the part; `rest` gives the next one."""
     return replace(
         page,
-        faults=(*page.faults, *part.faults),
+        # Where in the whole answer the part's own faults begin is not known.
+        faults=(*(replace(fault, offset=-1) for fault in page.faults), *part.faults),
         notes=tuple(dict.fromkeys((*part.notes, *page.notes))),
         cut_off=page.cut_off or part.cut_off,
         part=part.number,
@@ -86,10 +96,13 @@ def read_page(
     Raises NotOaiPmhError, MalformedAnswerError, AnswerTooLargeError for what is beyond the limits, and
     OaiError where the answer is one of the protocol's errors.
     """
+    if _has_many_elements(body, limits):
+        return _joined(Unread(body, verb, url, content_type, loose, limits).in_parts())
     body, notes = readable_body(body, url, content_type, loose=loose)
     reader = _PageReader(verb=verb, url=url, notes=notes, limits=limits)
+    whole = replace(limits, part_bytes=sys.maxsize)
     try:
-        envelope = open_envelope(body, verb, url, loose=loose, limits=limits)
+        envelope = open_envelope(body, verb, url, loose=loose, limits=whole)
     except (MalformedAnswerError, AnswerTooLargeError) as error:
         if not loose:
             raise
@@ -100,6 +113,25 @@ def read_page(
     if not loose and (page.faults or page.notes):
         raise MalformedAnswerError(url, page.faults[0].reason if page.faults else page.notes[0])
     return page
+
+
+def _has_many_elements(body: bytes, limits: AnswerLimits) -> bool:
+    """Whether the answer may have more elements than one of its parts, so that each has to be looked at."""
+    return len(body) // 4 > limits.part_elements and tags_in(body) > limits.part_elements
+
+
+def _joined(unread: Unread) -> Page:
+    """The page of an answer that is read in parts all the same."""
+    pages = [with_rest(unread.of(part).read(), part, None) for part in unread.split().parts]
+    return replace(
+        pages[-1],
+        headers=tuple(header for page in pages for header in page.headers),
+        records=tuple(record for page in pages for record in page.records),
+        faults=tuple(fault for page in pages for fault in page.faults),
+        notes=tuple(dict.fromkeys(note for page in pages for note in page.notes)),
+        part=0,
+        size=len(unread.body),
+    )
 
 
 def looks_like_oai_pmh(body: Body) -> bool:
@@ -122,7 +154,8 @@ def _second_try(reader: "_PageReader", body: bytes, error: _Broken) -> Page:
     reader.notes += around.notes
     if around.notes:
         try:
-            envelope = open_envelope(around.body, reader.verb, reader.url, loose=True, limits=reader.limits)
+            whole = replace(reader.limits, part_bytes=sys.maxsize)
+            envelope = open_envelope(around.body, reader.verb, reader.url, loose=True, limits=whole)
             return reader.read(envelope, size=len(body))
         except (MalformedAnswerError, AnswerTooLargeError) as still:
             error = still

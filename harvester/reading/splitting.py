@@ -17,15 +17,15 @@ from lxml import etree
 from harvester.reading.answers import Fault
 from harvester.reading.encoding import readable
 from harvester.reading.envelope import Envelope, local_name, open_envelope
-from harvester.reading.errors import AnswerTooLargeError, ClientError, MalformedAnswerError
+from harvester.reading.errors import AnswerTooLargeError, MalformedAnswerError
 from harvester.reading.parts import read_header, read_record, read_token
 from harvester.reading.salvage import Cut, cut, fault_of
 from harvester.reading.spooled import Spooled
 from oai.errors import MalformedXmlError
 from oai.failures import FailureCode
-from oai.limits import AnswerLimits
+from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.vocabulary import Verb
-from oai.xml import DOCTYPE_REFUSED, PARSER_OPTIONS, malformed, refuse_doctype, tags_in
+from oai.xml import DOCTYPE_REFUSED, LIMIT_CODES, PARSER_OPTIONS, malformed, refuse_doctype, tags_in
 
 _FEED = 256 * 1024
 _PART_BYTES = 2 * 1024**2
@@ -128,13 +128,15 @@ def _token(envelope: Envelope) -> str:
 
 def _strip(root: etree._Element) -> None:
     """Leave of what is around the records what each part needs."""
-    marks = [mark.getparent() for mark in root.iter(etree.ProcessingInstruction)]
-    holder = next((parent for parent in marks if parent is not None), root)
+    instructions = cast("Iterator[Any]", root.iter(etree.ProcessingInstruction))
+    mark = next(found for found in instructions if found.target == _TARGET)
+    holder = mark.getparent()
     for child in list(root):
-        if child is not holder and (callable(child.tag) or local_name(child) not in _AROUND):
+        needed = child is holder or child is mark
+        if not needed and (callable(child.tag) or local_name(child) not in _AROUND):
             root.remove(child)
-    for child in list(holder):
-        if holder is not root and getattr(child, "target", "") != _TARGET:
+    for child in list(holder) if holder is not root else ():
+        if child is not mark:
             holder.remove(child)
 
 
@@ -168,7 +170,7 @@ class _Listed:
         self._last: etree._Element | None = None
         self._holder: etree._Element | None = None
         self._root: etree._Element | None = None
-        self._fed = self._began = self._tags = self._elements = 0
+        self._fed = self._began = self._tags = self._elements = self._depth = 0
 
     def root(self, body: Spooled) -> etree._Element:
         """Go through all of it, and give what is left: in place of the records there is a mark.
@@ -182,7 +184,11 @@ class _Listed:
         except MalformedXmlError as error:
             raise MalformedAnswerError(self._large.url, error.reason) from None
         except etree.XMLSyntaxError as error:
-            raise self._translated(error) from None
+            if not self._closely and getattr(error, "code", 0) in LIMIT_CODES:
+                raise _SuspicionError from None
+            reason = malformed(error, self._large.url).reason
+            words = f"the answer is not well-formed: {reason}"
+            raise MalformedAnswerError(self._large.url, words) from None
         except ValueError as error:
             raise MalformedAnswerError(self._large.url, str(error)) from None
         holder, last = self._holder, self._last
@@ -195,7 +201,8 @@ class _Listed:
 
     def records(self, body: Spooled, *, checked: bool) -> Iterator[etree._Element]:
         """Each record or header, which is gone with the next one; limits are for what is not checked yet."""
-        parser = _parser(closely=self._closely)
+        huge = checked or self._closely or self._large.limits.part_depth < DEFAULT_LIMITS.part_depth
+        parser = _parser(closely=self._closely, huge=huge)
         for begin in range(0, len(body), _FEED):
             chunk = body[begin : begin + _FEED]
             if begin == 0:
@@ -211,9 +218,9 @@ class _Listed:
         for event, found in parser.read_events():
             element = cast("Any", found)
             if self._closely:
-                self._count(event, element)
+                self._count(event)
             if event == "end" and self._is_listed(element):
-                self._began, self._tags, self._elements = self._fed, 0, 0
+                self._began, self._elements = self._fed, 0
                 yield element
                 self._let_go(element)
 
@@ -240,33 +247,35 @@ class _Listed:
         limits = self._large.limits
         if self._fed - self._began > limits.part_bytes + _FEED:
             raise _beyond(FailureCode.PART_BYTES, limits.part_bytes, self._began, self._large)
-        self._tags = self._tags + tags_in(chunk) if self._fed != self._began else 0
+        tags = tags_in(chunk)
+        self._tags += tags
         if self._tags > limits.part_elements and not self._closely:
             raise _SuspicionError
+        if self._began == self._fed:
+            self._tags = tags  # where in the chunk the last record ended is not known
 
-    def _count(self, event: str, element: etree._Element) -> None:
-        if event != "start" or callable(element.tag):
+    def _count(self, event: str) -> None:
+        if event == "end":
+            self._depth -= 1
             return
         self._elements += 1
+        self._depth += 1
         limits = self._large.limits
         if self._elements > limits.part_elements:
             raise _beyond(FailureCode.PART_ELEMENTS, limits.part_elements, self._began, self._large)
-
-    def _translated(self, error: etree.XMLSyntaxError) -> ClientError:
-        limits = self._large.limits
-        if "Excessive depth" in (error.msg or ""):
-            return _beyond(FailureCode.PART_DEPTH, limits.part_depth, self._began, self._large)
-        reason = malformed(error, self._large.url).reason
-        return MalformedAnswerError(self._large.url, f"the answer is not well-formed: {reason}")
+        if self._depth > limits.part_depth:
+            raise _beyond(FailureCode.PART_DEPTH, limits.part_depth, self._began, self._large)
 
 
-def _parser(*, closely: bool) -> etree.XMLPullParser:
-    """A parser that reports the ends of records, or closely, the beginning and the end of each element."""
+def _parser(*, closely: bool, huge: bool) -> etree.XMLPullParser:
+    """A parser that reports the ends of records, or closely, the beginning and the end of each element.
+
+    Unless it is `huge`, libxml2's own limits hold, of 256 levels and of texts of 10 MB.
+    """
     if closely:
-        return etree.XMLPullParser(events=("start", "end"), huge_tree=True, **PARSER_OPTIONS)
-    return etree.XMLPullParser(
-        events=("end",), tag=["{*}record", "{*}header"], huge_tree=True, **PARSER_OPTIONS
-    )
+        return etree.XMLPullParser(events=("start", "end"), huge_tree=huge, **PARSER_OPTIONS)
+    tags = ["{*}record", "{*}header"]
+    return etree.XMLPullParser(events=("end",), tag=tags, huge_tree=huge, **PARSER_OPTIONS)
 
 
 def _beyond(code: FailureCode, limit: int, offset: int, large: Large) -> AnswerTooLargeError:

@@ -76,7 +76,11 @@ class WebSettings(Section):
         ge=64 * 1024,
         description="Bytes of the largest answer to what the dashboard, or `zatva probe`, asks a repository.",
     )
-    max_part_elements: int = Field(100_000, ge=1000, description="Elements of such an answer at most.")
+    max_part_elements: int = Field(
+        100_000,
+        ge=10_000,
+        description="Elements of one record, or of another part of such an answer, at most.",
+    )
     max_memory: int = Field(
         256 * 1024**2,
         ge=64 * 1024**2,

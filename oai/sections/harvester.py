@@ -50,11 +50,11 @@ class HarvesterSettings(Section):
     )
     max_part_bytes: int = Field(
         64 * 1024**2,
-        ge=1024,
+        ge=1024**2,
         description="Bytes of the largest record, or other part of an answer, that is accepted.",
     )
     max_part_elements: int = Field(
-        1_000_000, ge=100, description="Elements of one record, or of another part of an answer, at most."
+        1_000_000, ge=10_000, description="Elements of one record, or of another part of an answer, at most."
     )
     max_part_depth: int = Field(
         256, ge=16, le=2000, description="How deeply elements of an answer may be nested."

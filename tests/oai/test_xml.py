@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from oai.errors import MalformedXmlError
+from oai.errors import MalformedXmlError, XmlLimitError
+from oai.failures import FailureCode
+from oai.limits import AnswerLimits
 from oai.xml import escape, parse
 
 _DOCTYPE = b'<!DOCTYPE a [<!ENTITY b "c">]>'
@@ -72,3 +74,50 @@ def test_external_entities_are_never_read(tmp_path: Path) -> None:
     document = f'<!DOCTYPE a [<!ENTITY b SYSTEM "{secret.as_uri()}">]><a>&b;</a>'
     with pytest.raises(MalformedXmlError):
         parse(document.encode(), source="test")
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"<r>" + b"<a/>" * 1500 + b"</r>", FailureCode.PART_ELEMENTS),
+        (b"<r>" + b"<a>" * 300 + b"</a>" * 300 + b"</r>", FailureCode.PART_DEPTH),
+        (b"<r>" + b"<a>" * 100_000, FailureCode.PART_DEPTH),
+        (b"<r>" + b"x" * 100_000 + b"</r>", FailureCode.PART_BYTES),
+    ],
+)
+def test_xml_beyond_the_limits_is_refused_with_the_limit(data: bytes, code: FailureCode) -> None:
+    limits = AnswerLimits(part_elements=1000, part_bytes=len(data) - (code is FailureCode.PART_BYTES))
+    if code is FailureCode.PART_DEPTH:
+        limits = AnswerLimits()
+    with pytest.raises(XmlLimitError) as caught:
+        parse(data, source="s", limits=limits, offset=7)
+    assert (caught.value.failure.code, caught.value.failure.facts["offset"]) == (code, 7)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"<r>" + b"<a/>" * 900 + b"</r>",
+        b"<r><![CDATA[" + b"<a/>" * 5000 + b"]]></r>",
+        b"<r>" + b"<a>" * 200 + b"</a>" * 200 + b"</r>",
+        b"<r>" + b"x" * 11_000_000 + b"</r>",
+        b'<r a="' + b"x" * 11_000_000 + b'"/>',
+    ],
+)
+def test_xml_within_the_limits_is_read_whatever_libxml2_thinks_of_it(data: bytes) -> None:
+    assert parse(data, source="s", limits=AnswerLimits(part_elements=1000)).tag == "r"
+
+
+@pytest.mark.parametrize(("depth", "allowed"), [(20, False), (15, True)])
+def test_a_lower_depth_than_libxml2s_holds_as_well(depth: int, *, allowed: bool) -> None:
+    data = b"<a>" * depth + b"</a>" * depth
+    if allowed:
+        assert parse(data, source="s", limits=AnswerLimits(part_depth=16)).tag == "a"
+        return
+    with pytest.raises(XmlLimitError):
+        parse(data, source="s", limits=AnswerLimits(part_depth=16))
+
+
+def test_a_higher_depth_than_libxml2s_is_allowed_where_it_is_set() -> None:
+    data = b"<a>" * 400 + b"</a>" * 400
+    assert parse(data, source="s", limits=AnswerLimits(part_depth=500)).tag == "a"
