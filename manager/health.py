@@ -13,8 +13,9 @@ from sqlalchemy.orm import Session
 
 from manager.metrics import exposition, read_figures
 from manager.transactions import Transactions
+from oai.connections import ConnectionLimits, bound
 from oai.sections import ManagerSettings
-from oai.serving import open_listener, serving
+from oai.serving import create_runner, open_listener, serving
 
 _PATIENCE: Final = 10.0
 _SHUTDOWN: Final = 1.0
@@ -31,7 +32,7 @@ async def health(
     listener = open_listener(
         settings.health_host, settings.health_port, option="the setting manager.health_port"
     )
-    runner = web.AppRunner(create_app(transactions, leads), access_log=None, shutdown_timeout=_SHUTDOWN)
+    runner = create_runner(create_app(transactions, leads), log=__name__, stop_seconds=_SHUTDOWN)
     async with serving(runner, listener):
         yield
 
@@ -61,6 +62,7 @@ def create_app(transactions: Transactions, leads: Callable[[], bool]) -> web.App
         )
 
     app = web.Application()
+    bound(app, ConnectionLimits())
     app.router.add_get("/healthz", alive)
     app.router.add_get("/readyz", ready)
     app.router.add_get("/metrics", metrics)

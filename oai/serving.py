@@ -3,17 +3,37 @@
 import asyncio
 import contextlib
 import errno
+import logging
+import resource
 import signal
 import socket
 from collections.abc import AsyncIterator
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
+from oai.connections import CONNECTIONS, CountedConnection, Seldom
 from oai.errors import UsageError
 
 _BACKLOG: Final = 512
 _PORTS: Final = 1 << 16
+_FILES: Final = 65_536
+_ACCEPTED_AT_ONCE: Final = 64
+"""Connections taken in one round of the loop, so that clients who are connected get on meanwhile."""
+_RETRY_SECONDS: Final = 0.2
+_LINGER_SECONDS: Final = 1.0
+"""How long a form that nobody reads may still come in after its answer."""
+
+_log = logging.getLogger(__name__)
+
+
+def take_all_files() -> None:
+    """Each connection is an open file; many systems give a process 1,024 unless it asks for more."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if most == resource.RLIM_INFINITY else min(_FILES, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def open_listener(host: str, port: int, *, shared: bool = False, option: str = "--port") -> socket.socket:
@@ -48,26 +68,132 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def leave_unread(request: web.Request) -> None:
-    """Read no more of a body that cannot be decoded: the server would fail at it again, and log that as ours.
+class _ServerLog(logging.Filter):
+    """Leaves out requests that are no HTTP, each of which aiohttp reports as an error of ours."""
 
-    The connection is closed behind the answer.
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is kept."""
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+def create_runner(
+    app: web.Application,
+    *,
+    log: str,
+    stop_seconds: float,
+    longest_line: int = 8190,
+    handler_cancellation: bool = False,
+) -> web.AppRunner:
+    """A runner for an application whose connections are bound (`oai.connections.bound`).
+
+    `log` names the logger of errors, `longest_line` are the bytes of a request's first line, and open answers
+    have `stop_seconds` to finish at the end. With `handler_cancellation`, a request ends with its client.
     """
-    request.content.feed_eof()
-    request.protocol.close()
+    server_log = logging.getLogger(log)
+    if not server_log.filters:
+        server_log.addFilter(_ServerLog())
+    return web.AppRunner(
+        app,
+        access_log=None,
+        logger=server_log,
+        handler_cancellation=handler_cancellation,
+        keepalive_timeout=app[CONNECTIONS].limits.idle_seconds,
+        lingering_time=_LINGER_SECONDS,
+        max_line_size=longest_line,
+        shutdown_timeout=stop_seconds,
+    )
+
+
+class _Site(web.BaseSite):
+    """Accepts connections from a listening socket.
+
+    asyncio's own server goes on accepting after the process has run out of files, as often as its backlog is
+    long; each failure is logged with a traceback and leads to a further try a second later, which fails as
+    often again. Clients who open more connections than there are files fill the log, and the loop.
+    """
+
+    def __init__(self, runner: web.AppRunner, listener: socket.socket) -> None:
+        super().__init__(runner)
+        self._listener = listener
+        self._connections = runner.app[CONNECTIONS]
+        self._loop = asyncio.get_running_loop()
+        self._taking: set[asyncio.Task[None]] = set()
+        self._retry: asyncio.TimerHandle | None = None
+        self._failures = Seldom(_log)
+
+    @property
+    def name(self) -> str:
+        """The address that is listened on."""
+        return address(self._listener)
+
+    async def start(self) -> None:
+        """Begin to accept."""
+        await super().start()
+        self._listener.setblocking(False)  # noqa: FBT003 its only argument
+        self._listener.listen(_BACKLOG)
+        self._resume()
+
+    async def stop(self) -> None:
+        """Accept no more; what was accepted is known to the server then."""
+        if self._retry is not None:
+            self._retry.cancel()
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
+        await asyncio.gather(*self._taking)
+        await super().stop()
+
+    def _resume(self) -> None:
+        self._retry = None
+        self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                connection, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                self._pause(error)
+                return
+            connection.setblocking(False)  # noqa: FBT003 its only argument
+            task = self._loop.create_task(self._take(connection))
+            self._taking.add(task)
+            task.add_done_callback(self._taking.discard)
+
+    async def _take(self, connection: socket.socket) -> None:
+        server = self._runner.server
+        assert server is not None  # noqa: S101 a runner that was set up has one
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: CountedConnection(self._connections, server), connection
+            )
+        except OSError as error:
+            connection.close()
+            self._failures.warn(f"a connection to {self.name} was lost when it was accepted: {error}")
+
+    def _pause(self, error: OSError) -> None:
+        """Make room and try again in a moment; not watched meanwhile, for the listener stays readable."""
+        closed = self._connections.make_room()
+        self._failures.warn(
+            f"connections to {self.name} cannot be accepted: {error.strerror}; {closed} idle ones were"
+            " closed. Allow the process more open files (ulimit -n, LimitNOFILE)"
+        )
+        self._loop.remove_reader(self._listener)
+        self._retry = self._loop.call_later(_RETRY_SECONDS, self._resume)
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    runner: web.AppRunner, listener: socket.socket, site: type[web.SockSite] = web.SockSite
-) -> AsyncIterator[None]:
+async def serving(runner: web.AppRunner, listener: socket.socket, *, servers: int = 1) -> AsyncIterator[None]:
     """Serve during the block; at its end open answers have the runner's shutdown time to finish.
 
-    `site` is what takes the connections.
+    `servers` is how many of this process share its files, this one included.
     """
     await runner.setup()
     try:
-        await site(runner, listener, backlog=_BACKLOG).start()
+        runner.app[CONNECTIONS].share_files(servers)
+        await _Site(runner, listener).start()
         yield
     finally:
         await runner.cleanup()

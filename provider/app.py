@@ -6,6 +6,7 @@ from typing import Final
 from aiohttp import web
 from sqlalchemy import QueuePool
 
+from oai.connections import CONNECTIONS, bound, limits_of
 from oai.database import Database
 from oai.settings import Settings
 from provider.http import aggregate_endpoint, cdx, document_routes, endpoint, health
@@ -13,7 +14,6 @@ from provider.http.admission import ADMISSION, Admission
 from provider.http.aggregating import AGGREGATING, Aggregating, aggregating
 from provider.http.attending import ATTENDANCE, attendance, attended
 from provider.http.bookkeeping import bookkeeping
-from provider.http.connections import CONNECTIONS, Connections
 from provider.http.keys import BASE_URL, DATABASE, SETTINGS
 from provider.http.metrics import METRICS, Metrics, metrics_listener
 from provider.http.statements import Statements
@@ -37,13 +37,14 @@ def create_app(settings: Settings, database: Database, *, base_url: str) -> web.
     `database` should have as many connections as the settings have provider threads, and their statement
     timeout. It is not touched before the first request.
     """
-    app = web.Application(client_max_size=_LONGEST_BODY, middlewares=[attended])
+    app = web.Application(client_max_size=_LONGEST_BODY)
+    bound(app, limits_of(settings.provider))
+    app.middlewares.append(attended)
     app[SETTINGS], app[DATABASE], app[BASE_URL] = settings, database, base_url
     app[ATTENDANCE] = attendance(settings.provider)
-    app[CONNECTIONS] = Connections(most=settings.provider.connections)
     app[METRICS] = app[ATTENDANCE].metrics
     app[AGGREGATING] = Aggregating()
-    app.cleanup_ctx.extend((_admission, _slow_clients, bookkeeping, aggregating, metrics_listener))
+    app.cleanup_ctx.extend((_admission, bookkeeping, aggregating, metrics_listener))
     for add_routes in _ROUTES:
         add_routes(app)
     return app
@@ -62,11 +63,6 @@ async def _admission(app: web.Application) -> AsyncIterator[None]:
     await app[ADMISSION].close()
 
 
-async def _slow_clients(app: web.Application) -> AsyncIterator[None]:
-    async with app[ATTENDANCE].slowness.watch():
-        yield
-
-
 def _watch(app: web.Application) -> None:
     """Tell Prometheus what changes from moment to moment."""
     metrics: Metrics = app[METRICS]
@@ -74,10 +70,12 @@ def _watch(app: web.Application) -> None:
     metrics.watch("threads", "Threads for database work.", lambda: admission.threads)
     metrics.watch("threads_working", "Threads at work.", lambda: admission.working)
     metrics.watch("waiting", "Requests that wait for a thread.", lambda: admission.waiting)
-    metrics.watch("cut_off", "Connections ended for slow reading so far.", lambda: attends.slowness.cut_off)
     connections = app[CONNECTIONS]
+    slowness = connections.slowness
+    metrics.watch("cut_off", "Connections ended for slow reading so far.", lambda: slowness.cut_off)
     metrics.watch("connections_open", "Open connections of clients.", lambda: connections.open)
     metrics.watch("made_room", "Idle connections closed for others so far.", lambda: connections.closed)
+    metrics.watch("connections_refused", "Connections turned away so far.", lambda: connections.refused)
     metrics.watch("lists_under_way", "Lists asked for lately.", attends.tally.lists_under_way)
     given = app[AGGREGATING]
     metrics.watch("aggregate_records", "Harvested records published so far.", lambda: given.records)

@@ -2,34 +2,27 @@
 
 import asyncio
 import contextlib
-import logging
 import os
 import re
-import resource
 import socket
 import threading
 from typing import Final
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
+import oai.serving
 from oai.cli import Invocation
+from oai.connections import CONNECTIONS
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
-from oai.serving import address, open_listener, serving, told_to_stop
+from oai.serving import address, open_listener, serving, take_all_files, told_to_stop
 from oai.settings import Settings
 from provider.app import create_app
-from provider.http.attending import ATTENDANCE
-from provider.http.connections import BoundedSite
 from provider.http.endpoint import PATH
-from provider.http.keys import SETTINGS
 from provider.indexing.first_load import refuse_unserved
 from provider.processes import Announce, run_processes
 
 _LONGEST_LINE: Final = 64 * 1024
-_FILES: Final = 65_536
-_LINGER_SECONDS: Final = 1.0
-"""How long a form that nobody reads may still come in after its answer."""
 _STOP_SECONDS: Final = 40.0
 _MERCY_SECONDS: Final = 5.0
 _WEB_ADDRESS: Final = re.compile(r"https?://\S+")
@@ -38,7 +31,7 @@ _WEB_ADDRESS: Final = re.compile(r"https?://\S+")
 def serve(invocation: Invocation) -> ExitCode:
     """Serve until SIGTERM or SIGINT; open answers are finished first."""
     arguments, settings = invocation.arguments, invocation.settings
-    _take_all_files()
+    take_all_files()
     # Alone at first, even for several processes: a shared port would be shared with a stranger, too.
     listener = open_listener(arguments.host, arguments.port)
     port = listener.getsockname()[1]
@@ -68,41 +61,19 @@ def serve(invocation: Invocation) -> ExitCode:
         return run_processes(arguments.processes, work, announce=tell)
 
 
-class _ServerLog(logging.Filter):
-    """Leaves out requests that are no HTTP, each of which aiohttp reports as an error of ours."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is kept."""
-        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
-
-
 def create_runner(app: web.Application) -> web.AppRunner:
     """A runner for the provider's application.
 
-    A client that goes away gives up its place, a connection without a complete request is closed, URLs may
-    be as long as forms, and at the end open answers are finished.
+    A client that goes away gives up its place, URLs may be as long as forms, and at the end open answers are
+    finished.
     """
-    server_log = logging.getLogger("provider.http")
-    if not server_log.filters:
-        server_log.addFilter(_ServerLog())
-    return web.AppRunner(
+    return oai.serving.create_runner(
         app,
-        access_log=None,
-        logger=server_log,
+        log="provider.http",
+        stop_seconds=_STOP_SECONDS,
+        longest_line=_LONGEST_LINE,
         handler_cancellation=True,
-        keepalive_timeout=app[SETTINGS].provider.idle_seconds,
-        lingering_time=_LINGER_SECONDS,
-        max_line_size=_LONGEST_LINE,
-        shutdown_timeout=_STOP_SECONDS,
     )
-
-
-def _take_all_files() -> None:
-    """Each connection is an open file; many systems give a process 1,024 unless it asks for more."""
-    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if most == resource.RLIM_INFINITY else min(_FILES, most)
-    if now != resource.RLIM_INFINITY and now < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def _base_url(text: str) -> str:
@@ -144,7 +115,7 @@ def _serve(
 async def _until_stopped(
     app: web.Application, listener: socket.socket, announce: Announce, parent: int | None
 ) -> None:
-    async with serving(create_runner(app), listener, BoundedSite):
+    async with serving(create_runner(app), listener):
         stop = told_to_stop(parent)
         announce()
         await stop.wait()
@@ -153,7 +124,7 @@ async def _until_stopped(
     # What clients have still to take of finished answers is in memory, and would end with this process.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(latest):
-            await app[ATTENDANCE].slowness.all_taken()
+            await app[CONNECTIONS].slowness.all_taken()
 
 
 def _end_at_last() -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
+from oai.connections import CONNECTIONS, bound, limits_of
 from oai.database import Database
 from oai.settings import Settings
 from web import streams
@@ -63,7 +64,7 @@ from web.rendering import STATIC, TEMPLATES, make_environment
 from web.replays import REPLAYS, Replays
 from web.rule_trials import TRIALS, Trials
 from web.self_tests import SELF_TESTS, SelfTests
-from web.streams import HUB
+from web.streams import HUB, STREAMS, Streams
 from web.threads import DATABASE, DatabaseThreads
 from web.zones import zones
 
@@ -112,15 +113,15 @@ def create_app(settings: Settings, database: Database, *, poll_seconds: float = 
 
     Live pages are refreshed every `poll_seconds`.
     """
-    app = web.Application(
-        middlewares=[health.counting, languages, zones, faults, sessions, access, csrf, auditing],
-        client_max_size=_FORM_BYTES,
-    )
+    app = web.Application(client_max_size=_FORM_BYTES)
+    bound(app, limits_of(settings.web))
+    app.middlewares.extend((health.counting, languages, zones, faults, sessions, access, csrf, auditing))
     app[SETTINGS] = settings.guarded
     app[TEMPLATES] = make_environment()
     app[DATABASE] = DatabaseThreads(database)
     app[HUB] = Hub(app[DATABASE], app[TEMPLATES], jobs.TOPICS, poll_seconds=poll_seconds)
-    app[health.METRICS] = health.Metrics(app[DATABASE])
+    app[health.METRICS] = health.Metrics(app[DATABASE], app[CONNECTIONS])
+    app[STREAMS] = Streams(settings.web, most=lambda: app[CONNECTIONS].most // 2)
     app[LIMITER] = Limiter(per_minute=settings.web.api_per_minute)
     app[SELF_TESTS] = SelfTests(app[DATABASE])
     app[TRIALS] = Trials(settings=app[SETTINGS], database=app[DATABASE])

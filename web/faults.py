@@ -8,8 +8,8 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from harvester.reading.errors import RepositoryBusyError
+from oai.connections import leave_unread
 from oai.errors import TryLaterError, ZatvaError
-from oai.serving import leave_unread
 from web.access import STREAMS, canonical, is_api
 from web.api.faults import problem
 from web.rendering import render
@@ -62,6 +62,7 @@ def _title(status: int) -> str:
         403: _("Not allowed"),
         404: _("There is no such page"),
         405: _("Not possible here"),
+        408: _("That took too long"),
         409: _("Not just now"),
         413: _("Too large"),
         503: _("Try again in a moment"),
@@ -71,6 +72,8 @@ def _title(status: int) -> str:
 def _explanation(error: web.HTTPException) -> str:
     """The words that were given with the error, or ours in place of aiohttp's own."""
     given = error.text or ""
+    if error.status == 408:  # noqa: PLR2004 our servers' own, in English
+        return _("Sending the form took too long, so nothing was changed. Send it again.")
     if given and given != f"{error.status}: {error.reason}":
         return given
     return {

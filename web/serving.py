@@ -6,10 +6,11 @@ from typing import Final
 
 from aiohttp import web
 
+import oai.serving
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode
-from oai.serving import address, open_listener, serving, told_to_stop
+from oai.serving import address, open_listener, serving, take_all_files, told_to_stop
 from oai.settings import Settings
 from web.app import create_app
 from web.threads import THREADS
@@ -23,6 +24,7 @@ LONGEST_LINE: Final = 128 * 1024
 def serve(invocation: Invocation) -> ExitCode:
     """Run the dashboard until interrupted."""
     settings, arguments = invocation.settings, invocation.arguments
+    take_all_files()
     with (
         open_listener(arguments.host, arguments.port) as listener,
         open_database(settings, pool_size=THREADS, statement_seconds=STATEMENT_SECONDS) as database,
@@ -33,7 +35,9 @@ def serve(invocation: Invocation) -> ExitCode:
 
 def create_runner(app: web.Application) -> web.AppRunner:
     """A runner for the dashboard's application."""
-    return web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECONDS, max_line_size=LONGEST_LINE)
+    return oai.serving.create_runner(
+        app, log="web.http", stop_seconds=_STOP_SECONDS, longest_line=LONGEST_LINE
+    )
 
 
 async def _serve(

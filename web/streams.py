@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 from aiohttp import web
 
+from oai.sections import WebSettings
 from web.access import signed_in, who_asks
 from web.cookies import session_token
 from web.events import HEARTBEAT_SECONDS, Follower, Hub
@@ -16,13 +18,68 @@ from web.zones import here
 HUB = web.AppKey("hub", Hub)
 
 
+class Streams:
+    """The open streams, of which a session may have few, and all together as many as `most` gives."""
+
+    def __init__(self, settings: WebSettings, *, most: Callable[[], int]) -> None:
+        self.topics = settings.event_topics
+        """How many topics one stream may follow: each is read from the database every second."""
+        self._streams = settings.event_streams
+        self._most = most
+        self._open: dict[str, set[web.RequestHandler]] = {}
+
+    @contextlib.contextmanager
+    def one_more(self, request: web.Request) -> Iterator[None]:
+        """A stream is open for the time of the block.
+
+        Raises HTTPTooManyRequests when that is one too many for the session, and HTTPServiceUnavailable when
+        it is one too many for the server.
+        """
+        session = session_token(request) or f"user {who_asks(request).user_id}"
+        own = self._open.get(session, set())
+        if _followed(own) >= self._streams:
+            raise web.HTTPTooManyRequests(
+                text=_("This session has %(count)s live pages open; close one of them.")
+                % {"count": self._streams}
+            )
+        if sum(map(_followed, self._open.values())) >= self._most():
+            raise web.HTTPServiceUnavailable(
+                text=_("Too many live pages are open. Try again in a moment."), headers={"Retry-After": "5"}
+            )
+        own.add(request.protocol)
+        self._open[session] = own
+        try:
+            yield
+        finally:
+            own.discard(request.protocol)
+            if not own:
+                self._open.pop(session, None)
+
+
+STREAMS = web.AppKey("streams", Streams)
+
+
+def _followed(connections: set[web.RequestHandler]) -> int:
+    # A stream ends at the next heartbeat after its page was left; until then it does not count.
+    return sum(connection.transport is not None for connection in connections)
+
+
 async def stream(request: web.Request) -> web.StreamResponse:
     """Send changed rows of the topics asked for, until the browser leaves or its session ends."""
-    hub = request.app[HUB]
+    hub, streams = request.app[HUB], request.app[STREAMS]
     topics = list(dict.fromkeys(filter(None, request.query.get("topics", "").split(","))))
     unknown = [topic for topic in topics if not hub.knows(topic)]
     if unknown or not topics:
         raise web.HTTPBadRequest(text=_("Name topics that there are: ?topics=jobs"))
+    if len(topics) > streams.topics:
+        raise web.HTTPBadRequest(
+            text=_("One stream follows at most %(count)s topics.") % {"count": streams.topics}
+        )
+    with streams.one_more(request):
+        return await _sent(request, hub, topics)
+
+
+async def _sent(request: web.Request, hub: Hub, topics: Sequence[str]) -> web.StreamResponse:
     response = web.StreamResponse(
         headers={"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
     )

@@ -11,10 +11,11 @@ from typing import Any, Final
 from aiohttp import web
 
 from harvester.running.preparing import Level
+from oai.connections import ConnectionLimits, bound
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.sections import ProviderSettings
-from oai.serving import address, open_listener, serving
+from oai.serving import address, create_runner, open_listener, serving
 from oai.vocabulary import OAI_DC_NAMESPACE, OAI_DC_SCHEMA, Verb
 from provider.protocol import answers
 from provider.protocol.catalogue import OfferedFormat
@@ -163,6 +164,7 @@ def _app(repository: Repository, interrupt: Interruption) -> web.Application:
         return web.FileResponse(_SCHEMA_FILE)
 
     app = web.Application()
+    bound(app, ConnectionLimits())
     app.router.add_get(_PATH, handle)
     app.router.add_post(_PATH, handle)
     app.router.add_get(_SCHEMA_PATH, schema)
@@ -170,7 +172,7 @@ def _app(repository: Repository, interrupt: Interruption) -> web.Application:
 
 
 def _runner(app: web.Application) -> web.AppRunner:
-    return web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECONDS)
+    return create_runner(app, log=__name__, stop_seconds=_STOP_SECONDS)
 
 
 def _site(where: str, name: str, namespace: str, page: int) -> Site:

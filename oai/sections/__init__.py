@@ -6,6 +6,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator
 
+from oai.sections.connections import (
+    BodySeconds,
+    ConnectionsPerAddress,
+    IdleSeconds,
+    OpenConnections,
+    SlowRate,
+    SlowSeconds,
+)
 from oai.sections.harvester import HarvesterSettings, InteractiveSettings
 from oai.sections.manager import ManagerSettings
 from oai.sections.provider import ProviderSettings
@@ -86,6 +94,18 @@ class WebSettings(Section):
         ge=64 * 1024**2,
         description="Bytes of memory that a process which asks and reads such answers may take.",
     )
+    event_topics: int = Field(
+        4, ge=1, le=100, description="Lists that one live page may follow; the pages follow one each."
+    )
+    event_streams: int = Field(
+        8, ge=1, le=1000, description="Live pages that one session may have open; others are not live."
+    )
+    body_seconds: BodySeconds = 30
+    idle_seconds: IdleSeconds = 75
+    connections: OpenConnections = 4096
+    connections_per_address: ConnectionsPerAddress = 512
+    slow_seconds: SlowSeconds = 60
+    slow_rate: SlowRate = 1024
     private_addresses: bool = Field(
         default=False,
         description="Whether addresses that users type, and the harvests of organisations' repositories, may "

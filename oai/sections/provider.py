@@ -8,6 +8,14 @@ from pydantic import AfterValidator, Field
 
 from oai.datestamps import parse_datestamp
 from oai.errors import MalformedXmlError
+from oai.sections.connections import (
+    BodySeconds,
+    ConnectionsPerAddress,
+    IdleSeconds,
+    OpenConnections,
+    SlowRate,
+    SlowSeconds,
+)
 from oai.sections.section import Section
 from oai.vocabulary import XSI_NAMESPACE, Granularity
 
@@ -130,25 +138,12 @@ class ProviderSettings(Section):
     statement_seconds: float = Field(
         30, gt=0, le=3600, description="Longest time for one database statement."
     )
-    body_seconds: float = Field(30, gt=0, le=3600, description="How long a client may take to send a form.")
-    idle_seconds: float = Field(
-        75,
-        gt=0,
-        le=3600,
-        description="How long a connection may be without a whole request; longer than a proxy keeps it.",
-    )
-    connections: int = Field(
-        4096,
-        ge=16,
-        le=1_000_000,
-        description="Open connections of one process; when more come, those idle longest are closed.",
-    )
-    slow_seconds: float = Field(
-        60, gt=0, le=3600, description="How long a client may read more slowly than `slow_rate`."
-    )
-    slow_rate: int = Field(
-        1024, ge=0, description="Bytes per second; a client that reads more slowly is cut off."
-    )
+    body_seconds: BodySeconds = 30
+    idle_seconds: IdleSeconds = 75
+    connections: OpenConnections = 4096
+    connections_per_address: ConnectionsPerAddress = 512
+    slow_seconds: SlowSeconds = 60
+    slow_rate: SlowRate = 1024
     client_requests: int = Field(
         8, ge=0, le=100_000, description="Requests under way for one client (in each process); 0: no limit."
     )

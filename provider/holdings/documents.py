@@ -14,13 +14,13 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
+from oai.client_addresses import Address
 from oai.database import Database
 from oai.errors import ZatvaError
 from oai.sections import ProviderSettings
 from provider.holdings.rules import Rule, in_reading_room, rights_of, strictest
 from provider.holdings.selection import one_of_urls
 from provider.holdings.urlkeys import spellings
-from provider.http.addresses import Address
 from provider.models import UNLISTED, Access, Arc, Document
 from provider.reading.content import DamageError
 from provider.reading.records_on_disk import DigestError, DiskRecord

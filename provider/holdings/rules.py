@@ -17,9 +17,9 @@ from typing import Final
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
+from oai.client_addresses import Address
 from oai.datestamps import format_datestamp
 from oai.sections import ProviderSettings
-from provider.http.addresses import Address
 from provider.models import UNLISTED, Access, Collection
 
 _TREE_LOCK: Final = 0x7A_61_74_72_65

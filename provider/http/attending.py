@@ -8,15 +8,13 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from oai.client_addresses import Network, Visitor, visitor
 from oai.datestamps import utc_now
 from oai.sections import ProviderSettings
-from provider.http.addresses import Network, Visitor, visitor
 from provider.http.admission import TryLater, Why
-from provider.http.connections import CONNECTIONS
 from provider.http.limits import Limits
 from provider.http.metrics import Metrics
 from provider.http.outcome import OUTCOME, Outcome
-from provider.http.slowness import Slowness
 from provider.http.tally import Client, Tally, shortened
 
 _CLIENTS_TOLD_APART: Final = 5_000
@@ -31,7 +29,6 @@ class Attendance:
     """The parts that see every request."""
 
     limits: Limits
-    slowness: Slowness
     tally: Tally
     metrics: Metrics
     trusted: tuple[Network, ...]
@@ -51,7 +48,6 @@ def attendance(settings: ProviderSettings) -> Attendance:
     """The parts as the settings have them, one set for each process."""
     return Attendance(
         limits=Limits(at_once=settings.client_requests, in_a_minute=settings.client_rate),
-        slowness=Slowness(seconds=settings.slow_seconds, rate=settings.slow_rate),
         tally=Tally(clients=_CLIENTS_TOLD_APART, lists=_LISTS_TOLD_APART),
         metrics=Metrics(),
         trusted=tuple(ipaddress.ip_network(network) for network in settings.trusted_proxies),
@@ -95,11 +91,7 @@ async def attended(request: web.Request, handler: Handler) -> web.StreamResponse
 async def _answered(request: web.Request, handler: Handler, asked: Visitor) -> web.StreamResponse:
     """The answer, when all of it was sent."""
     parts = request.app[ATTENDANCE]
-    with (
-        request.app[CONNECTIONS].asking(request),
-        parts.limits.request(asked.limited_as),
-        parts.slowness.sending(request),
-    ):
+    with parts.limits.request(asked.limited_as):
         response = await handler(request)
         await response.prepare(request)
         await response.write_eof()

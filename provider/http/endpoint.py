@@ -1,6 +1,5 @@
 """A repository by GET, POST and HEAD: HTTP in, arguments through, HTTP out (OAI-PMH 2.0, section 3.1)."""
 
-import asyncio
 import gzip
 import math
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from oai.serving import leave_unread
+from oai.connections import leave_unread
 from oai.vocabulary import RULES
 from provider.http import landing
 from provider.http.admission import admitted
@@ -105,12 +104,8 @@ def _query_pairs(request: web.Request) -> Pairs:
 async def _body_pairs(request: web.Request) -> Pairs:
     if request.method != "POST" or not request.can_read_body:
         return []
-    longest = request.app[SETTINGS].provider.body_seconds
     try:
-        async with asyncio.timeout(longest):
-            body = await request.read()
-    except TimeoutError:
-        raise web.HTTPRequestTimeout(text=f"408: the form took longer than {longest:g} seconds\n") from None
+        body = await request.read()
     except web.RequestPayloadError:
         leave_unread(request)
         raise web.HTTPBadRequest(text="400: the form's bytes are not what its headers say\n") from None

@@ -12,10 +12,12 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from oai.serving import open_listener, serving
+from oai.connections import ConnectionLimits, bound
+from oai.serving import create_runner, open_listener, serving
 from provider.http.keys import SETTINGS
 
 _HOST: Final = "127.0.0.1"
+_STOP_SECONDS: Final = 1.0
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
@@ -92,7 +94,8 @@ async def metrics_listener(app: web.Application) -> AsyncIterator[None]:
         )
 
     own = web.Application()
+    bound(own, ConnectionLimits())
     own.router.add_get("/metrics", answer)
     listener = open_listener(_HOST, port, option="the setting provider.metrics_port")
-    async with serving(web.AppRunner(own, access_log=None), listener):
+    async with serving(create_runner(own, log=__name__, stop_seconds=_STOP_SECONDS), listener):
         yield

@@ -32,15 +32,17 @@ def zatva(environment: Mapping[str, str], *arguments: str | Path, expect: int = 
 
 @contextlib.contextmanager
 def running(
-    environment: Mapping[str, str], log: Path, *arguments: str, ready: str
+    environment: Mapping[str, str], log: Path, *arguments: str, ready: str, limit: str = ""
 ) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """Start a server, wait for a line with `ready` in its log, give the process and the rest of the line.
 
-    At the end of the block it is asked to end, and has to do so.
+    `limit` are arguments of the shell's `ulimit`. At the end of the block the server is asked to end, and has
+    to do so.
     """
+    words = ("sh", "-c", f'ulimit {limit} && exec "$@"', "sh") if limit else ()
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [*_ZATVA, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file
+            [*words, *_ZATVA, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file
         )
     with process:
         try:

@@ -11,7 +11,6 @@ from oai.database import Database
 from oai.serving import address, open_listener, serving
 from oai.settings import Settings
 from provider.app import create_app
-from provider.http.connections import BoundedSite
 from provider.serving import create_runner
 from tests.provider.conftest import BASE_URL, small_pages
 from tests.provider.raw import connect, get
@@ -24,7 +23,7 @@ SECONDS = 60.0
 async def listening(app: web.Application) -> AsyncIterator[int]:
     """The application as it is served, and its port."""
     with open_listener("127.0.0.1", 0) as listener:
-        async with serving(create_runner(app), listener, BoundedSite):
+        async with serving(create_runner(app), listener):
             yield int(address(listener).rpartition(":")[2])
 
 

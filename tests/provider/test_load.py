@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
+from oai.connections import CONNECTIONS
 from oai.database import Database, open_database
 from oai.settings import Settings
 from provider.http.admission import ADMISSION, Admission
@@ -78,7 +79,7 @@ async def test_a_slow_reader_holds_no_thread_and_is_cut_off(
         assert (await slow.reader.readline()).split()[1] == b"200"
         assert app[ADMISSION].working == 0
         assert await status_of(port) == 200
-        await eventually(lambda: app[ATTENDANCE].slowness.cut_off == 1)
+        await eventually(lambda: app[CONNECTIONS].slowness.cut_off == 1)
         received = await slow.rest()
         assert len(received) < 30 * 200_000
         await slow.close()
@@ -99,7 +100,7 @@ async def test_a_reader_that_keeps_to_the_least_rate_gets_everything(
             received += piece
             await asyncio.sleep(0.01)
         assert received.endswith(b"</OAI-PMH>\n")
-        assert app[ATTENDANCE].slowness.cut_off == 0
+        assert app[CONNECTIONS].slowness.cut_off == 0
         await slow.close()
 
 

@@ -1,3 +1,5 @@
+import asyncio
+import contextlib
 import json
 import re
 from collections.abc import AsyncIterator, Callable
@@ -8,12 +10,14 @@ from typing import Any
 import aiohttp
 from sqlalchemy import Connection, delete, event, text
 
+from oai.connections import CONNECTIONS
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
 from web.models import UserSession
 from web.organisations import find_organisation, give_repository
 from web.streams import HUB
 
+_SECONDS = 60
 _JOB = "INSERT INTO oai_job (repository_id, metadata_prefix, status, process_id) VALUES (1, 'marc21', 1, 7)"
 _MANY = """
 INSERT INTO oai_job (repository_id, harvest_start_time)
@@ -220,6 +224,51 @@ async def test_topics_that_there_are_not_are_refused(viewer: Browser) -> None:
         "?topics=running:1.1.1",
     ):
         assert (await viewer.get("/events" + topics))[0] == 400
+
+
+async def test_a_stream_follows_few_topics(server: Server, viewer: Browser) -> None:
+    most = server.settings.web.event_topics
+    topics = [f"jobs:0.{number}.1" for number in range(3000)]
+    assert all(map(server.app[HUB].knows, topics))
+
+    answers = [await viewer.get(f"/events?topics={','.join(topics[:count])}") for count in (3000, most + 1)]
+
+    assert answers == 2 * [(400, f"One stream follows at most {most} topics.")]
+    async with _follow(viewer, topic=",".join(topics[:most])) as stream:
+        assert stream.answer.status == 200
+
+
+async def test_a_session_has_few_streams_and_takes_none_from_others(
+    server: Server, viewer: Browser, owner: Browser
+) -> None:
+    most = server.settings.web.event_streams
+    async with contextlib.AsyncExitStack() as stack:
+        open_now = [await stack.enter_async_context(_follow(viewer)) for _ in range(most)]
+        status, text = await viewer.get("/events?topics=jobs")
+        assert (status, text.partition(";")[0]) == (429, f"This session has {most} live pages open")
+        assert (await viewer.get("/jobs"))[0] == 200
+        await stack.enter_async_context(_follow(owner))
+
+        # A page that was left makes room at once, not at the stream's next heartbeat.
+        open_now[0].answer.close()
+        async with asyncio.timeout(_SECONDS):
+            while not await _may_follow(viewer):  # noqa: ASYNC110 it is the server's event
+                await asyncio.sleep(0.01)
+
+
+async def _may_follow(browser: Browser) -> bool:
+    async with browser.http.get(f"{browser.base_url}/events?topics=jobs") as answer:
+        return answer.status == 200
+
+
+async def test_all_streams_together_leave_half_of_the_connections_to_others(
+    server: Server, viewer: Browser, owner: Browser
+) -> None:
+    server.app[CONNECTIONS].most = 4
+    async with _follow(viewer), _follow(owner):
+        status, text = await viewer.get("/events?topics=jobs")
+
+    assert (status, text) == (503, "Too many live pages are open. Try again in a moment.")
 
 
 async def test_strangers_get_401_and_not_a_redirect(stranger: Browser) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from oai.connections import Connections
 from oai.errors import TryLaterError
 from web.access import canonical, needs
 from web.rights import Right
@@ -24,7 +25,7 @@ _STREAM: Final = "/events"
 class Metrics:
     """Counts of what was asked and answered since the process began."""
 
-    def __init__(self, database: DatabaseThreads) -> None:
+    def __init__(self, database: DatabaseThreads, connections: Connections) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._requests = Counter(
@@ -40,12 +41,12 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        pending = Gauge(
-            "zatva_web_database_work",
-            "Work that has, or waits for, a database thread.",
-            registry=self.registry,
-        )
-        pending.set_function(lambda: database.pending)
+        for name, meaning, value in (
+            ("database_work", "Work that has, or waits for, a database thread.", lambda: database.pending),
+            ("connections_open", "Open connections of clients.", lambda: connections.open),
+            ("connections_refused", "Connections turned away so far.", lambda: connections.refused),
+        ):
+            Gauge(f"zatva_web_{name}", meaning, registry=self.registry).set_function(value)
 
     def count(self, *, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request that has been answered."""

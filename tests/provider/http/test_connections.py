@@ -2,9 +2,9 @@
 
 import asyncio
 
+from oai.connections import CONNECTIONS
 from oai.database import Database
 from oai.settings import Settings
-from provider.http.connections import CONNECTIONS
 from tests.provider.listening import (
     IDENTIFY,
     SECONDS,

@@ -4,10 +4,10 @@ import ipaddress
 
 import pytest
 
+from oai.client_addresses import visitor
 from oai.errors import SettingsError
 from oai.sections import ProviderSettings
 from oai.settings import load_settings
-from provider.http.addresses import visitor
 
 TRUSTED = [ipaddress.ip_network(text) for text in ("127.0.0.0/8", "::1/128", "10.0.0.0/8")]
 

@@ -1,0 +1,297 @@
+"""How many connections a server holds open, from whom, and how long each may keep it waiting.
+
+A connection costs a file and some memory, and whoever opens one can leave it open and say nothing. When there
+are too many, those that have been idle longest are closed, since they came or since their last answer. A
+request that is under way, an answer that is still being taken and a stream of events are never closed for
+others; if nothing is idle, the newcomer is refused.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import itertools
+import logging
+import resource
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from oai.client_addresses import Network, visitor
+from oai.sections import ProviderSettings, WebSettings
+from oai.slowness import Slowness
+
+_OTHER_FILES: Final = 200
+"""Files that a process has open beside its connections, and some to spare."""
+_LEAST_SHARE: Final = 4
+"""Where that leaves too little, connections get one file in so many."""
+_BATCH: Final = 16
+"""When there are too many, one in so many is closed, so that not every newcomer has to close one."""
+_MINUTE: Final = 60.0
+_REFUSED: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\n"
+    b"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 26\r\n\r\n503: too many connections\n"
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionLimits:
+    """What one server allows; the defaults are for small servers such as those for metrics."""
+
+    connections: int = 64
+    connections_per_address: int = 0
+    """0: no limit."""
+    idle_seconds: float = 75
+    """How long a connection may be without a whole request head."""
+    body_seconds: float = 30
+    slow_seconds: float = 60
+    slow_rate: int = 1024
+    trusted: tuple[Network, ...] = ()
+    """Proxies, which have no limit of their own: they speak for many."""
+
+
+def limits_of(section: ProviderSettings | WebSettings) -> ConnectionLimits:
+    """The limits as the settings have them."""
+    return ConnectionLimits(
+        connections=section.connections,
+        connections_per_address=section.connections_per_address,
+        idle_seconds=section.idle_seconds,
+        body_seconds=section.body_seconds,
+        slow_seconds=section.slow_seconds,
+        slow_rate=section.slow_rate,
+        trusted=tuple(ipaddress.ip_network(network, strict=False) for network in section.trusted_proxies),
+    )
+
+
+class Seldom:
+    """Logs what strangers can cause as often as they like: at most one warning a minute."""
+
+    def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._clock = clock
+        self._next = clock()
+        self._unlogged = 0
+
+    def warn(self, message: str) -> None:
+        """Log the message, with how many were left out since the last, or leave it out."""
+        now = self._clock()
+        if now < self._next:
+            self._unlogged += 1
+            return
+        before = f" ({self._unlogged} more since the last message)" if self._unlogged else ""
+        self._log.warning("%s%s", message, before)
+        self._next, self._unlogged = now + _MINUTE, 0
+
+
+class Connections:
+    """The open connections of one server."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self.most = limits.connections
+        """As many as the system lets the process have files, if that is fewer; see `share_files`."""
+        self.slowness = Slowness(seconds=limits.slow_seconds, rate=limits.slow_rate)
+        self.closed = 0
+        """Connections that were closed to make room."""
+        self.refused = 0
+        """Newcomers that were turned away because nothing was idle."""
+        self._whose: dict[asyncio.Transport, str | None] = {}
+        # Both in the order in which they became idle. A dictionary keeps it, and finds a connection at once.
+        self._idle: dict[asyncio.Transport, None] = {}
+        self._of: dict[str, dict[asyncio.Transport, None]] = {}
+        self._refusals = Seldom(_log)
+
+    @property
+    def open(self) -> int:
+        """How many there are."""
+        return len(self._whose)
+
+    def share_files(self, servers: int) -> None:
+        """Allow no more than there are files, which so many servers of this process share evenly.
+
+        Each has its own part, so that clients who use up one server's part leave the other's alone.
+        """
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if files != resource.RLIM_INFINITY:
+            room = max(files - _OTHER_FILES, files // _LEAST_SHARE)
+            self.most = max(1, min(self.limits.connections, room // servers))
+
+    def admit(self, transport: asyncio.Transport) -> bool:
+        """Whether the newcomer may stay; idle connections are closed for it where that is needed."""
+        peer = transport.get_extra_info("peername")
+        whose = visitor(peer[0] if peer else None, (), self.limits.trusted).limited_as
+        own = self._of.get(whose, {}) if whose is not None else {}
+        if self._is_full(own) and not self._close(own, 1):
+            self._refuse(f"{whose} has {len(own)}, none of them idle; a proxy belongs in trusted_proxies")
+            return False
+        if self.open >= self.most and not self.make_room():
+            self._refuse(f"{self.open} are open, none of them idle")
+            return False
+        self._whose[transport] = whose
+        self._become_idle(transport)
+        return True
+
+    def lose(self, transport: asyncio.Transport) -> None:
+        """The connection is closed, or is about to be."""
+        whose = self._whose.pop(transport, None)
+        self._idle.pop(transport, None)
+        if whose is not None:
+            self._of[whose].pop(transport, None)
+            if not self._of[whose]:
+                del self._of[whose]
+
+    def make_room(self) -> int:
+        """Close the connections that have been idle longest; gives how many."""
+        return self._close(self._idle, max(1, self.most // _BATCH))
+
+    @contextlib.contextmanager
+    def asking(self, request: web.Request) -> Iterator[None]:
+        """The request's connection is in use for the time of the block.
+
+        Reading the body raises HTTPRequestTimeout after `body_seconds`, and a client that does not take its
+        answer is cut off.
+        """
+        transport = request.transport
+        if transport is None:
+            yield
+            return
+        self._idle.pop(transport, None)
+        try:
+            with self.slowness.sending(request), self._body_in_time(request):
+                yield
+        finally:
+            if transport in self._whose:
+                self._become_idle(transport)
+
+    def _is_full(self, own: dict[asyncio.Transport, None]) -> bool:
+        """Whether an address has all that one may have: never more than half of what there is."""
+        limit = self.limits.connections_per_address
+        return bool(limit) and len(own) >= max(1, min(limit, self.most // 2))
+
+    def _become_idle(self, transport: asyncio.Transport) -> None:
+        self._idle[transport] = None
+        whose = self._whose[transport]
+        if whose is not None:
+            own = self._of.setdefault(whose, {})
+            own.pop(transport, None)
+            own[transport] = None
+
+    def _close(self, among: Iterable[asyncio.Transport], most: int) -> int:
+        idle = list(itertools.islice(filter(self._is_idle, among), most))
+        for transport in idle:
+            # At once, for the transport reports it only in the loop's next round.
+            self.lose(transport)
+            transport.abort()
+        self.closed += len(idle)
+        return len(idle)
+
+    def _is_idle(self, transport: asyncio.Transport) -> bool:
+        return transport in self._idle and not transport.get_write_buffer_size()
+
+    def _refuse(self, why: str) -> None:
+        self.refused += 1
+        self._refusals.warn(f"connection refused: {why}")
+
+    @contextlib.contextmanager
+    def _body_in_time(self, request: web.Request) -> Iterator[None]:
+        body, seconds = request.content, self.limits.body_seconds
+        if body.is_eof():
+            yield
+            return
+        late = web.HTTPRequestTimeout(text=f"408: the form took longer than {seconds:g} seconds\n")
+
+        def end() -> None:
+            if not body.is_eof():
+                body.set_exception(late)
+
+        timer = asyncio.get_running_loop().call_later(seconds, end)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if body.exception() is late:
+                leave_unread(request)
+
+
+CONNECTIONS: Final = web.AppKey("connections", Connections)
+
+
+def leave_unread(request: web.Request) -> None:
+    """Read no more of a body that cannot be read: the server would fail at it again, and log that as ours.
+
+    The connection is closed behind the answer.
+    """
+    request.content.feed_eof()
+    request.protocol.close()
+
+
+def bound(app: web.Application, limits: ConnectionLimits) -> None:
+    """Hold the application's connections to these limits; to be called before it is given middlewares."""
+    app[CONNECTIONS] = Connections(limits)
+    app.middlewares.append(_bounded)
+    app.cleanup_ctx.append(_slow_clients)
+
+
+@web.middleware
+async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    with request.config_dict[CONNECTIONS].asking(request):
+        response = await handler(request)
+        # Sent here, for while an answer is being sent its connection is in use.
+        await response.prepare(request)
+        await response.write_eof()
+    return response
+
+
+async def _slow_clients(app: web.Application) -> AsyncIterator[None]:
+    async with app[CONNECTIONS].slowness.watch():
+        yield
+
+
+class CountedConnection(asyncio.Protocol):
+    """Hands everything on to the HTTP server's own protocol, once the connection is admitted."""
+
+    def __init__(self, connections: Connections, server: web.Server) -> None:
+        self._connections = connections
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._http: asyncio.Protocol | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admit it, or close it at once."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 a stream's transport
+        if not self._connections.admit(transport):
+            transport.write(_REFUSED)
+            transport.close()
+            return
+        self._transport, self._http = transport, self._server()
+        self._http.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        if self._transport is not None and self._http is not None:
+            self._connections.lose(self._transport)
+            self._http.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand bytes on."""
+        if self._http is not None:
+            self._http.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """Hand the client's end of sending on."""
+        return self._http.eof_received() if self._http is not None else None
+
+    def pause_writing(self) -> None:
+        """Hand on that the client takes its answer slowly."""
+        if self._http is not None:
+            self._http.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Hand on that there is room for more of the answer."""
+        if self._http is not None:
+            self._http.resume_writing()

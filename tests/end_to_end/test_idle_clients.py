@@ -1,0 +1,230 @@
+"""Clients who connect and say nothing, or speak drop by drop, stop no server, whichever command runs it."""
+
+import contextlib
+import http.client
+import resource
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from oai.database import Database
+from oai.settings import Settings
+from tests.end_to_end.processes import eventually, running
+from web.models import Role
+from web.signing_in import make_link
+from web.users import add_user
+
+_IDLE = 300
+_ELSEWHERE = "127.0.0.2"
+"""Another client's address; idle clients come from 127.0.0.1."""
+_PATIENCE = 60.0
+_LITTLE = 20_000
+"""Bytes; one traceback of asyncio's has 900."""
+_FEW_FILES = "-n 256"
+_PROVIDER, _DASHBOARD = "provider at", "dashboard at"
+_PORT, _BOTH = ("--port", "0"), ("--port", "0", "--web-port", "0")
+_COMMANDS = pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        pytest.param(("provider", "serve", *_PORT), (_PROVIDER,), id="provider serve"),
+        pytest.param(("web", "serve", *_PORT), (_DASHBOARD,), id="web serve"),
+        pytest.param(("serve", *_BOTH), (_PROVIDER, _DASHBOARD), id="serve"),
+    ],
+)
+_PAGES = {_PROVIDER: "/oai?verb=Identify", _DASHBOARD: "/sign-in"}
+_FORMS = {_PROVIDER: "/oai", _DASHBOARD: "/sign-in"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """A server process and where each of its servers listens."""
+
+    pid: int
+    log: Path
+    ports: Mapping[str, int]
+
+    def ask(self, said: str, path: str, *, source: str = _ELSEWHERE) -> int:
+        """The status of a page over a connection of its own."""
+        asking = http.client.HTTPConnection(
+            "127.0.0.1", self.ports[said], timeout=_PATIENCE, source_address=(source, 0)
+        )
+        with contextlib.closing(asking):
+            asking.request("GET", path)
+            return asking.getresponse().status
+
+    def logged(self) -> str:
+        return self.log.read_text()
+
+
+@contextlib.contextmanager
+def _server(
+    environment: Mapping[str, str],
+    folder: Path,
+    command: Sequence[str],
+    said: Sequence[str],
+    *,
+    limit: str = _FEW_FILES,
+    **settings: object,
+) -> Iterator[Running]:
+    """The server of a command, which trusts no proxy; `settings` are those of provider and dashboard."""
+    all_settings = {"trusted_proxies": "[]", **settings}
+    own = {
+        f"ZATVA_{section}__{name.upper()}": str(value)
+        for section in ("PROVIDER", "WEB")
+        for name, value in all_settings.items()
+    }
+    log = folder / "server.log"
+    with running({**environment, **own}, log, *command, ready=said[-1], limit=limit) as (process, _):
+        lines = log.read_text().splitlines()
+        addresses = {word: line.split()[-1] for line in lines for word in said if word in line}
+        ports = {word: urlsplit(address).port or 0 for word, address in addresses.items()}
+        yield Running(pid=process.pid, log=log, ports=ports)
+
+
+@contextlib.contextmanager
+def _idle(port: int, number: int) -> Iterator[list[socket.socket]]:
+    """So many connections on which nothing is sent."""
+    with contextlib.ExitStack() as stack:
+        yield [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), _PATIENCE))
+            for _ in range(number)
+        ]
+
+
+def _is_closed(client: socket.socket) -> bool:
+    """Whether the server has closed it; nothing is expected on it."""
+    client.setblocking(False)  # noqa: FBT003 its only argument
+    try:
+        return not client.recv(1000)
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+@_COMMANDS
+def test_others_are_served_while_idle_clients_hold_all_they_can(
+    environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    with _server(environment, tmp_path, command, said) as server, contextlib.ExitStack() as stack:
+        for part in said:
+            stack.enter_context(_idle(server.ports[part], _IDLE))
+        for part in said:
+            for source in (_ELSEWHERE, "127.0.0.1"):
+                assert server.ask(part, _PAGES[part], source=source) == 200
+        assert len(server.logged()) < _LITTLE
+        assert "Traceback" not in server.logged()
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [(("provider", "serve", *_PORT), _PROVIDER), (("web", "serve", *_PORT), _DASHBOARD)],
+    ids=["provider serve", "web serve"],
+)
+def test_a_server_that_runs_out_of_files_says_so_once_and_goes_on(
+    environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: str
+) -> None:
+    with _server(environment, tmp_path, command, (said,), limit="-n 1024") as server:
+        assert server.ask(said, "/healthz") == 200
+        # Fewer than it counted on when it started, as when other work holds files open.
+        in_use = max(int(file.name) for file in Path(f"/proc/{server.pid}/fd").iterdir())
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (in_use + 20, in_use + 20))
+        with _idle(server.ports[said], _IDLE):
+            assert server.ask(said, "/healthz") == 200
+        assert server.logged().count("cannot be accepted: Too many open files") == 1
+        assert "Traceback" not in server.logged()
+        assert len(server.logged()) < _LITTLE
+
+
+@_COMMANDS
+def test_clients_who_send_drop_by_drop_are_ended(
+    environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    with _server(environment, tmp_path, command, said, idle_seconds=1, body_seconds=1) as server:
+        for part in said:
+            with _idle(server.ports[part], 2) as (heads, forms):
+                heads.sendall(b"GET / HTTP/1.1\r\n")
+                forms.sendall(
+                    f"POST {_FORMS[part]} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n"
+                    "Content-Type: application/x-www-form-urlencoded\r\n\r\n".encode()
+                )
+                _drip_until_closed(heads, b"X-Header: y\r\n")
+                answered = _drip_until_closed(forms, b"a")
+            assert answered.startswith(b"HTTP/1.1 408 ")
+        assert "Traceback" not in server.logged()
+
+
+def _drip_until_closed(client: socket.socket, drop: bytes) -> bytes:
+    """What the server answers until it closes the connection."""
+    client.settimeout(0.1)
+    answered, deadline = b"", time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            client.sendall(drop)
+            piece = client.recv(10_000)
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            return answered
+        if not piece:
+            return answered
+        answered += piece
+    pytest.fail("the server still listens")
+
+
+@pytest.mark.parametrize("command", [("web", "serve", *_PORT), ("serve", *_BOTH)], ids=" ".join)
+def test_a_stream_of_events_outlives_idle_clients(
+    environment: dict[str, str],
+    tmp_path: Path,
+    database: Database,
+    settings: Settings,
+    command: tuple[str, ...],
+) -> None:
+    with database.session() as session:
+        add_user(session, "Viktor", Role.VIEWER)
+        link = make_link(session, settings, "Viktor", "http://dashboard")
+        session.commit()
+    with _server(environment, tmp_path, command, (_DASHBOARD,), idle_seconds=1) as server:
+        port = server.ports[_DASHBOARD]
+        following = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
+        with contextlib.closing(following):
+            following.request("GET", "/events?topics=jobs", headers={"Cookie": _signed_in(port, link)})
+            stream = following.getresponse()
+            assert stream.status == 200
+            for _ in range(3):
+                # Each is closed by the idle limit: so much time has passed, on whatever machine.
+                with _idle(port, 1) as (idle,):
+                    eventually(lambda: _is_closed(idle), "the idle limit")
+            with _idle(port, _IDLE):
+                assert server.ask(_DASHBOARD, "/sign-in") == 200
+            assert any(line.startswith(b": still here") for line in stream)
+
+
+def _signed_in(port: int, link: str) -> str:
+    """The cookie of a fresh session."""
+    token = link.partition("token=")[2]
+    asking = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
+    with contextlib.closing(asking):
+        asking.request("GET", f"/sign-in?token={token}")
+        page = asking.getresponse()
+        form = page.read().decode().partition('name="csrf_token" value="')[2].partition('"')[0]
+        cookie = (page.getheader("Set-Cookie") or "").partition(";")[0]
+        headers = {"Cookie": cookie, "Content-Type": "application/x-www-form-urlencoded"}
+        asking.request("POST", "/sign-in", f"token={token}&csrf_token={form}", headers)
+        answer = asking.getresponse()
+        assert answer.status == 303
+        return (answer.getheader("Set-Cookie") or "").partition(";")[0]
+
+
+@_COMMANDS
+def test_every_server_takes_all_the_files_it_may(
+    environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    with _server(environment, tmp_path, command, said, limit="-Sn 128") as server:
+        now, most = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+        assert 128 < now <= most
