@@ -13,6 +13,7 @@ import itertools
 import logging
 import resource
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -104,6 +105,7 @@ class Connections:
         # Both in the order in which they became idle. A dictionary keeps it, and finds a connection at once.
         self._idle: dict[asyncio.Transport, None] = {}
         self._of: dict[str, dict[asyncio.Transport, None]] = {}
+        self._under_way: Counter[asyncio.Transport] = Counter()
         self._refusals = Seldom(_log)
 
     @property
@@ -149,24 +151,50 @@ class Connections:
         """Close the connections that have been idle longest; gives how many."""
         return self._close(self._idle, max(1, self.most // _BATCH))
 
-    @contextlib.contextmanager
-    def asking(self, request: web.Request) -> Iterator[None]:
-        """The request's connection is in use for the time of the block.
+    def use(self, request: web.Request) -> None:
+        """The request's connection is in use until its answer is sent; to be called in the request's task.
 
-        Reading the body raises HTTPRequestTimeout after `body_seconds`, and a client that does not take its
-        answer is cut off.
+        A client who does not take the answer is cut off.
         """
-        transport = request.transport
-        if transport is None:
+        transport, task = request.transport, asyncio.current_task()
+        if transport is None or task is None:
+            return
+        watched = contextlib.ExitStack()
+        watched.enter_context(self.slowness.sending(request))
+        # Counted, for the next request of the connection may begin before this task is known to have ended.
+        self._under_way[transport] += 1
+        self._idle.pop(transport, None)
+
+        def sent(_: asyncio.Task[object]) -> None:
+            watched.close()
+            self._under_way[transport] -= 1
+            if not self._under_way[transport]:
+                del self._under_way[transport]
+                if transport in self._whose:
+                    self._become_idle(transport)
+
+        task.add_done_callback(sent)
+
+    @contextlib.contextmanager
+    def body_in_time(self, request: web.Request) -> Iterator[None]:
+        """Reading the request's body raises HTTPRequestTimeout when it has not come within `body_seconds`."""
+        body, seconds = request.content, self.limits.body_seconds
+        if body.is_eof():
             yield
             return
-        self._idle.pop(transport, None)
+        late = web.HTTPRequestTimeout(text=f"408: the form took longer than {seconds:g} seconds\n")
+
+        def end() -> None:
+            if not body.is_eof():
+                body.set_exception(late)
+
+        timer = asyncio.get_running_loop().call_later(seconds, end)
         try:
-            with self.slowness.sending(request), self._body_in_time(request):
-                yield
+            yield
         finally:
-            if transport in self._whose:
-                self._become_idle(transport)
+            timer.cancel()
+            if body.exception() is late:
+                leave_unread(request)
 
     def _is_full(self, own: dict[asyncio.Transport, None]) -> bool:
         """Whether an address has all that one may have: never more than half of what there is."""
@@ -197,26 +225,6 @@ class Connections:
         self.refused += 1
         self._refusals.warn(f"connection refused: {why}")
 
-    @contextlib.contextmanager
-    def _body_in_time(self, request: web.Request) -> Iterator[None]:
-        body, seconds = request.content, self.limits.body_seconds
-        if body.is_eof():
-            yield
-            return
-        late = web.HTTPRequestTimeout(text=f"408: the form took longer than {seconds:g} seconds\n")
-
-        def end() -> None:
-            if not body.is_eof():
-                body.set_exception(late)
-
-        timer = asyncio.get_running_loop().call_later(seconds, end)
-        try:
-            yield
-        finally:
-            timer.cancel()
-            if body.exception() is late:
-                leave_unread(request)
-
 
 CONNECTIONS: Final = web.AppKey("connections", Connections)
 
@@ -239,11 +247,13 @@ def bound(app: web.Application, limits: ConnectionLimits) -> None:
 
 @web.middleware
 async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse:
-    with request.config_dict[CONNECTIONS].asking(request):
+    connections = request.config_dict[CONNECTIONS]
+    connections.use(request)
+    with connections.body_in_time(request):
         response = await handler(request)
-        # Sent here, for while an answer is being sent its connection is in use.
-        await response.prepare(request)
-        await response.write_eof()
+    if isinstance(response, web.FileResponse):
+        # Else it is sent by sendfile, of which nobody sees how much the client takes.
+        response.enable_compression(web.ContentCoding.identity)
     return response
 
 

@@ -28,14 +28,6 @@ _LINGER_SECONDS: Final = 1.0
 _log = logging.getLogger(__name__)
 
 
-def take_all_files() -> None:
-    """Each connection is an open file; many systems give a process 1,024 unless it asks for more."""
-    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if most == resource.RLIM_INFINITY else min(_FILES, most)
-    if now != resource.RLIM_INFINITY and now < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-
-
 def open_listener(host: str, port: int, *, shared: bool = False, option: str = "--port") -> socket.socket:
     """A bound TCP socket; `port` 0 takes a free one. With `shared`, several processes may bind the same.
 
@@ -184,12 +176,21 @@ class _Site(web.BaseSite):
         self._retry = self._loop.call_later(_RETRY_SECONDS, self._resume)
 
 
+def _take_all_files() -> None:
+    """Each connection is an open file; many systems give a process 1,024 unless it asks for more."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if most == resource.RLIM_INFINITY else min(_FILES, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
 @contextlib.asynccontextmanager
 async def serving(runner: web.AppRunner, listener: socket.socket, *, servers: int = 1) -> AsyncIterator[None]:
     """Serve during the block; at its end open answers have the runner's shutdown time to finish.
 
     `servers` is how many of this process share its files, this one included.
     """
+    _take_all_files()
     await runner.setup()
     try:
         runner.app[CONNECTIONS].share_files(servers)

@@ -15,7 +15,7 @@ from oai.cli import Invocation
 from oai.connections import CONNECTIONS
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
-from oai.serving import address, open_listener, serving, take_all_files, told_to_stop
+from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
 from provider.app import create_app
 from provider.http.endpoint import PATH
@@ -31,7 +31,6 @@ _WEB_ADDRESS: Final = re.compile(r"https?://\S+")
 def serve(invocation: Invocation) -> ExitCode:
     """Serve until SIGTERM or SIGINT; open answers are finished first."""
     arguments, settings = invocation.arguments, invocation.settings
-    take_all_files()
     # Alone at first, even for several processes: a shared port would be shared with a stranger, too.
     listener = open_listener(arguments.host, arguments.port)
     port = listener.getsockname()[1]

@@ -165,6 +165,11 @@ class Hub:
         name, _, place = topic.partition(":")
         return name in self._topics and (not place or self._topics[name].is_place(place))
 
+    @property
+    def followed(self) -> int:
+        """How many feeds somebody follows: each is read again and again."""
+        return sum(feed.watchers > 0 for feed in self._feeds.values())
+
     def close(self) -> None:
         """Let every follower end."""
         self._closed = True
@@ -263,7 +268,7 @@ class Hub:
                 feed.watchers -= 1
                 # What nobody follows is not read, so it is not to be shown as it was.
                 feed.fresh = feed.fresh and feed.watchers > 0
-            if not any(feed.watchers for feed in self._feeds.values()):
+            if not self.followed:
                 self._watched.clear()
 
 

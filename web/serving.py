@@ -10,7 +10,7 @@ import oai.serving
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode
-from oai.serving import address, open_listener, serving, take_all_files, told_to_stop
+from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
 from web.app import create_app
 from web.threads import THREADS
@@ -24,7 +24,6 @@ LONGEST_LINE: Final = 128 * 1024
 def serve(invocation: Invocation) -> ExitCode:
     """Run the dashboard until interrupted."""
     settings, arguments = invocation.settings, invocation.arguments
-    take_all_files()
     with (
         open_listener(arguments.host, arguments.port) as listener,
         open_database(settings, pool_size=THREADS, statement_seconds=STATEMENT_SECONDS) as database,

@@ -26,42 +26,49 @@ class Streams:
         """How many topics one stream may follow: each is read from the database every second."""
         self._streams = settings.event_streams
         self._most = most
-        self._open: dict[str, set[web.RequestHandler]] = {}
+        self._open: dict[str, dict[web.RequestHandler, asyncio.Task[object] | None]] = {}
 
     @contextlib.contextmanager
     def one_more(self, request: web.Request) -> Iterator[None]:
-        """A stream is open for the time of the block.
+        """A stream is open for the time of the block; those whose page was left are ended first.
 
         Raises HTTPTooManyRequests when that is one too many for the session, and HTTPServiceUnavailable when
         it is one too many for the server.
         """
         session = session_token(request) or f"user {who_asks(request).user_id}"
-        own = self._open.get(session, set())
-        if _followed(own) >= self._streams:
+        for streams in self._open.values():
+            _end_left(streams)
+        own = self._open.get(session, {})
+        if len(own) >= self._streams:
             raise web.HTTPTooManyRequests(
                 text=_("This session has %(count)s live pages open; close one of them.")
                 % {"count": self._streams}
             )
-        if sum(map(_followed, self._open.values())) >= self._most():
+        if sum(map(len, self._open.values())) >= self._most():
             raise web.HTTPServiceUnavailable(
                 text=_("Too many live pages are open. Try again in a moment."), headers={"Retry-After": "5"}
             )
-        own.add(request.protocol)
         self._open[session] = own
+        own[request.protocol] = asyncio.current_task()
         try:
             yield
         finally:
-            own.discard(request.protocol)
-            if not own:
-                self._open.pop(session, None)
+            own.pop(request.protocol, None)
+            # One that was ended may end after its session's next streams have begun.
+            if not own and self._open.get(session) is own:
+                del self._open[session]
 
 
 STREAMS = web.AppKey("streams", Streams)
 
 
-def _followed(connections: set[web.RequestHandler]) -> int:
-    # A stream ends at the next heartbeat after its page was left; until then it does not count.
-    return sum(connection.transport is not None for connection in connections)
+def _end_left(streams: dict[web.RequestHandler, asyncio.Task[object] | None]) -> None:
+    """End streams whose page was left: until their next heartbeat, their topics would still be read."""
+    for connection, task in list(streams.items()):
+        if connection.transport is None:
+            del streams[connection]
+            if task is not None:
+                task.cancel()
 
 
 async def stream(request: web.Request) -> web.StreamResponse:
@@ -85,8 +92,7 @@ async def _sent(request: web.Request, hub: Hub, topics: Sequence[str]) -> web.St
     )
     await response.prepare(request)
     checked = asyncio.get_running_loop().time()
-    # A browser that has left is noticed when something is sent to it.
-    with contextlib.suppress(ConnectionResetError):
+    try:
         following = hub.follow(topics, request.headers.get("Last-Event-ID"), _follower(who_asks(request)))
         async with contextlib.aclosing(following) as frames:
             async for frame in frames:
@@ -96,6 +102,13 @@ async def _sent(request: web.Request, hub: Hub, topics: Sequence[str]) -> web.St
                     checked = now
                     if not await _still_signed_in(request):
                         break
+    except ConnectionResetError:
+        # A browser that has left is noticed when something is sent to it,
+        return response
+    except asyncio.CancelledError:
+        # or by the next stream that is opened. Otherwise it is the server that ends the request.
+        if request.transport is not None:
+            raise
     return response
 
 

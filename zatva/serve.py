@@ -13,7 +13,7 @@ import web.serving
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode
-from oai.serving import address, open_listener, serving, take_all_files, told_to_stop
+from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
 from provider.indexing.first_load import refuse_unserved
 from web.serving import STATEMENT_SECONDS
@@ -23,7 +23,6 @@ from web.threads import THREADS
 def serve(invocation: Invocation) -> ExitCode:
     """Run until SIGTERM or SIGINT; harvests under way are ended so that they can be resumed."""
     arguments = invocation.arguments
-    take_all_files()
     with (
         open_listener(arguments.host, arguments.port) as provider_listener,
         open_listener(arguments.host, arguments.web_port, option="--web-port") as web_listener,

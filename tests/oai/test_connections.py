@@ -6,6 +6,7 @@ import ipaddress
 import logging
 import resource
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -17,6 +18,7 @@ _SECONDS = 60.0
 _HERE, _ELSEWHERE = "127.0.0.1", "127.0.0.2"
 _HELLO = b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n"
 _WAIT = b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n"
+_FILE = b"GET /file HTTP/1.1\r\nHost: x\r\n\r\n"
 _FORM = b"POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\na"
 
 
@@ -92,9 +94,13 @@ async def _serve(limits: ConnectionLimits) -> AsyncIterator[Server]:
         await go_on.wait()
         return web.Response(text="at last")
 
+    async def file(_: web.Request) -> web.FileResponse:
+        return web.FileResponse(Path(__file__))
+
     app = web.Application()
     bound(app, limits)
-    app.add_routes([web.get("/hello", hello), web.post("/hello", hello), web.get("/wait", wait)])
+    app.add_routes([web.get("/hello", hello), web.post("/hello", hello)])
+    app.add_routes([web.get("/wait", wait), web.get("/file", file)])
     with open_listener(_HERE, 0) as listener:
         port = int(address(listener).rpartition(":")[2])
         async with serving(create_runner(app, log="test.http", stop_seconds=1), listener):
@@ -171,6 +177,34 @@ async def test_a_form_that_takes_too_long_is_answered_with_408_and_nothing_is_lo
         client = await server.client()
         assert await client.ask(_FORM) == b"408 Request Timeout"
         assert await asyncio.wait_for(client.reader.read(), _SECONDS) == b""
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_files_are_sent_and_their_connection_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+    async with _serve(ConnectionLimits(connections=2)) as server:
+        client = await server.client()
+        assert [await client.ask(_FILE) for _ in range(3)] == 3 * [b"200 OK"]
+        assert server.connections.open == 1
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_client_who_does_not_take_files_is_cut_off() -> None:
+    async with _serve(ConnectionLimits(slow_seconds=0.5, slow_rate=10**9)) as server:
+        client = await server.client()
+        client.writer.write(1000 * _FILE)
+        async with asyncio.timeout(_SECONDS):
+            while not server.connections.slowness.cut_off:  # noqa: ASYNC110 nothing tells of it
+                await asyncio.sleep(0.01)
+
+
+async def test_connections_whose_answers_are_sent_are_idle(caplog: pytest.LogCaptureFixture) -> None:
+    async with _serve(ConnectionLimits(connections=2)) as server:
+        for _ in range(10):
+            client = await server.client()
+            for _ in range(3):
+                assert await client.ask(3 * _HELLO) == b"200 OK"
+                assert [await client.answer() for _ in range(2)] == 2 * [b"200 OK"]
+        assert server.connections.refused == 0
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 

@@ -243,17 +243,27 @@ async def test_a_session_has_few_streams_and_takes_none_from_others(
 ) -> None:
     most = server.settings.web.event_streams
     async with contextlib.AsyncExitStack() as stack:
-        open_now = [await stack.enter_async_context(_follow(viewer)) for _ in range(most)]
+        streams = [await stack.enter_async_context(_follow(viewer)) for _ in range(most)]
         status, text = await viewer.get("/events?topics=jobs")
         assert (status, text.partition(";")[0]) == (429, f"This session has {most} live pages open")
         assert (await viewer.get("/jobs"))[0] == 200
         await stack.enter_async_context(_follow(owner))
 
         # A page that was left makes room at once, not at the stream's next heartbeat.
-        open_now[0].answer.close()
+        streams[0].answer.close()
         async with asyncio.timeout(_SECONDS):
             while not await _may_follow(viewer):  # noqa: ASYNC110 it is the server's event
                 await asyncio.sleep(0.01)
+
+
+async def test_pages_that_were_left_are_no_longer_read_for(server: Server, viewer: Browser) -> None:
+    most = server.settings.web.event_streams
+    for number in range(3 * most):
+        async with _follow(viewer, topic=f"jobs:0.{number}.1") as stream:
+            await stream.next()
+
+    # Each stream that was opened ended those before it that the server knew were left.
+    assert server.app[HUB].followed < most
 
 
 async def _may_follow(browser: Browser) -> bool:
