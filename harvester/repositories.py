@@ -112,7 +112,7 @@ def add_repository(
     UsageError where the base directory is another repository's already.
     """
     chosen = _checked_protocol(base_url, protocol)
-    session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADDING_LOCK})
+    _add_alone(session)
     folder = _free_folder(session, base_url) if base_dir is None else _folder(base_dir)
     owner = session.scalars(select(Repository).where(Repository.base_dir == folder)).first()
     if owner is not None:
@@ -139,6 +139,21 @@ def ensure_repository(
     Without a base directory it is the one repository with the base URL, and without a protocol the one that
     the row says. Raises UsageError where there are several, or the directory is another repository's.
     """
+    found = find_repository(session, base_url=base_url, base_dir=base_dir, protocol=protocol)
+    if found is None:
+        # Somebody may have made it since: without a second look there would be two of one base URL.
+        _add_alone(session)
+        found = find_repository(session, base_url=base_url, base_dir=base_dir, protocol=protocol)
+    return found or add_repository(session, base_url=base_url, base_dir=base_dir, protocol=protocol)
+
+
+def find_repository(
+    session: Session, *, base_url: str, base_dir: str | None = None, protocol: str | None = None
+) -> Repository | None:
+    """The one repository that `ensure_repository` would give without making it; None where it would be made.
+
+    Raises UsageError where there are several.
+    """
     known = select(Repository).where(Repository.base_url == base_url)
     if protocol is not None:
         known = known.where(Repository.protocol == protocol)
@@ -148,9 +163,7 @@ def ensure_repository(
     if len(found) > 1:
         ids = ", ".join(str(repository.repository_id) for repository in found)
         raise UsageError(f"{base_url} is repositories {ids}; give the number of one, or --out")
-    if found:
-        return found[0]
-    return add_repository(session, base_url=base_url, base_dir=base_dir, protocol=protocol)
+    return found[0] if found else None
 
 
 def get_repository(session: Session, repository_id: int) -> Repository:
@@ -173,6 +186,12 @@ def remove_repository(session: Session, repository_id: int) -> None:
 
 def note_facts(session: Session, repository_id: int, facts: RepositoryFacts) -> None:
     """Replace what the tables say of a repository by what it says itself."""
+    # One after the other: rows that another transaction is writing are not seen, and would not be replaced.
+    session.execute(
+        select(Repository.repository_id)
+        .where(Repository.repository_id == repository_id)
+        .with_for_update(key_share=True)
+    )
     if facts.identity is not None:
         note_identity(session, repository_id, facts.identity)
     _replace_sets(session, repository_id, facts.sets)
@@ -205,6 +224,11 @@ def note_identity(session: Session, repository_id: int, identity: Identity) -> N
             identified=func.now(),
         )
     )
+
+
+def _add_alone(session: Session) -> None:
+    """Let nobody else add a repository until the transaction ends."""
+    session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADDING_LOCK})
 
 
 def base_folder(repository: Repository, settings: Settings) -> Path:

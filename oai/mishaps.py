@@ -22,6 +22,8 @@ _BUSY: Final = "run the command again in a moment"
 _REMEDIES: Final[Mapping[str, tuple[type[ZatvaError], str]]] = MappingProxyType(
     {
         "08": (DatabaseNotReadyError, _GONE),
+        # Names are looked for before they are given; another command was quicker in between.
+        "23505": (TryLaterError, _BUSY),
         "25006": (DatabaseNotReadyError, f"it takes no changes; name the server that does, {_AGAIN}"),
         "28": (DatabaseNotReadyError, f"give user and password in database_url, {_AGAIN}"),
         "40": (TryLaterError, _BUSY),

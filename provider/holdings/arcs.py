@@ -16,6 +16,8 @@ from provider.reading.framing import Problem
 UNREAD: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of change of a file that has to be read (again): no real file has it."""
 
+_NAME_CLASS: Final = 0x5A4E  # "ZN": keeps our keys apart from others' advisory locks
+_LOCK_NAME: Final = "SELECT pg_advisory_xact_lock(:class, hashtext(:name))"
 _SHARES: Final = """
 SELECT EXISTS (
     SELECT FROM candidate JOIN document USING (key) WHERE document.arc_id = :arc_id
@@ -77,6 +79,16 @@ def find_unchanged(session: Session, file: ArchiveFile) -> Arc | None:
     )
 
 
+def lock_name(session: Session, name: str) -> None:
+    """Let nobody else find or make rows for files of this name until the transaction ends.
+
+    Between looking for a row and making one, another loader may make it: of the same path, or without a path
+    from another CDX file, which no key forbids. To be taken first in a transaction, so that nobody who waits
+    here holds what another one waits for.
+    """
+    session.execute(text(_LOCK_NAME), {"class": _NAME_CLASS, "name": name})
+
+
 def settle(session: Session, file: ArchiveFile, *, whole: bool) -> Home:
     """The row for a file whose captures are staged: its own, that of the file it was before, or a new one.
 
@@ -90,6 +102,7 @@ def settle(session: Session, file: ArchiveFile, *, whole: bool) -> Home:
         "modified": file.modified if whole else UNREAD,
         "indexed": func.clock_timestamp(),
     }
+    lock_name(session, file.name)
     change = update(Arc).values(values).returning(Arc.id)
     own = session.scalar(change.where(Arc.path == str(file.path)))
     if own is not None:

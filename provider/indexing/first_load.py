@@ -60,7 +60,9 @@ def begin_first_load(database: Database) -> None:
 def finish_first_load(database: Database, tell: Callable[[str], None]) -> None:
     """Build the indexes again, each committed by itself; `tell` is told the name of each before."""
     with database.session() as session:
-        for row in session.scalars(select(FirstLoad).order_by(FirstLoad.index_name)).all():
+        # Locked one by one: two loads that end at once build different indexes, or wait for each other's.
+        next_one = select(FirstLoad).order_by(FirstLoad.index_name).limit(1).with_for_update()
+        while (row := session.scalar(next_one)) is not None:
             tell(row.index_name)
             session.execute(text("SET LOCAL maintenance_work_mem = '512MB'"))
             session.connection().exec_driver_sql(row.definition)

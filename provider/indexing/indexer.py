@@ -4,7 +4,10 @@ A file is indexed whole or not at all, so a run can be interrupted at any time a
 that is wrong with a file becomes a problem in its report; one bad file never ends a run.
 """
 
+import contextlib
+import hashlib
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +18,7 @@ from typing import BinaryIO, Final, Self
 
 import psycopg
 import sqlalchemy.exc
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from oai.database import Database
@@ -44,6 +48,10 @@ SUFFIXES: Final = (*ARCHIVE_SUFFIXES, *CDX_SUFFIXES)
 _MOST_PROBLEMS: Final = 1000
 _CHECK_EVERY: Final = 256
 _BUFFER: Final = 1 << 20
+_FILE_CLASS: Final = 0x5A46  # "ZF": keeps our keys apart from others' advisory locks
+_TRY_FILE: Final = "SELECT pg_try_advisory_lock(:class, :key)"
+_FREE_FILE: Final = "SELECT pg_advisory_unlock(:class, :key)"
+_LOOK_AGAIN_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +144,40 @@ class Indexer:
         self._connection.close()
 
     def index(self, path: Path, check: Check = _go_on) -> FileReport:
-        """Index one file and commit; gives the report, whatever is wrong with the file."""
+        """Index one file and commit; gives the report, whatever is wrong with the file.
+
+        Waits while another process indexes the same file; what that one has indexed is not read again.
+        """
+        while (report := self.index_if_free(path, check)) is None:
+            check(0)
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        return report
+
+    def index_if_free(self, path: Path, check: Check = _go_on) -> FileReport | None:
+        """The same, but None at once where another process indexes the file at this moment."""
+        with self._held(path) as held:
+            return self._index(path, check) if held else None
+
+    @contextlib.contextmanager
+    def _held(self, path: Path) -> Iterator[bool]:
+        """Keep other processes from the file for the block; false where one of them has it.
+
+        The lock belongs to the connection: the server gives it back however this process ends.
+        """
+        digest = hashlib.blake2b(os.fsencode(path), digest_size=4).digest()
+        key = {"class": _FILE_CLASS, "key": int.from_bytes(digest, signed=True)}
+        held = bool(self._session.scalar(text(_TRY_FILE), key))
+        self._session.commit()
+        try:
+            yield held
+        finally:
+            if held:
+                # A connection that is lost has given the lock back, and its own error is on its way.
+                with contextlib.suppress(sqlalchemy.exc.SQLAlchemyError):
+                    self._session.execute(text(_FREE_FILE), key)
+                    self._session.commit()
+
+    def _index(self, path: Path, check: Check) -> FileReport:
         session = self._session
         try:
             file = look_at(path)

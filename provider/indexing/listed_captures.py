@@ -13,7 +13,7 @@ from typing import Final
 from sqlalchemy import insert, select, text, update
 from sqlalchemy.orm import Session
 
-from provider.holdings.arcs import UNREAD, look_at
+from provider.holdings.arcs import UNREAD, lock_name, look_at
 from provider.holdings.rules import Enrolment
 from provider.indexing.merging import SAME_PLACE, Merged, insert_new, rows_changed
 from provider.models import Arc
@@ -82,6 +82,7 @@ class ListedCaptures:
     def _arc(self, file_name: str) -> int | None:
         """The row of an archive file; none where it cannot be told which one is meant. Commits new rows."""
         if file_name not in self._arcs:
+            lock_name(self._session, file_name.removesuffix(".gz"))
             self._arcs[file_name] = (
                 self._find(file_name) if self._archive_dir is None else self._seen(file_name)
             )

@@ -4,13 +4,13 @@ import contextlib
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pydantic import SecretStr
 
@@ -18,7 +18,7 @@ from oai.database import Database, open_database
 from oai.errors import InterruptedRunError, ZatvaError
 from oai.interrupts import interrupts_held_back
 from oai.settings import Settings
-from provider.indexing.indexer import FileReport, Indexer, IndexOptions
+from provider.indexing.indexer import Check, FileReport, Indexer, IndexOptions
 
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized
@@ -27,6 +27,12 @@ _TELL_SECONDS = 0.5
 
 Tell = Callable[[int], None]
 """Is told now and then how many bytes of all files have been read."""
+_Submitted = dict[Future[FileReport | None], Path]
+
+
+class _Submit(Protocol):
+    def __call__(self, files: Iterable[Path], *, wait: bool) -> _Submitted:
+        """Queue files for the workers, which wait for those that another run has in hand or give None."""
 
 
 def index_files(
@@ -40,6 +46,7 @@ def index_files(
 ) -> Iterator[FileReport]:
     """Index files in up to `jobs` processes; reports come as files are done.
 
+    Files that another run has in hand are left to the end, and then waited for.
     When it is closed or interrupted, files in work are given up with nothing half done, and no process stays.
     """
     if jobs == 1 or len(files) <= 1:
@@ -67,10 +74,13 @@ def _side_by_side(
         initializer=_begin_worker,
         initargs=(stop, read, url, settings.data, options),
     ) as pool:
-        with interrupts_held_back():
-            work = {pool.submit(_work, file) for file in files}
+
+        def submit(files: Iterable[Path], *, wait: bool) -> "_Submitted":
+            with interrupts_held_back():
+                return {pool.submit(_work, file, wait=wait): file for file in files}
+
         try:
-            yield from _results(work, lambda: tell(read.value))
+            yield from _results(files, submit, lambda: tell(read.value))
         except BrokenProcessPool:
             raise ZatvaError(
                 "a process that was indexing ended by force; what it had in work is not indexed: run it again"
@@ -80,13 +90,21 @@ def _side_by_side(
             pool.shutdown(cancel_futures=True)
 
 
-def _results(work: "set[Future[FileReport]]", tell: Callable[[], None]) -> Iterator[FileReport]:
+def _results(files: Iterable[Path], submit: "_Submit", tell: Callable[[], None]) -> Iterator[FileReport]:
     """The reports in the order in which the files are done; `tell` is called meanwhile."""
+    work = submit(files, wait=False)
+    busy: list[Path] = []
     while work:
-        done, work = wait(work, timeout=_TELL_SECONDS, return_when=FIRST_COMPLETED)
+        done, _ = wait(work, timeout=_TELL_SECONDS, return_when=FIRST_COMPLETED)
         tell()
         for one in done:
-            yield one.result()
+            file, report = work.pop(one), one.result()
+            if report is None:
+                busy.append(file)
+            else:
+                yield report
+        if not work and busy:
+            work, busy = submit(busy, wait=True), []
 
 
 def _one_by_one(
@@ -98,10 +116,22 @@ def _one_by_one(
         tell(before + offset)
 
     with Indexer(database, options) as indexer:
-        for file in files:
-            yield indexer.index(file, count)
-            before += size_of(file)
+        for report in _free_ones_first(indexer, files, count):
+            yield report
+            before += size_of(report.path)
             tell(before)
+
+
+def _free_ones_first(indexer: Indexer, files: Iterable[Path], check: Check) -> Iterator[FileReport]:
+    busy = []
+    for file in files:
+        report = indexer.index_if_free(file, check)
+        if report is None:
+            busy.append(file)
+        else:
+            yield report
+    for file in busy:
+        yield indexer.index(file, check)
 
 
 def size_of(file: Path) -> int:
@@ -140,7 +170,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(file: Path) -> FileReport:
+def _work(file: Path, *, wait: bool) -> FileReport | None:
+    """Index one file; unless it is to be waited for, None where another run has it in hand."""
     counted = 0
 
     def count(offset: int) -> None:
@@ -151,7 +182,9 @@ def _work(file: Path) -> FileReport:
             _Worker.read.value += offset - counted
         counted = offset
 
-    report = _Worker.indexer.index(file, count)
-    with contextlib.suppress(InterruptedRunError):
-        count(size_of(file))
+    index = _Worker.indexer.index if wait else _Worker.indexer.index_if_free
+    report = index(file, count)
+    if report is not None:
+        with contextlib.suppress(InterruptedRunError):
+            count(size_of(file))
     return report

@@ -127,6 +127,7 @@ def test_a_database_that_goes_away_is_told(capsys: pytest.CaptureFixture[str]) -
     ("state", "code"),
     [
         ("08006", ExitCode.NOT_READY),
+        ("23505", ExitCode.TRY_LATER),
         ("53300", ExitCode.TRY_LATER),
         ("40P01", ExitCode.TRY_LATER),
         ("57014", ExitCode.TRY_LATER),

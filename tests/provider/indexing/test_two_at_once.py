@@ -1,0 +1,193 @@
+"""Two commands that index the same files share them: each is read once, by one of them, and none is left."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select, text
+
+from oai.database import Database
+from oai.errors import InterruptedRunError
+from oai.settings import Settings
+from provider.holdings.arcs import look_at, settle
+from provider.indexing.first_load import begin_first_load, finish_first_load, missing_indexes
+from provider.indexing.indexer import Indexer, IndexOptions, index_file
+from provider.indexing.parallel import index_files
+from provider.models import Arc, Document
+from tests.provider.archives import Page, write_pages
+from tests.provider.indexing.indexed import check_counts, counts
+
+OPTIONS = IndexOptions(margin=1)
+FILES = 12
+PAGES = 40
+_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+
+def pages(number: int, *, pages: int = 3) -> list[Page]:
+    return [Page(url=f"http://www{number}.example/{page}") for page in range(pages)]
+
+
+def number_of(database: Database, what: type[Arc | Document]) -> int:
+    with database.session() as session:
+        return session.scalar(select(func.count()).select_from(what)) or 0
+
+
+@pytest.fixture
+def beside() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+def until_it_waits(database: Database, work: "Future[object]") -> bool:
+    """Whether the work waits for another transaction; false where it is done without."""
+    end = time.monotonic() + 60
+    with database.session() as session:
+        while time.monotonic() < end:
+            waiting = session.scalar(text(f"{_WAITING} AND datname = current_database()"))
+            session.rollback()
+            if waiting or work.done():
+                return not work.done()
+            time.sleep(0.01)
+    raise TimeoutError
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_two_commands_on_one_folder_index_each_file_once(
+    environment: dict[str, str], database: Database, tmp_path: Path, jobs: str
+) -> None:
+    folder = tmp_path / "archive"
+    for number in range(FILES):
+        write_pages(folder / f"{number}.warc.gz", pages(number, pages=PAGES))
+    command = [sys.executable, "-m", "zatva", "provider", "index", "--json", "--jobs", jobs, str(folder)]
+    both = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    ended = [(*process.communicate(timeout=120), process.returncode) for process in both]
+    assert [code for *_, code in ended] == [0, 0], [said for _, said, _ in ended]
+    rows = [json.loads(line) for printed, *_ in ended for line in printed.splitlines()]
+    files = [row for row in rows if "file" in row]
+    assert len(files) == 2 * FILES
+    read = sorted(row["file"] for row in files if not row["skipped"])
+    assert read == sorted(map(str, folder.iterdir()))
+    assert {row["new"] for row in files if not row["skipped"]} == {PAGES}
+    assert (number_of(database, Arc), number_of(database, Document)) == (FILES, FILES * PAGES)
+    check_counts(database)
+
+
+def index_meanwhile(database: Database, path: Path, meanwhile: Callable[[], None]) -> None:
+    """Index a file, and do something else while it is being read."""
+    once = iter([meanwhile])
+    index_file(database, path, OPTIONS, lambda _: next(once, lambda: None)())
+
+
+def test_a_file_that_another_has_in_hand_is_left_to_the_end_and_not_read_again(
+    database: Database, settings: Settings, tmp_path: Path
+) -> None:
+    one, two, three = (write_pages(tmp_path / f"{n}.warc.gz", pages(n)) for n in range(3))
+    reports = index_files(database, settings, [one, two, three], OPTIONS, jobs=1)
+    meanwhile: list[Path] = []
+
+    def index_the_others() -> None:
+        meanwhile.extend(next(reports).path for _ in range(2))
+
+    index_meanwhile(database, one, index_the_others)
+    assert meanwhile == [two, three]
+    (last,) = reports
+    assert (last.path, last.skipped, counts(last)) == (one, True, (0, 3, 0, 0))
+
+
+def test_who_waits_for_a_file_takes_it_where_the_other_gives_it_up(
+    database: Database, tmp_path: Path
+) -> None:
+    path = write_pages(tmp_path / "x.warc.gz", pages(1))
+    with Indexer(database, OPTIONS) as other:
+
+        def give_up() -> None:
+            assert other.index_if_free(path) is None
+            raise InterruptedRunError("enough")
+
+        with pytest.raises(InterruptedRunError):
+            index_meanwhile(database, path, give_up)
+        report = other.index_if_free(path)
+    assert report is not None
+    assert counts(report) == (3, 0, 0, 0)
+
+
+def test_who_waits_for_a_file_can_be_interrupted(database: Database, tmp_path: Path) -> None:
+    path = write_pages(tmp_path / "x.warc.gz", pages(1))
+
+    def interrupt(_: int) -> None:
+        raise InterruptedRunError("enough")
+
+    def wait_for_it() -> None:
+        with pytest.raises(InterruptedRunError):
+            index_file(database, path, OPTIONS, interrupt)
+
+    index_meanwhile(database, path, wait_for_it)
+    assert number_of(database, Document) == 3
+
+
+def test_two_that_make_the_row_of_one_file_get_the_same_row(
+    database: Database, beside: ThreadPoolExecutor, tmp_path: Path
+) -> None:
+    file = look_at(write_pages(tmp_path / "x.warc.gz", pages(1)))
+
+    def second() -> tuple[int, bool]:
+        with database.session() as session:
+            home = settle(session, file, whole=True)
+            session.commit()
+            return home.arc_id, home.known
+
+    with database.session() as session:
+        first = settle(session, file, whole=True)
+        work: Future[object] = beside.submit(second)
+        assert until_it_waits(database, work)
+        session.commit()
+    assert not first.known
+    assert work.result(60) == (first.arc_id, True)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_cdx_file_and_the_file_that_it_tells_of_get_one_row(
+    database: Database, beside: ThreadPoolExecutor, tmp_path: Path, *, named: bool
+) -> None:
+    path = write_pages(tmp_path / "x.warc.gz", pages(1))
+    line = "example,www1)/0 20071102030405 http://www1.example/0 text/html 200 - - - 10 0 x.warc.gz"
+    cdx = tmp_path / "x.cdx"
+    cdx.write_text(f" CDX N b a m s k r M S V g\n{line}\n", encoding="ascii")
+    options = IndexOptions(margin=1, archive_dir=tmp_path if named else None)
+    with database.session() as session:
+        settle(session, look_at(path), whole=False)
+        work: Future[object] = beside.submit(index_file, database, cdx, options)
+        assert until_it_waits(database, work)
+        session.commit()
+    work.result(60)
+    assert (number_of(database, Arc), number_of(database, Document)) == (1, 1)
+
+
+def test_two_first_loads_that_end_at_once_build_each_index_once(
+    database: Database, beside: ThreadPoolExecutor
+) -> None:
+    begin_first_load(database)
+    with database.session() as session:
+        missing = missing_indexes(session)
+    built: list[str] = []
+    second: list[Future[object]] = []
+
+    def begin_another(name: str) -> None:
+        built.append(name)
+        if not second:
+            second.append(beside.submit(finish_first_load, database, built.append))
+            assert until_it_waits(database, second[0])
+
+    finish_first_load(database, begin_another)
+    second[0].result(60)
+    assert sorted(built) == missing
+    with database.session() as session:
+        assert missing_indexes(session) == []
