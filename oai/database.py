@@ -3,7 +3,9 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.orm import Session
@@ -41,7 +43,15 @@ class Database:
     @property
     def conninfo(self) -> str:
         """Address with password, as libpq and psycopg take it."""
-        return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        # Not as a URL: SQLAlchemy leaves spaces in passwords as they are, and libpq reads up to those.
+        return make_conninfo(**self.parameters)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the address says, by libpq's names (PostgreSQL documentation, "Parameter Key Words")."""
+        _, arguments = self.engine.dialect.create_connect_args(self.url)
+        # What is psycopg's own, and no word of libpq's.
+        return {name: value for name, value in arguments.items() if name != "context"}
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import text
 
 from oai import migrations
@@ -89,15 +90,16 @@ def _statements(database: Database, *statements: str) -> None:
 
 
 def _run(database: Database, program: str, *arguments: str) -> None:
-    """Run one of PostgreSQL's programs on the database; the password is not among the arguments.
+    """Run one of PostgreSQL's programs on the database.
 
+    The password is in the environment: all users of the machine can read a command's arguments.
     Raises DatabaseNotReadyError with what it said where it fails.
     """
-    url = database.url
-    address = url.set(drivername="postgresql", password=None).render_as_string()
-    environment = {**os.environ, **({"PGPASSWORD": str(url.password)} if url.password else {})}
+    parameters = database.parameters
+    password = parameters.pop("password", None)
+    environment = {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}
     done = subprocess.run(
-        [_program(program), f"--dbname={address}", *arguments],
+        [_program(program), f"--dbname={make_conninfo(**parameters)}", *arguments],
         env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:

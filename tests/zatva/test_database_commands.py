@@ -1,13 +1,27 @@
 """The database is checked, backed up and restored by command, on a real server and as real processes."""
 
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from sqlalchemy import func, select, text
+import psycopg
+import pytest
+from psycopg import sql
+from pydantic import SecretStr
+from sqlalchemy import URL, func, select, text
 
-from oai.database import Database
+from oai.database import Database, open_database
+from oai.embedded import EmbeddedServer, cluster_folder
+from oai.settings import Settings
 from provider.models import Collection
 from tests import commands
 from tests.commands import Done
+
+PASSWORDS = ["s3cret", "100% c@t:/?#&=", "a b 'c' \\\\ \"d\" ", "%20+%2f", "žluťoučký"]
+_GUARD = "local all +guarded scram-sha-256\nlocal all all trust\n"
 
 
 def zatva(environment: dict[str, str], *arguments: str | Path) -> Done:
@@ -84,3 +98,102 @@ def test_what_a_change_has_left_half_done_is_told(database: Database, environmen
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     assert "run `zatva database upgrade`" in zatva(environment, "check").stdout
+
+
+@pytest.fixture(scope="module")
+def guarded_server(quick_folder: Path) -> Iterator[URL]:
+    """A server that lets members of the role `guarded` in by their passwords alone."""
+    data = quick_folder / "guarded"
+    server = EmbeddedServer(data)
+    server.acquire()
+    (cluster_folder(data) / "pg_hba.conf").write_text(_GUARD, encoding="ascii")
+    with psycopg.connect(as_administrator(server.url), autocommit=True) as connection:
+        connection.execute("CREATE ROLE guarded")
+        connection.execute("SELECT pg_reload_conf()")
+    yield server.url
+    server.release()
+    shutil.rmtree(cluster_folder(data))
+
+
+def as_administrator(server: URL) -> str:
+    return server.set(drivername="postgresql").render_as_string()
+
+
+@pytest.fixture
+def password() -> str:
+    return PASSWORDS[0]
+
+
+@pytest.fixture
+def guarded(guarded_server: URL, password: str, tmp_path: Path) -> Iterator[Settings]:
+    """Settings with the address of a database of one's own, whose owner has a password."""
+    with psycopg.connect(as_administrator(guarded_server), autocommit=True) as connection:
+        said = sql.Literal(password)
+        connection.execute(sql.SQL("CREATE ROLE librarian LOGIN IN ROLE guarded PASSWORD {}").format(said))
+        connection.execute("CREATE DATABASE guarded OWNER librarian")
+        url = guarded_server.set(username="librarian", password=password, database="guarded")
+        shown = url.render_as_string(hide_password=False)
+        yield Settings(data=tmp_path / "data", database_url=SecretStr(shown))
+        connection.execute("DROP DATABASE guarded WITH (FORCE)")
+        connection.execute("DROP ROLE librarian")
+
+
+def for_processes(settings: Settings) -> dict[str, str]:
+    assert settings.database_url is not None
+    address = settings.database_url.get_secret_value()
+    return {**os.environ, "ZATVA_DATABASE_URL": address, "ZATVA_DATA": str(settings.data)}
+
+
+@pytest.mark.parametrize("password", PASSWORDS)
+def test_a_database_with_a_password_is_backed_up_and_restored(guarded: Settings, tmp_path: Path) -> None:
+    environment, file = for_processes(guarded), tmp_path / "zatva.dump"
+    with open_database(guarded) as database:
+        add_collection(database, "collection:a")
+        done = zatva(environment, "backup", file)
+        assert (done.returncode, done.stderr) == (0, "")
+        add_collection(database, "collection:b")
+        restored = zatva(environment, "restore", file, "--force")
+        assert (restored.returncode, restored.stderr, collections(database)) == (0, "", 1)
+
+
+@pytest.mark.parametrize("password", PASSWORDS)
+def test_a_password_of_any_characters_is_taken_by_libpq_too(guarded: Settings) -> None:
+    with open_database(guarded) as database, psycopg.connect(database.conninfo) as connection:
+        assert connection.execute("SELECT current_user").fetchone() == ("librarian",)
+
+
+def test_a_wrong_password_is_told_without_any(guarded_server: URL, guarded: Settings, tmp_path: Path) -> None:
+    url = guarded_server.set(username="librarian", password="wr0ng", database="guarded")
+    environment = {
+        **for_processes(guarded),
+        "ZATVA_DATABASE_URL": url.render_as_string(hide_password=False),
+    }
+    done = zatva(environment, "backup", tmp_path / "zatva.dump")
+    assert (done.returncode, "password authentication failed" in done.stderr) == (6, True)
+    assert "wr0ng" not in done.stderr
+
+
+def test_the_password_is_not_among_the_arguments(guarded: Settings, tmp_path: Path, password: str) -> None:
+    with open_database(guarded) as database, ThreadPoolExecutor(1) as beside:
+        with psycopg.connect(database.conninfo) as connection:
+            connection.execute("LOCK TABLE collection")
+            backup = beside.submit(zatva, for_processes(guarded), "backup", tmp_path / "zatva.dump")
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            while connection.execute(waiting).fetchone() == (0,):
+                assert not backup.done(), backup.result()
+                time.sleep(0.01)
+            dumping = [line for line in command_lines() if b"pg_dump" in line]
+        assert (len(dumping), backup.result().returncode) == (1, 0)
+    assert b"librarian" in dumping[0]
+    assert password.encode() not in dumping[0]
+
+
+def command_lines() -> list[bytes]:
+    """Of this machine's processes, those of this test among them."""
+    lines = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(process.read_bytes())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return lines
