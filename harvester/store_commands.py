@@ -23,7 +23,7 @@ from harvester.store.rebuilding import Rebuilder, Rebuilt
 from harvester.store.records import RunKey
 from harvester.store.unfinished import ENDING
 from oai.cli import Invocation
-from oai.console import Console, counted
+from oai.console import Console, checked_output, counted
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
 
@@ -210,6 +210,12 @@ def _output(name: Path | None) -> Iterator[BinaryIO]:
             raise UsageError("a terminal is no place for an export; give --out FILE, or a pipe")
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
+        return
+    name = checked_output(name)
+    if name.exists() and not name.is_file():
+        # A pipe or a device, /dev/null for one, stays what it is.
+        with name.open("wb") as file:
+            yield file
         return
     unfinished = name.with_name(name.name + ENDING)
     try:

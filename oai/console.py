@@ -10,12 +10,29 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+from oai.errors import UsageError
+
 _LINE_SECONDS = 30.0
 
 
 def counted(number: int, noun: str) -> str:
     """The number with its noun, whose plural ends in an s: `1 record`, `2,000 records`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def checked_output(file: Path) -> Path:
+    """The file that a command is to write, absolute.
+
+    Raises UsageError where it is a folder, or its folder is not there: that is a slip rather than a wish.
+    """
+    file = file.absolute()
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder; give the name of a file")
+    there = next(folder for folder in file.parents if folder.exists())
+    # Below a file there is never a folder: that is told when the file is opened.
+    if there != file.parent and there.is_dir():
+        raise UsageError(f"{file.parent}: no such folder; make it, or give another file")
+    return file
 
 
 class Advance(Protocol):

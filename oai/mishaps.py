@@ -1,9 +1,10 @@
-"""What befalls commands from outside, a full disk or a database that is gone, as errors of ours with advice.
+"""What befalls commands from outside as errors of ours with advice: the disk, rights, the database.
 
 PostgreSQL says what it is by its SQLSTATE (PostgreSQL documentation, appendix A, "Error Codes").
 """
 
 import errno
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -44,6 +45,21 @@ _OURS: Final = (
     "that should not be; run the command again with --verbose, and report what it says",
 )
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_ELSEWHERE: Final = f"or name another place, {_AGAIN}"
+_PLACES: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        errno.EACCES: f"give the user of this command the right to it, {_ELSEWHERE}",
+        errno.EPERM: f"give the user of this command the right to it, {_ELSEWHERE}",
+        errno.EROFS: f"let the file system be written to, {_ELSEWHERE}",
+        errno.ENOTDIR: f"a part of this path is a file where a folder is needed; move it, {_ELSEWHERE}",
+        errno.EISDIR: f"this is a folder where a file is needed; move it, {_ELSEWHERE}",
+        errno.EEXIST: f"something else has this name; move it, {_ELSEWHERE}",
+        errno.ENAMETOOLONG: f"name a shorter place, {_AGAIN}",
+        errno.ELOOP: f"its symbolic links lead in circles; mend them, {_ELSEWHERE}",
+        errno.EIO: f"look after the disk; the system's log says more, {_AGAIN}",
+    }
+)
+"""What to do about a place that cannot be used, by the system's error number."""
 
 
 def mishap(error: BaseException, settings: Settings | None = None) -> ZatvaError | None:
@@ -62,6 +78,9 @@ def mishap(error: BaseException, settings: Settings | None = None) -> ZatvaError
             return kind(f"{where}: {said}; {advice}")
         if isinstance(cause, OSError) and cause.errno in _FULL:
             return ZatvaError(f"{_file(cause, settings)}: {cause.strerror}; make room there, {_AGAIN}")
+        # Without a file it is no matter of places: a process or a socket can be refused, too.
+        if isinstance(cause, OSError) and cause.filename is not None and cause.errno in _PLACES:
+            return ZatvaError(f"{_file(cause, settings)}: {cause.strerror}; {_PLACES[cause.errno]}")
     return None
 
 
@@ -89,7 +108,7 @@ def _remedy(error: psycopg.Error) -> tuple[type[ZatvaError], str]:
 
 def _file(error: OSError, settings: Settings | None) -> str:
     if error.filename:
-        return str(error.filename)
+        return os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
     if settings is None:
         return "a file"
     return f"a file in {settings.data}, in {tempfile.gettempdir()}, or where the command says"

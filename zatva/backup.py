@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from oai import migrations
 from oai.cli import Invocation
+from oai.console import checked_output
 from oai.database import Database, open_database
 from oai.errors import DatabaseNotReadyError, ExitCode, UsageError
 
@@ -23,10 +24,12 @@ _OTHERS = text("""
 
 def backup(invocation: Invocation) -> ExitCode:
     """Write the database, as it is at one moment, into a file; whatever runs goes on meanwhile."""
-    file: Path = invocation.arguments.file.absolute()
+    file = checked_output(invocation.arguments.file)
     if file.exists():
         raise UsageError(f"{file} is there already; give the name of a new file")
     part = file.with_name(f"{file.name}~part")
+    # Where this cannot be done, what to do is said better here than by pg_dump.
+    part.open("wb").close()
     with open_database(invocation.settings) as database:
         try:
             _run(database, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={part}")

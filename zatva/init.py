@@ -26,7 +26,7 @@ def init(invocation: Invocation) -> ExitCode:
     """Write `zatva.toml` here, make the data folder and the tables, and print a sign-in link."""
     if FILE.exists() and not invocation.arguments.force:
         raise UsageError(f"{FILE.absolute()} is there already; --force writes it anew with the defaults")
-    FILE.write_text(example(), encoding="utf-8")
+    FILE.absolute().write_text(example(), encoding="utf-8")
     base_url = invocation.settings.web.base_url or DASHBOARD
     with open_database(invocation.settings) as database, database.session() as session:
         link = make_link(session, invocation.settings, "admin", base_url, create_administrator=True)

@@ -1,6 +1,7 @@
 """A full disk and a database that goes away end a command with words, and not with a trace."""
 
 import argparse
+import errno
 import logging
 import os
 import pickle
@@ -176,8 +177,36 @@ def test_the_error_of_one_of_several_tasks_is_told_as_itself(capsys: pytest.Capt
     assert capsys.readouterr().err == "zatva: the port is taken\n"
 
 
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.EACCES, "give the user of this command the right to it, or name another place"),
+        (errno.EPERM, "give the user of this command the right to it, or name another place"),
+        (errno.EROFS, "let the file system be written to, or name another place"),
+        (errno.ENOTDIR, "a part of this path is a file where a folder is needed"),
+        (errno.EISDIR, "this is a folder where a file is needed"),
+        (errno.EEXIST, "something else has this name"),
+        (errno.ENAMETOOLONG, "name a shorter place"),
+        (errno.ELOOP, "its symbolic links lead in circles"),
+        (errno.EIO, "look after the disk"),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_told_with_what_to_do(number: int, advice: str) -> None:
+    error = OSError(number, os.strerror(number), "/srv/records")
+    found = mishap(error)
+    assert type(found) is ZatvaError
+    assert str(found).startswith(f"/srv/records: {os.strerror(number)}; {advice}")
+    assert str(found).endswith("then run the command again")
+
+
+def test_a_place_as_bytes_is_told_as_text() -> None:
+    error = PermissionError(errno.EACCES, "Permission denied", b"/srv/\xc5\xbelu\xc5\xa5")
+    assert str(mishap(error)).startswith("/srv/žluť: Permission denied; ")
+
+
 def test_a_fault_of_ours_is_no_mishap() -> None:
     assert mishap(RuntimeError("a fault")) is None
+    assert mishap(PermissionError(errno.EPERM, "Operation not permitted")) is None
     assert mishap(FileNotFoundError(2, "No such file or directory", "gone")) is None
 
 

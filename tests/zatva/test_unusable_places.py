@@ -1,0 +1,136 @@
+"""A place that cannot be written to ends each command with one line of what to do, as a full disk does.
+
+The kernel's own folder takes no new files from anybody, so this holds for root, too.
+"""
+
+import os
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from harvester.models import History, Repository
+from oai.database import Database
+from tests.commands import Done, zatva, zatva_beside
+from tests.harvester.fake_repository import FakeRepository, many, serve
+
+CLOSED = Path("/sys")
+_COMMANDS = {
+    "harvest": ("harvest", "{url}", "--out", "{place}"),
+    "restore of files": ("restore", "all", "{place}", "--from", "{url}"),
+    "restore as WARC": ("restore", "all", "{place}", "--from", "{url}", "--as", "warc"),
+    "export": ("store", "export", "1", "--as", "jsonl", "--out", "{place}"),
+    "backup": ("database", "backup", "{place}"),
+}
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeRepository]:
+    async with serve(FakeRepository(items=many(3))) as served:
+        yield served
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file, below which there can be nothing."""
+    made = tmp_path / "file"
+    made.write_text("kept", encoding="ascii")
+    return made
+
+
+def check(done: Done, place: Path) -> None:
+    """Hold that the last line names the place and says what to do, and that there is no trace."""
+    assert done.returncode == 1, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("zatva: ")
+    assert (str(place) in last, last.endswith("then run the command again")) == (True, True), last
+    assert "Traceback" not in done.stderr
+
+
+def add_repository(database: Database, url: str) -> None:
+    with database.session() as session:
+        session.add(Repository(base_url=url, base_dir="fake"))
+        session.commit()
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
+@pytest.mark.parametrize("closed", [True, False])
+async def test_a_place_that_cannot_be_written_to_is_told(
+    fake: FakeRepository,
+    environment: dict[str, str],
+    database: Database,
+    file: Path,
+    command: str,
+    *,
+    closed: bool,
+) -> None:
+    add_repository(database, fake.url)
+    place = (CLOSED if closed else file) / "place"
+    words = [word.format(url=fake.url, place=place) for word in _COMMANDS[command]]
+    check(await zatva_beside(environment, *words), place)
+
+
+@pytest.mark.parametrize("option", ["--keep-raw", "--full"])
+async def test_a_store_that_cannot_be_written_to_is_told(
+    fake: FakeRepository, environment: dict[str, str], database: Database, file: Path, option: str
+) -> None:
+    add_repository(database, fake.url)
+    data = file / "data"
+    check(await zatva_beside({**environment, "ZATVA_DATA": str(data)}, "harvest", "1", option), data)
+    with database.session() as session:
+        run = session.scalars(select(History)).one()
+        assert (run.status, str(data) in str(run.failure_reason)) == ("failed", True)
+
+
+async def test_a_file_where_a_folder_is_needed_is_told(
+    fake: FakeRepository, environment: dict[str, str], file: Path
+) -> None:
+    done = await zatva_beside(environment, "harvest", fake.url, "--out", str(file))
+    check(done, file)
+    done = await zatva_beside(environment, "harvest", fake.url, "--out", str(file / "records"))
+    check(done, file)
+
+
+def test_init_in_a_folder_that_takes_no_files_is_told(environment: dict[str, str]) -> None:
+    check(zatva(environment, "init", folder=CLOSED), CLOSED)
+
+
+def test_init_over_a_folder_is_told(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "zatva.toml").mkdir()
+    done = zatva(environment, "init", "--force", folder=tmp_path)
+    check(done, Path("zatva.toml"))
+    assert "this is a folder where a file is needed" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["export", "backup"])
+def test_an_output_that_is_a_folder_or_in_none_is_a_slip(
+    environment: dict[str, str], database: Database, tmp_path: Path, command: str
+) -> None:
+    add_repository(database, "http://a.example/oai")
+    for place in (tmp_path, tmp_path / "none" / "out"):
+        words = [word.format(url="", place=place) for word in _COMMANDS[command]]
+        done = zatva(environment, *words)
+        assert (done.returncode, str(place.parent) in done.stderr) == (2, True), done.stderr
+        assert "Traceback" not in done.stderr
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_export_to_a_pipe_or_device_leaves_it_what_it_is(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    add_repository(database, "http://a.example/oai")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    # Both ends are open here, so that no side waits for the other.
+    descriptor = os.open(pipe, os.O_RDWR)
+    try:
+        done = zatva(environment, "store", "export", "1", "--as", "tar", "--out", str(pipe), "--quiet")
+        exported = os.read(descriptor, 1 << 16)
+    finally:
+        os.close(descriptor)
+    assert done.returncode == 0, done.stderr
+    assert len(exported) >= 1024
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.glob("*~part")) == []
