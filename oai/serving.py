@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import ipaddress
 import logging
 import resource
 import signal
@@ -58,6 +59,17 @@ def address(listener: socket.socket) -> str:
     """The listener's address as a URL without a path: `http://127.0.0.1:8080`."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def own_address(listener: socket.socket) -> str:
+    """The listener's address as programs of this machine reach it.
+
+    One that listens on all addresses (0.0.0.0, ::) is at the loopback address among them.
+    """
+    host, port = listener.getsockname()[:2]
+    if ipaddress.ip_address(host.partition("%")[0]).is_unspecified:
+        return f"http://[::1]:{port}" if ":" in host else f"http://127.0.0.1:{port}"
+    return address(listener)
 
 
 class _ServerLog(logging.Filter):

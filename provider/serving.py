@@ -15,7 +15,7 @@ from oai.cli import Invocation
 from oai.connections import CONNECTIONS
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
-from oai.serving import address, open_listener, serving, told_to_stop
+from oai.serving import address, open_listener, own_address, serving, told_to_stop
 from oai.settings import Settings
 from provider.app import create_app
 from provider.http.endpoint import PATH
@@ -35,7 +35,8 @@ def serve(invocation: Invocation) -> ExitCode:
     listener = open_listener(arguments.host, arguments.port)
     port = listener.getsockname()[1]
     at = f"{address(listener)}{PATH}"
-    base_url = _base_url(arguments.base_url or settings.provider.base_url or at)
+    reached = f"{own_address(listener)}{PATH}"
+    base_url = _base_url(arguments.base_url or settings.provider.base_url or reached)
 
     def tell() -> None:
         invocation.console.note(f"provider at {at}")

@@ -1,7 +1,8 @@
-"""Where our provider answers, as the settings tell it."""
+"""Where our provider answers, as the settings tell it; `zatva serve` has put there what it serves."""
 
+import ipaddress
 from typing import Final
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 from uuid import UUID
 
 from oai.settings import Settings
@@ -12,6 +13,15 @@ _USUAL: Final = "http://127.0.0.1:8080/oai"
 def provider_address(settings: Settings) -> str:
     """The provider's base URL: as set, or the address at which it listens unless it is told another."""
     return settings.provider.base_url or _USUAL
+
+
+def is_local(address: str) -> bool:
+    """Whether only programs of this machine reach the address."""
+    host = urlsplit(address).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def aggregate_address(settings: Settings) -> str:

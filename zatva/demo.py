@@ -67,13 +67,17 @@ def demo(invocation: Invocation) -> ExitCode:
 
 @contextlib.contextmanager
 def _own_settings(settings: Settings) -> Iterator[Settings]:
-    """The demo's settings: an embedded database and files in a folder that goes with it."""
+    """The demo's settings: an embedded database and files in a folder that goes with it.
+
+    Addresses that the settings give are those of the installation, and not the demo's.
+    """
     with tempfile.TemporaryDirectory(prefix="zatva-demo-", ignore_cleanup_errors=True) as folder:
         if os.geteuid() == 0:
             Path(folder).chmod(0o711)  # the database's own account passes through
         sample = {
             "repository_name": "Sample web archive",
             "namespace": "archive.example",
+            "base_url": None,
             "publish_margin": 1,
         }
         yield settings.model_copy(
@@ -82,7 +86,7 @@ def _own_settings(settings: Settings) -> Iterator[Settings]:
                 "database_url": None,
                 "provider": settings.provider.model_copy(update=sample),
                 "manager": settings.manager.model_copy(update={"tick_seconds": 0.5, "per_host": _AT_ONCE}),
-                "web": settings.web.model_copy(update={"private_addresses": True}),
+                "web": settings.web.model_copy(update={"private_addresses": True, "base_url": None}),
             }
         )
 

@@ -13,7 +13,7 @@ import web.serving
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode
-from oai.serving import address, open_listener, serving, told_to_stop
+from oai.serving import address, open_listener, own_address, serving, told_to_stop
 from oai.settings import Settings
 from provider.indexing.first_load import refuse_unserved
 from web.serving import STATEMENT_SECONDS
@@ -57,9 +57,11 @@ async def everything(
     ):
         with archive.session() as session:
             refuse_unserved(session)
-        base_url = own.base_url or f"{address(provider_listener)}{provider.app.PATH}"
+        base_url = own.base_url or f"{own_address(provider_listener)}{provider.app.PATH}"
         oai_pmh = provider.app.create_app(settings, archive, base_url=base_url)
-        dashboard = web.app.create_app(settings, shown)
+        # The dashboard shows and tests what is served here, on whatever port.
+        served = own.model_copy(update={"base_url": base_url})
+        dashboard = web.app.create_app(settings.model_copy(update={"provider": served}), shown)
         async with (
             serving(provider.serving.create_runner(oai_pmh), provider_listener, servers=2),
             serving(web.serving.create_runner(dashboard), web_listener, servers=2),

@@ -88,7 +88,8 @@ class ProviderSettings(Section):
     )
     base_url: Annotated[str, Field(pattern=r"^https?://[^\s?#]+$")] | None = Field(
         None,
-        description="The base URL as the world sees it; without it, the address that is listened on.",
+        description="The base URL as the world sees it; without it, the address that is listened on."
+        " `zatva web serve` cannot know that, and shows and tests http://127.0.0.1:8080/oai.",
     )
     earliest_datestamp: Annotated[str, AfterValidator(_datestamp)] | None = Field(
         None,

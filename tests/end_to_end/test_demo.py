@@ -1,13 +1,16 @@
 """The demo runs through by itself, whatever database the environment names, and leaves nothing behind."""
 
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from tests.end_to_end.processes import running, zatva
+from tests.web.conftest import Browser
 
 
 @pytest.fixture
@@ -49,6 +52,27 @@ def test_the_demo_is_ended_in_the_middle_of_the_slow_harvest(
         pass
     assert demo.returncode == 0
     assert _left_by(folder) == ""
+
+
+@pytest.mark.slow
+async def test_the_demo_shows_its_own_provider_whatever_address_the_settings_give(
+    elsewhere: dict[str, str], tmp_path: Path
+) -> None:
+    world = {
+        **elsewhere,
+        "ZATVA_PROVIDER__BASE_URL": "https://archive.example/oai",
+        "ZATVA_WEB__BASE_URL": "https://zatva.example",
+    }
+    log = tmp_path / "log"
+    with running(world, log, "demo", ready="sign in") as (_, link):
+        (provider,) = re.findall(r"provider +(\S+)\?verb=Identify", log.read_text())
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
+            browser = Browser(http=http, base_url=link.partition("/sign-in")[0])
+            await browser.sign_in(link.strip())
+            pages = [(await browser.get(path))[1] for path in ("/archive", "/archive/check")]
+    for page in pages:
+        assert provider in page
+        assert (":8080" in page, "archive.example/oai" in page) == (False, False)
 
 
 def _left_by(folder: Path) -> str:

@@ -15,7 +15,7 @@ from provider.holdings.status import archive_status
 from provider.holdings.trees import Tree, children, tree_of
 from provider.protocol.repository import make_repository
 from web.access import needs
-from web.archive_address import provider_address
+from web.archive_address import is_local, provider_address
 from web.keys import SETTINGS
 from web.paging import PAGE, page_of, text_in
 from web.plots.growth import columns, growth
@@ -38,7 +38,7 @@ async def overview(request: web.Request) -> web.Response:
         "archive.html",
         totals=status,
         base_url=provider_address(settings),
-        is_set=settings.provider.base_url is not None,
+        is_local=is_local(provider_address(settings)),
         identify=await database.run_apart(_identify, settings),
         months=months,
         plot=growth(months, label=_("Documents by month of capture")),

@@ -1,0 +1,84 @@
+"""`zatva serve` on any port: the dashboard shows and tests the provider that is served beside it."""
+
+import json
+import re
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+
+from oai.vocabulary import OAI_NAMESPACE
+from tests.end_to_end.processes import eventually, running, zatva
+
+
+@pytest.fixture
+def token(environment: dict[str, str]) -> str:
+    zatva(environment, "user", "add", "Alena", "--role", "administrator")
+    (made,) = zatva(environment, "token", "add", "Alena", "tests", "--scope", "read", "--scope", "archive")
+    return str(made["token"])
+
+
+def ask(url: str, token: str, *, method: str = "GET") -> Any:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    asked = urllib.request.Request(  # noqa: S310 our own address
+        url, headers=headers, method=method, data=b"{}" if method == "POST" else None
+    )
+    with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310 as above
+        return json.load(answer)
+
+
+def identified(base_url: str) -> str | None:
+    """What the provider at that address says its own is."""
+    with urllib.request.urlopen(f"{base_url}?verb=Identify", timeout=60) as answer:  # noqa: S310 as above
+        return etree.fromstring(answer.read()).findtext(f".//{{{OAI_NAMESPACE}}}baseURL")
+
+
+def served(
+    environment: Mapping[str, str], log: Path, token: str, *options: str
+) -> tuple[str, str | None, Any]:
+    """What is listened on, what Identify says there, and the dashboard's self-test once it has ended."""
+    words = ("serve", *options, "--port", "0", "--web-port", "0")
+    with running(dict(environment), log, *words, ready="dashboard at") as (_, dashboard):
+        (at,) = re.findall(r"provider at (\S+)", log.read_text())
+        begun = ask(f"{dashboard}/api/v1/archive/checks", token, method="POST")
+        place = f"{dashboard}/api/v1/archive/checks/{begun['self_test_id']}"
+        test = eventually(lambda: next((one for one in [ask(place, token)] if one["ended"]), None), "its end")
+        test["archive"] = ask(f"{dashboard}/api/v1/archive", token)["base_url"]
+        return at, identified(at), test
+
+
+@pytest.mark.slow
+def test_the_dashboard_shows_and_tests_what_is_served_on_any_port(
+    environment: dict[str, str], token: str, tmp_path: Path
+) -> None:
+    at, identity, test = served(environment, tmp_path / "log", token)
+    assert identity == test["archive"] == test["base_url"] == at
+    assert test["failure"] is None
+    assert [one["result"] for one in test["findings"]].count("passed") > len(test["findings"]) / 2
+
+
+def test_a_provider_on_all_addresses_is_shown_and_tested_at_one_that_is_reached(
+    environment: dict[str, str], token: str, tmp_path: Path
+) -> None:
+    at, identity, test = served(environment, tmp_path / "log", token, "--host", "0.0.0.0")
+    assert at.startswith("http://0.0.0.0:")
+    assert identity == test["archive"] == test["base_url"] == at.replace("0.0.0.0", "127.0.0.1")
+
+
+def test_the_base_url_of_the_settings_wins(environment: dict[str, str], token: str, tmp_path: Path) -> None:
+    world = "http://127.0.0.1:9/world/oai"
+    at, identity, test = served({**environment, "ZATVA_PROVIDER__BASE_URL": world}, tmp_path / "log", token)
+    assert at != world
+    assert identity == test["archive"] == test["base_url"] == world
+    assert "127.0.0.1:9" in json.dumps(test)
+
+
+def test_several_processes_on_a_free_port_say_the_address_that_is_served(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    words = ("provider", "serve", "--port", "0", "--processes", "2")
+    with running(environment, tmp_path / "log", *words, ready="provider at") as (_, at):
+        assert {identified(at) for _ in range(8)} == {at}

@@ -1,0 +1,29 @@
+"""Listeners are named by the address at which they are reached."""
+
+import socket
+
+import pytest
+
+from oai.serving import address, open_listener, own_address
+
+
+@pytest.mark.parametrize(
+    ("host", "named", "reached"),
+    [
+        ("127.0.0.1", "127.0.0.1", "127.0.0.1"),
+        ("0.0.0.0", "0.0.0.0", "127.0.0.1"),
+        ("::1", "[::1]", "[::1]"),
+        ("::", "[::]", "[::1]"),
+    ],
+)
+def test_a_listener_is_reached_at_its_own_address(host: str, named: str, reached: str) -> None:
+    if ":" in host and not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    with open_listener(host, 0) as listener:
+        port = listener.getsockname()[1]
+        assert (address(listener), own_address(listener)) == (
+            f"http://{named}:{port}",
+            f"http://{reached}:{port}",
+        )
+        listener.listen()
+        socket.create_connection((reached.strip("[]"), port), timeout=60).close()
