@@ -76,11 +76,8 @@ def mishap(error: BaseException, settings: Settings | None = None) -> ZatvaError
             said = cause.diag.message_primary or str(cause).strip().partition("\n")[0]
             where = f"database {place(settings)}" if settings else "database"
             return kind(f"{where}: {said}; {advice}")
-        if isinstance(cause, OSError) and cause.errno in _FULL:
-            return ZatvaError(f"{_file(cause, settings)}: {cause.strerror}; make room there, {_AGAIN}")
-        # Without a file it is no matter of places: a process or a socket can be refused, too.
-        if isinstance(cause, OSError) and cause.filename is not None and cause.errno in _PLACES:
-            return ZatvaError(f"{_file(cause, settings)}: {cause.strerror}; {_PLACES[cause.errno]}")
+        if isinstance(cause, OSError) and (told := _place_told(cause, settings)):
+            return ZatvaError(told)
     return None
 
 
@@ -104,6 +101,18 @@ def _remedy(error: psycopg.Error) -> tuple[type[ZatvaError], str]:
         return _REMEDIES["08"] if lost else _OURS
     beginnings = (state[:length] for length in range(len(state), 0, -1))
     return next((_REMEDIES[begins] for begins in beginnings if begins in _REMEDIES), _OURS)
+
+
+def _place_told(error: OSError, settings: Settings | None) -> str | None:
+    """What is wrong with a place, and what to do; None where it is no matter of places."""
+    if error.errno in _FULL:
+        advice = f"make room there, {_AGAIN}"
+    # Without a file it may be a process or a socket that was refused.
+    elif error.errno is not None and error.errno in _PLACES and error.filename is not None:
+        advice = _PLACES[error.errno]
+    else:
+        return None
+    return f"{_file(error, settings)}: {error.strerror}; {advice}"
 
 
 def _file(error: OSError, settings: Settings | None) -> str:
