@@ -1,14 +1,18 @@
 """What `zatva harvest` and the harvest process do."""
 
 import argparse
+import asyncio
 import os
 import sys
+import time
 from dataclasses import replace
 
 from harvester import repositories
 from harvester.dry_run import rehearse
+from harvester.first_answer import ask_first
 from harvester.overrides import overridden
 from harvester.protocols import protocol_of
+from harvester.reading.errors import TransportError
 from harvester.running import checkpoints
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest, Method
@@ -16,14 +20,20 @@ from harvester.running.planning import was_cut_off
 from harvester.running.preparing import Level
 from harvester.running.process import end_with_parent, run_harvest
 from harvester.running.sourcing import replay_request
+from harvester.running.verdict import End, Evidence, judge
 from harvester.running.windows import Slice
 from harvester.vocabulary import AccessProtocol
 from oai.cli import Invocation
 from oai.database import Database, open_database
+from oai.datestamps import utc_now
 from oai.errors import ExitCode, UsageError
 
 _LEVELS = {"strict": Level.STRICT, "very-strict": Level.VERY_STRICT, "loose": Level.LOOSE}
 _METHODS = {"records": Method.RECORDS, "identifiers": Method.IDENTIFIERS}
+_NOT_CUT_OFF = (
+    "nothing to go on with: no harvest of this repository with these options was cut off; without"
+    " --resume it begins, with what has changed since the last complete one"
+)
 
 
 def harvest(invocation: Invocation) -> ExitCode:
@@ -37,13 +47,63 @@ def harvest(invocation: Invocation) -> ExitCode:
         return _rehearsed(invocation, request)
     with open_database(invocation.settings) as database:
         if arguments.replay is not None:
-            request = _replay(invocation, database, request)
-        else:
-            request = request.of(_repository(database, arguments))
-        if arguments.resume:
-            _check_cut_off(database, request)
-        outcome = run_harvest(invocation, database, request)
-    return _told(invocation, outcome)
+            return _told(invocation, _run(invocation, database, _replay(invocation, database, request)))
+        number = _known(database, arguments)
+        if number is not None:
+            return _told(invocation, _run(invocation, database, request.of(number)))
+        return _harvest_new(invocation, database, request)
+
+
+def _run(invocation: Invocation, database: Database, request: HarvestRequest) -> Outcome:
+    if invocation.arguments.resume:
+        _check_cut_off(database, request)
+    return run_harvest(invocation, database, request)
+
+
+def _harvest_new(invocation: Invocation, database: Database, request: HarvestRequest) -> ExitCode:
+    """Harvest an address that is not known yet; it becomes a repository once anything has come from there."""
+    arguments, console = invocation.arguments, invocation.console
+    if arguments.resume:
+        raise UsageError(_NOT_CUT_OFF)
+    base_url = _given(arguments.repository)
+    protocol = protocol_of(base_url, arguments.protocol)
+
+    def on_wait(seconds: float, reason: str) -> None:
+        console.note(f"waiting {seconds:,.1f} s: {reason}")
+
+    begun = time.monotonic()
+    try:
+        first = asyncio.run(ask_first(base_url, protocol, invocation.settings.harvester, on_wait=on_wait))
+    except TransportError as error:
+        return _unanswered(invocation, error, seconds=time.monotonic() - begun)
+    with database.session() as session:
+        # Somebody else may have made it meanwhile.
+        number = repositories.ensure_repository(
+            session, base_url=base_url, base_dir=_folder(arguments), protocol=arguments.protocol
+        ).repository_id
+        session.commit()
+    return _told(invocation, run_harvest(invocation, database, request.of(number), around=first.around))
+
+
+def _unanswered(invocation: Invocation, error: TransportError, *, seconds: float) -> ExitCode:
+    """Tell as of any harvest that failed, but of no repository and no run."""
+    evidence = Evidence(end=End.ERROR, listed=0, changes=0)
+    verdict, status = judge(evidence)
+    outcome = Outcome(
+        repository_id=0,
+        status=status,
+        verdict=verdict,
+        exit_code=error.exit_code,
+        counts={},
+        evidence=evidence,
+        seconds=seconds,
+        started=utc_now(),
+        failure_reason=str(error),
+    )
+    words = f"{status.capitalize()}: no answer in {seconds:,.1f} s. Nothing was stored, no repository added."
+    invocation.console.result({**outcome.as_json(), "repository_id": None}, words)
+    sys.stderr.write(f"zatva: {error}\n")
+    return outcome.exit_code
 
 
 def harvest_process(invocation: Invocation) -> ExitCode:
@@ -106,14 +166,13 @@ def _rehearsed(invocation: Invocation, request: HarvestRequest) -> ExitCode:
     number = _number(named)
     if number is None and protocol_of(named, arguments.protocol) is not AccessProtocol.OAI_PMH:
         raise UsageError("--dry-run plans harvests by OAI-PMH only; `zatva probe` shows what a query finds")
-    folder = None if arguments.out is None else os.path.abspath(arguments.out)  # noqa: PTH100 as below
     with open_database(invocation.settings) as database, database.session() as session:
         planned = rehearse(
             session,
             invocation.settings,
             request.of(number or 0),
             url=arguments.repository if number is None else None,
-            folder=folder,
+            folder=_folder(arguments),
         )
     invocation.console.result(planned.as_json(), planned.in_words())
     return ExitCode.DONE
@@ -122,10 +181,7 @@ def _rehearsed(invocation: Invocation, request: HarvestRequest) -> ExitCode:
 def _check_cut_off(database: Database, request: HarvestRequest) -> None:
     with database.session() as session:
         if not was_cut_off(request, checkpoints.standing(session, request)):
-            raise UsageError(
-                "nothing to go on with: no harvest of this repository with these options was cut off; without"
-                " --resume it begins, with what has changed since the last complete one"
-            )
+            raise UsageError(_NOT_CUT_OFF)
 
 
 def _slice(invocation: Invocation) -> Slice | None:
@@ -142,8 +198,8 @@ def _replay(invocation: Invocation, database: Database, request: HarvestRequest)
         return replay_request(session, invocation.settings, request, arguments.replay)
 
 
-def _repository(database: Database, arguments: argparse.Namespace) -> int:
-    """The number of the repository that the command names, made where it is new."""
+def _known(database: Database, arguments: argparse.Namespace) -> int | None:
+    """The number of the repository that the command names; None where it is new, and can be made."""
     out: str | None = arguments.out
     named = _given(arguments.repository)
     number = _number(named)
@@ -154,13 +210,19 @@ def _repository(database: Database, arguments: argparse.Namespace) -> int:
             )
         return number
     repositories.check_base_url(named, protocol_of(named, arguments.protocol))
-    folder = None if out is None else os.path.abspath(out)  # noqa: PTH100 Path.absolute keeps `..`
+    folder = _folder(arguments)
     with database.session() as session:
-        repository = repositories.ensure_repository(
+        found = repositories.find_repository(
             session, base_url=named, base_dir=folder, protocol=arguments.protocol
         )
-        session.commit()
-        return repository.repository_id
+        if found is None and folder is not None:
+            repositories.free_folder(session, folder)
+        return None if found is None else found.repository_id
+
+
+def _folder(arguments: argparse.Namespace) -> str | None:
+    """The folder that the command names, absolute."""
+    return None if arguments.out is None else os.path.abspath(arguments.out)  # noqa: PTH100 Path.absolute keeps `..`
 
 
 def _given(named: str | None) -> str:

@@ -113,7 +113,19 @@ def add_repository(
     """
     chosen = _checked_protocol(base_url, protocol)
     _add_alone(session)
-    folder = _free_folder(session, base_url) if base_dir is None else _folder(base_dir)
+    folder = _free_folder(session, base_url) if base_dir is None else free_folder(session, base_dir)
+    repository = Repository(base_url=base_url, base_dir=folder, protocol=chosen.value)
+    session.add(repository)
+    session.flush()
+    if facts is not None:
+        note_facts(session, repository.repository_id, facts)
+        session.refresh(repository)
+    return repository
+
+
+def free_folder(session: Session, base_dir: str) -> str:
+    """The base directory as it is stored. Raises UsageError where it is another repository's already."""
+    folder = _folder(base_dir)
     owner = session.scalars(select(Repository).where(Repository.base_dir == folder)).first()
     if owner is not None:
         raise UsageError(
@@ -122,13 +134,7 @@ def add_repository(
             repository_id=owner.repository_id,
             base_url=owner.base_url,
         )
-    repository = Repository(base_url=base_url, base_dir=folder, protocol=chosen.value)
-    session.add(repository)
-    session.flush()
-    if facts is not None:
-        note_facts(session, repository.repository_id, facts)
-        session.refresh(repository)
-    return repository
+    return folder
 
 
 def ensure_repository(

@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+import socket
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypedDict
+from urllib.parse import urlsplit
 
 from harvester.client.transport import HttpReply
 from harvester.reading.errors import HttpStatusError, ServerBusyError, TransportError, TransportKind
@@ -55,6 +57,8 @@ class Retrying:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Callable[[], float] = random.random
     on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None
+    answered: set[str] = field(default_factory=set)
+    """Hosts that have answered; further ones with other patience (`replace`) share them."""
 
     async def fetch(self, attempt: Callable[[], Awaitable[HttpReply]], *, loose: bool = False) -> HttpReply:
         """Make the attempt until it succeeds or further ones are in vain.
@@ -68,14 +72,25 @@ class Retrying:
                 reply = await attempt()
                 _check_whole(reply, loose=loose and last)
             except TransportError as error:
-                if last or error.kind in _HOPELESS:
+                if last or error.kind in _HOPELESS or self._is_unknown_host(error):
                     raise
                 await self._wait(self._delay(number), str(error))
                 continue
+            self.answered.update(urlsplit(address).netloc for address in (reply.url, *reply.hops))
             if reply.status == _SUCCESS or _is_answer(reply):
                 return reply
             await self._wait(self._delay_after(reply, number, last=last), f"HTTP status {reply.status}")
         raise AssertionError("unreachable: the last try returns or raises")
+
+    def _is_unknown_host(self, error: TransportError) -> bool:
+        """Whether there is no host of that name, as far as one can tell.
+
+        One that has answered before is there; and a name server that cannot be asked may be a moment later.
+        """
+        if error.kind is not TransportKind.DNS or urlsplit(error.url).netloc in self.answered:
+            return False
+        lookup = getattr(error.__cause__, "os_error", None)
+        return getattr(lookup, "errno", None) != socket.EAI_AGAIN
 
     async def _wait(self, seconds: float, reason: str) -> None:
         self.on_wait(seconds, reason)

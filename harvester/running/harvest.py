@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from harvester.client.exchange import Send
 from harvester.reading.errors import AnswerTooLargeError, RepositoryBusyError
 from harvester.repositories import get_repository
 from harvester.running.concluding import failure_of
@@ -16,6 +18,7 @@ from harvester.running.page_reading import PageReading
 from harvester.running.parameters import HarvestRequest
 from harvester.running.pump import Progress, Pump
 from harvester.running.run import Run
+from harvester.running.sourcing import as_it_is
 from harvester.running.verdict import End
 from harvester.store.files import FileStore
 from oai.database import Database
@@ -37,17 +40,18 @@ async def harvest(
     *,
     stop: asyncio.Event,
     on_progress: Progress = _no_progress,
+    around: Callable[[Send], Send] = as_it_is,
 ) -> Outcome:
     """Run a harvest to its end, and write its history row; commits by itself, about page by page.
 
-    When `stop` is set it finishes the page at hand, and the run can be resumed. Whatever goes wrong ends up
-    in the outcome. Raises UsageError where there is no such repository; a fault of our own is raised after it
-    has been noted in the history.
+    `around` is put between the run and the network. When `stop` is set it finishes the page at hand, and the
+    run can be resumed. Whatever goes wrong ends up in the outcome. Raises UsageError where there is no such
+    repository; a fault of our own is raised after it has been noted in the history.
     """
     with database.session() as session:
         guarded = get_repository(session, request.repository_id).guarded
     settings = settings.guarded if guarded else settings
-    run = Run(database=database, settings=settings, request=request)
+    run = Run(database=database, settings=settings, request=request, around=around)
     try:
         with only_harvest(database, request.repository_id):
             return await _concluded(run, stop, on_progress)

@@ -8,13 +8,15 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from harvester.bibliographic.following import import_after_harvest
+from harvester.client.exchange import Send
 from harvester.memory import collect_seldom, limit_memory, share_memory
 from harvester.running.harvest import harvest
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest
+from harvester.running.sourcing import as_it_is
 from oai.cli import Invocation
 from oai.database import Database
 from oai.errors import ExitCode
@@ -23,8 +25,17 @@ _GRACE_SECONDS = 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def run_harvest(invocation: Invocation, database: Database, request: HarvestRequest) -> Outcome:
-    """Run the harvest with progress on standard error; the first SIGINT or SIGTERM asks it to stop."""
+def run_harvest(
+    invocation: Invocation,
+    database: Database,
+    request: HarvestRequest,
+    *,
+    around: Callable[[Send], Send] = as_it_is,
+) -> Outcome:
+    """Run the harvest with progress on standard error; the first SIGINT or SIGTERM asks it to stop.
+
+    `around` is put between the run and the network.
+    """
     with invocation.console.progress("harvest") as advance:
 
         def on_progress(counts: Counter[str], total: int | None) -> None:
@@ -43,7 +54,12 @@ def run_harvest(invocation: Invocation, database: Database, request: HarvestRequ
             stop = asyncio.Event()
             with _stopped_by_signals(stop, invocation):
                 return await harvest(
-                    database, invocation.settings, request, stop=stop, on_progress=on_progress
+                    database,
+                    invocation.settings,
+                    request,
+                    stop=stop,
+                    on_progress=on_progress,
+                    around=around,
                 )
 
         outcome = asyncio.run(main())

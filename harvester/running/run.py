@@ -61,6 +61,7 @@ class Run(RunState):
                 check_wait(repository, utc_now())
             self._layout = choose_layout(session, self.request, repository)
             self.source = open_source(session, self.settings, self.request, started=datetime.now(UTC))
+            self.source.around = self.around
             session.commit()
 
     def note_identity(self, identity: Identity) -> None:

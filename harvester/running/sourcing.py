@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.orm import Session
 
-from harvester.client.exchange import HttpRequest
+from harvester.client.exchange import HttpRequest, Send
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import ReadPage
 from harvester.client.transport import HttpTransport, request_headers
@@ -44,6 +44,11 @@ class MissingAnswerError(RemoteError):
         )
 
 
+def as_it_is(send: Send) -> Send:
+    """`send` with nothing around it."""
+    return send
+
+
 @dataclass(kw_only=True)
 class Source:
     """Gives a run its client, and knows what is kept of it."""
@@ -52,6 +57,8 @@ class Source:
     protocol: str = AccessProtocol.OAI_PMH
     capture: "RawCapture | None" = None
     replay: "Replay | None" = None
+    around: Callable[[Send], Send] = as_it_is
+    """What is nearest to the network: what is kept goes through it, too."""
 
     @property
     def now(self) -> datetime:
@@ -85,10 +92,15 @@ class Source:
                 sleep=_at_once,
             )
             return
-        around = self.capture.around if self.capture else lambda send: send
+        kept = self.capture.around if self.capture else as_it_is
         try:
             opened = open_protocol_client(
-                self.protocol, base_url, chosen, on_wait=on_wait, around=around, read_page=read_page
+                self.protocol,
+                base_url,
+                chosen,
+                on_wait=on_wait,
+                around=lambda send: kept(self.around(send)),
+                read_page=read_page,
             )
             async with opened as client:
                 yield client

@@ -2,12 +2,14 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from harvester.client.exchange import Send
 from harvester.client.repository_client import Traffic
 from harvester.running import checkpoints, marks_kept
 from harvester.running.brake import Brake
@@ -24,7 +26,7 @@ from harvester.running.preparing import Preparer
 from harvester.running.progress import Progress, StateChange, progress_from_json
 from harvester.running.quarantine import Ward
 from harvester.running.refusals import Refusal
-from harvester.running.sourcing import Source
+from harvester.running.sourcing import Source, as_it_is
 from harvester.running.taken import Taken
 from harvester.running.uncommitted import Uncommitted
 from harvester.running.verdict import End, Evidence
@@ -40,6 +42,8 @@ class RunState:
     database: Database
     settings: Settings
     request: HarvestRequest
+    around: Callable[[Send], Send] = as_it_is
+    """Put between the run and the network (see `FirstAnswer.around`)."""
     base_url: str = ""
     folder: Path = field(default_factory=Path)
     plan: Plan | None = None

@@ -1,10 +1,14 @@
 """What is tried again, and how long is waited before."""
 
+import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
 import pytest
+from aiohttp import ClientConnectorDNSError
+from aiohttp.client_reqrep import ConnectionKey
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -176,3 +180,37 @@ async def test_an_oai_answer_with_an_odd_status_is_one_unless_the_server_may_rec
     assert (await Bench(_reply(422, body=_WHOLE)).fetch()).status == 422
     bench = Bench(_reply(500, body=_WHOLE), _reply(200))
     assert (await bench.fetch()).status == 200
+
+
+def _no_host(number: int, url: str = "http://x.example/") -> TransportError:
+    error = TransportError(url, TransportKind.DNS, "the host name is not known")
+    looked_up = OSError(number, "no luck")
+    key = ConnectionKey(
+        "x.example", 80, is_ssl=False, ssl=True, proxy=None, proxy_auth=None, proxy_headers_hash=None
+    )
+    error.__cause__ = ClientConnectorDNSError(key, looked_up)
+    return error
+
+
+async def test_an_unknown_host_is_not_tried_again() -> None:
+    bench = Bench(_no_host(socket.EAI_NONAME))
+    with pytest.raises(TransportError):
+        await bench.fetch()
+    assert bench.slept == []
+
+
+async def test_a_name_server_that_cannot_be_asked_is_tried_again() -> None:
+    bench = Bench(_no_host(socket.EAI_AGAIN), _reply(200))
+    assert (await bench.fetch()).status == 200
+    assert bench.slept == [0.5]
+
+
+async def test_a_host_that_has_answered_is_tried_again_though_its_name_is_unknown_now() -> None:
+    moved = replace(_reply(200), hops=("http://y.example/",))
+    bench = Bench(
+        moved, _no_host(socket.EAI_NONAME), _no_host(socket.EAI_NONAME, "http://y.example/"), _reply(200)
+    )
+    await bench.fetch()
+    bench.retrying = replace(bench.retrying, retries=2)
+    assert (await bench.fetch()).status == 200
+    assert len(bench.slept) == 2
