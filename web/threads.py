@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Concatenate, ParamSpec, TypeVar
 
 from aiohttp import web
+from psycopg.errors import UniqueViolation
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from oai.database import Database
@@ -33,16 +35,25 @@ class DatabaseThreads:
     ) -> _Result:
         """What `work(session, …)` gives; its transaction is committed, or rolled back where it raises.
 
-        Objects that it gives are detached, with the columns that were loaded.
+        Objects that it gives are detached, with the columns that were loaded. Where another transaction has
+        just taken a name that was free, the work is done again: it finds that, and says so in its own words.
         Raises TryLaterError when too many already wait.
         """
 
-        def in_session() -> _Result:
+        def once() -> _Result:
             with self._database.session() as session:
                 session.expire_on_commit = False
                 result = work(session, *args, **kwargs)
                 session.commit()
                 return result
+
+        def in_session() -> _Result:
+            try:
+                return once()
+            except IntegrityError as error:
+                if not isinstance(error.orig, UniqueViolation):
+                    raise
+                return once()
 
         return await self._in_thread(in_session)
 

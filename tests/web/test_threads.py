@@ -4,12 +4,18 @@ from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from oai.database import Database
-from oai.errors import TryLaterError
+from oai.errors import TryLaterError, UsageError
 from tests.web.conftest import Browser
+from web.organisations import add_organisation
 from web.threads import THREADS, DatabaseThreads
+
+_WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
 
 
 @pytest.fixture
@@ -48,6 +54,29 @@ async def test_work_that_finds_no_place_to_wait_is_told_to_come_later(threads: D
     go_on.set()
     assert all(await asyncio.gather(*busy))
     assert await threads.run(_names) == []
+
+
+async def test_two_who_give_one_name_at_once_are_told_that_it_is_taken(
+    threads: DatabaseThreads, database: Database
+) -> None:
+    def waits(session: Session) -> bool:
+        return bool(session.scalar(text(_WAITING)))
+
+    with database.session() as session:
+        add_organisation(session, short_name="mzk")
+        second = asyncio.create_task(threads.run(add_organisation, short_name="mzk"))
+        while not await threads.run(waits):
+            assert not second.done()
+            await asyncio.sleep(0.01)
+        session.commit()
+    with pytest.raises(UsageError, match="mzk"):
+        await second
+
+
+async def test_what_is_taken_at_the_second_look_too_is_raised(threads: DatabaseThreads) -> None:
+    await threads.run(_add, "taken")
+    with pytest.raises(IntegrityError, match="duplicate key"):
+        await threads.run(_add, "taken")
 
 
 async def test_a_hundred_who_come_at_once_are_all_answered(viewer: Browser) -> None:
