@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, Unpack
 
+from harvester.client.circles import ListPatience, list_patience
 from harvester.client.exchange import Send
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Client, ReadPage
@@ -52,6 +53,7 @@ def http_client(
     *,
     read_page: ReadPage | None = None,
     limits: AnswerLimits = DEFAULT_LIMITS,
+    lists: ListPatience | None = None,
     **patience: Unpack[Patience],
 ) -> ProtocolClient:
     """A client of a protocol over HTTP; `read_page` and `limits` are for OAI-PMH (see `Client`)."""
@@ -59,8 +61,8 @@ def http_client(
         # A harvest is a process of its own, and most need the one protocol only.
         from harvester.sru.client import SruClient  # noqa: PLC0415
 
-        return SruClient(base_url, transport, **patience)
-    return Client(base_url, transport, read_page=read_page, limits=limits, **patience)
+        return SruClient(base_url, transport, lists=lists, **patience)
+    return Client(base_url, transport, read_page=read_page, limits=limits, lists=lists, **patience)
 
 
 @contextlib.asynccontextmanager
@@ -94,6 +96,7 @@ async def open_protocol_client(
             over(transport),
             read_page=read_page,
             limits=settings.limits,
+            lists=list_patience(settings),
             retries=settings.retries if retries is None else retries,
             max_wait=settings.max_wait,
             first_delay=settings.first_delay,

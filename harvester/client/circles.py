@@ -1,13 +1,35 @@
-"""Notices a list that goes in circles, or never fills."""
+"""Notices a list that never ends: it goes in circles, gives the same items for ever, or never fills."""
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
+from harvester.reading.answers import Fault, Page, ResumptionToken
 from harvester.reading.errors import EndlessListError
 from oai.failures import Failure, FailureCode
+from oai.sections import HarvesterSettings
 
-_MOST_EMPTY_PAGES = 1000
-_MOST_MARKS = 20_000
+_MOST_MARKS: Final = 20_000
+_MOST_NAMES: Final = 10_000
+"""Names in one part of what is remembered, where so many make enough pages; one takes some 70 bytes."""
+_FULL: Final = 20 * _MOST_NAMES
+"""Names after which a part is full whatever its pages: those of such a list are large."""
+_MORE_PATIENCE: Final = 10
+"""So many times more empty pages are borne with while the server's cursor advances over them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListPatience:
+    """After how many pages in a row without a new item a list ends."""
+
+    empty_pages: int = 100
+    repeated_pages: int = 20
+
+
+def list_patience(settings: HarvesterSettings) -> ListPatience:
+    """As the settings say."""
+    return ListPatience(empty_pages=settings.max_empty_pages, repeated_pages=settings.max_repeated_pages)
 
 
 class Circles:
@@ -15,32 +37,125 @@ class Circles:
 
     A token that comes again is no proof, for some servers use one token for a whole list; a token that comes
     again with the same items is. The first pages are all remembered; of later ones every one whose number is
-    a power of two, which is enough to notice any circle, if not at once (R. P. Brent's way).
+    a power of two, which is enough to notice any circle, if not at once (R. P. Brent's method).
+
+    Whatever the tokens say, pages in a row whose items have all come before in this list end it (`_Memory`).
+    Each list has its own: what came before a list was resumed or taken up does not count.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: ListPatience | None = None) -> None:
+        self._patience = patience or ListPatience()
         self._seen: set[bytes] = set()
+        self._memory = _Memory(self._patience.repeated_pages)
         self._pages = 0
         self._empty = 0
+        self._repeated = 0
+        self._cursor: int | None = None
+        self._advancing = True
 
-    def check(self, url: str, token: str, names: Sequence[str]) -> None:
+    def look_at(self, page: Page) -> None:
+        """Take note of a page of records or headers; raises as `check` does.
+
+        Records that cannot be read are called by their bytes: a page of nothing else is not empty, and is the
+        same as another one only where they are.
+        """
+        names = [header.identifier for header in page.headers] or [*map(_digest, page.faults)]
+        self.check(page.url, page.token, names)
+
+    def check(self, url: str, token: ResumptionToken | None, names: Sequence[str]) -> None:
         """Take note of a page: its token, and what its items are called.
 
-        Raises EndlessListError where the list goes in circles, or 1,000 pages in a row are empty.
+        Raises EndlessListError where the list goes in circles, or too many pages in a row are empty or have
+        nothing new. A page without a token ends its list by itself.
         """
+        self._note_cursor(names, token.cursor if token else None)
         self._empty = 0 if names else self._empty + 1
-        if self._empty > _MOST_EMPTY_PAGES:
-            failure = Failure(
-                code=FailureCode.EMPTY_PAGES,
-                facts={"pages": self._empty, "setting": "harvester.max_empty_pages"},
-            )
-            raise EndlessListError(url, failure)
-        if not token:
+        if names:
+            self._repeated = self._repeated + 1 if self._memory.note(names) else 0
+        if token is None or not token.value:
             return
-        mark = hashlib.sha256("\n".join((token, *names)).encode("utf-8", "surrogatepass")).digest()[:16]
+        self._check_empty(url, token.complete_list_size)
+        self._check_repeated(url)
+        mark = hashlib.sha256("\n".join((token.value, *names)).encode("utf-8", "surrogatepass")).digest()[:16]
         if mark in self._seen:
-            failure = Failure(code=FailureCode.LIST_IN_CIRCLES, facts={"token": repr(token)})
+            failure = Failure(code=FailureCode.LIST_IN_CIRCLES, facts={"token": repr(token.value)})
             raise EndlessListError(url, failure)
         self._pages += 1
         if self._pages <= _MOST_MARKS or not self._pages & (self._pages - 1):
             self._seen.add(mark)
+
+    def _note_cursor(self, names: Sequence[str], cursor: int | None) -> None:
+        """Note whether the cursor has advanced with each empty page of those in a row."""
+        moved = cursor is not None and (self._cursor is None or cursor > self._cursor)
+        self._advancing = bool(names) or (moved and self._advancing)
+        self._cursor = cursor
+
+    def _check_empty(self, url: str, size: int | None) -> None:
+        """Bear with servers that pass over what is not selected, as long as they say that there is more."""
+        most = self._patience.empty_pages
+        if self._advancing and (size is None or (self._cursor or 0) < size):
+            most *= _MORE_PATIENCE
+        if self._empty >= most:
+            facts = {"pages": self._empty, "setting": "harvester.max_empty_pages"}
+            raise EndlessListError(url, Failure(code=FailureCode.EMPTY_PAGES, facts=facts))
+
+    def _check_repeated(self, url: str) -> None:
+        if self._repeated >= self._patience.repeated_pages:
+            facts = {"pages": self._repeated, "setting": "harvester.max_repeated_pages"}
+            raise EndlessListError(url, Failure(code=FailureCode.NO_NEW_RECORDS, facts=facts))
+
+
+def _digest(fault: Fault) -> str:
+    return hashlib.sha256(fault.raw or fault.reason.encode()).hexdigest()
+
+
+@dataclass(kw_only=True, slots=True)
+class _Part:
+    """The names of some pages that followed each other, as Python's hashes, which differ by process."""
+
+    names: set[int] = field(default_factory=set)
+    pages: int = 0
+
+    def add(self, names: Sequence[int]) -> None:
+        self.names.update(names)
+        self.pages += 1
+
+    def is_full(self, pages: int) -> bool:
+        """Whether it has names enough, and enough pages to notice by them that they come again."""
+        size = len(self.names)
+        return size >= _FULL or (size >= _MOST_NAMES and self.pages > pages)
+
+
+class _Memory:
+    """Some of what a list has brought: its first pages, the latest ones, and some between.
+
+    What it says came before did, as surely as 64 bits tell; what it has forgotten counts as new. A list that
+    begins again, or gives its last pages for ever, is noticed at once. Those between are the pages from the
+    latest power of two on: they are in any circle as soon as the list is twice as long as the way there, and
+    as the circle (Brent).
+    """
+
+    def __init__(self, pages: int) -> None:
+        self._wanted = pages
+        self._pages = 0
+        self._first, self._between, self._before, self._latest = (_Part() for _ in range(4))
+
+    def note(self, names: Sequence[str]) -> bool:
+        """Remember the page; gives whether all its items came before."""
+        page = [*map(hash, names)]  # a set of them would take half as long again
+        came = self._has(page)
+        self._pages += 1
+        if not self._pages & (self._pages - 1):
+            self._between = _Part()
+        for part in (self._first, self._between):
+            if not part.is_full(self._wanted):
+                part.add(page)
+        if self._latest.is_full(self._wanted):
+            self._before, self._latest = self._latest, _Part()
+        self._latest.add(page)
+        return came
+
+    def _has(self, page: Sequence[int]) -> bool:
+        # One that is new, which the first almost always is in a good list, is found in a moment.
+        parts = [part.names for part in (self._latest, self._before, self._first, self._between)]
+        return all(any(name in part for part in parts) for name in page)

@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar, Unpack
 import aiohttp
 
 from harvester.client.asking_ahead import AskingAhead
-from harvester.client.circles import Circles
+from harvester.client.circles import Circles, ListPatience, list_patience
 from harvester.client.exchange import Method
 from harvester.client.listing import Listing
 from harvester.client.politeness import Politeness
@@ -64,7 +64,8 @@ class Client:
     """A client of one repository; most are made by `open_client`.
 
     The transport is any function that carries arguments to a base URL, `read_page` any that reads pages; the
-    default reads them in threads. `limits` are of each answer. For the other arguments see `Retrying`.
+    default reads them in threads. `limits` are of each answer, and `lists` says when a list counts as
+    endless. For the other arguments see `Retrying`.
     Each method raises ClientError or TryLaterError (the tree: `reading/errors.py`).
     """
 
@@ -75,9 +76,11 @@ class Client:
         *,
         read_page: ReadPage | None = None,
         limits: AnswerLimits = DEFAULT_LIMITS,
+        lists: ListPatience | None = None,
         **patience: Unpack[Patience],
     ) -> None:
         self.base_url = base_url
+        self._lists = lists or ListPatience()
         self._read_page = read_page or _read_in_thread
         self._limits = limits
         self.traffic = Traffic()
@@ -163,10 +166,10 @@ class Client:
 
         A page that is broken is asked for once more; then it raises, or, with `loose`, comes with what could
         be read and with its faults. A page that breaks off before the list's end is the last one.
-        Raises EndlessListError where the list goes in circles, or 1,000 pages in a row are empty, and
-        NoRecordsMatchError where nothing is selected.
+        Raises EndlessListError where the list goes in circles, or too many pages in a row have no records or
+        none that the list has not had already, and NoRecordsMatchError where nothing is selected.
         """
-        circles = Circles()
+        circles = Circles(self._lists)
         arguments = [("resumptionToken", resumption_token)] if resumption_token else selection.arguments()
         async with contextlib.aclosing(self._asking(verb, loose=loose)) as asking:
             while True:
@@ -174,7 +177,7 @@ class Client:
                 while page.rest is not None:  # an answer so large that it is read in parts
                     yield page
                     page = await page.rest()
-                circles.check(page.url, page.next_token, [header.identifier for header in page.headers])
+                circles.look_at(page)
                 yield page
                 if not page.next_token or page.cut_off:
                     return
@@ -195,7 +198,7 @@ class Client:
             yield Page(url=error.url, response_date=error.response_date)
 
     async def _set_pages(self) -> AsyncIterator[SetPage]:
-        circles = Circles()
+        circles = Circles(self._lists)
         arguments: Arguments = []
         while True:
             try:
@@ -204,12 +207,11 @@ class Client:
                 if arguments:
                     raise
                 page = SetPage(url=error.url, response_date=error.response_date)
-            token = page.token.value if page.token else ""
-            circles.check(page.url, token, [found.set_spec for found in page.sets])
+            circles.check(page.url, page.token, [found.set_spec for found in page.sets])
             yield page
-            if not token:
+            if page.token is None or not page.token.value:
                 return
-            arguments = [("resumptionToken", token)]
+            arguments = [("resumptionToken", page.token.value)]
 
     async def _format_pages(self, identifier: str | None) -> AsyncIterator[FormatPage]:
         arguments = [("identifier", identifier)] if identifier else []
@@ -309,6 +311,7 @@ async def open_client(
             base_url,
             transport,
             limits=chosen.limits,
+            lists=list_patience(chosen),
             retries=chosen.retries if retries is None else retries,
             max_wait=chosen.max_wait,
             first_delay=chosen.first_delay,

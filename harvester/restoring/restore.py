@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from harvester.client import Client, Politeness
+from harvester.client.circles import list_patience
 from harvester.client.retrying import Retrying
 from harvester.client.transport import HttpTransport, open_transport
 from harvester.restoring import wanted as wanted_list
@@ -127,6 +128,7 @@ async def _listed(asked: Restore, transport: HttpTransport) -> Wanted:
     client = Client(
         asked.base_url,
         transport,
+        lists=list_patience(settings),
         retries=settings.retries,
         max_wait=settings.max_wait,
         first_delay=settings.first_delay,

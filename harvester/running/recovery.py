@@ -14,10 +14,10 @@ from harvester.running.fetching import is_of_the_answer
 from harvester.running.watching import ListWatch
 from harvester.running.windows import Calendar, Window
 from oai.datestamps import parse_datestamp
+from oai.failures import FailureCode
 from oai.vocabulary import ErrorCode
 
 _MOST_RESTARTS = 3
-_MANY_EMPTY = 100
 _TOKEN_REFUSED = frozenset({ErrorCode.BAD_RESUMPTION_TOKEN, ErrorCode.BAD_ARGUMENT})
 
 
@@ -58,8 +58,8 @@ def remedy(broken: Breakage) -> Remedy:
         return _after_oai_error(broken, error)
     if not broken.loose or not is_of_the_answer(error):
         return Remedy.NONE
-    # Looking at a thousand empty pages for each shorter window would take for ever.
-    if isinstance(error, EndlessListError) and broken.watch.empty > _MANY_EMPTY:
+    # Each shorter window would have as many pages with nothing new; a circle has a token that leads there.
+    if isinstance(error, EndlessListError) and _has_nothing_new(error):
         return Remedy.NONE
     # A whole repository that answers with HTML or 404 is no OAI-PMH repository, not one with a bad record.
     if broken.first and not _may_be_one_record(error):
@@ -102,6 +102,10 @@ def _after_oai_error(broken: Breakage, error: OaiError) -> Remedy:
     if broken.restarts >= _MOST_RESTARTS:
         return Remedy.DIVIDE
     return Remedy.TAKE_UP if broken.orderly else Remedy.AGAIN
+
+
+def _has_nothing_new(error: EndlessListError) -> bool:
+    return error.failure is not None and error.failure.code is not FailureCode.LIST_IN_CIRCLES
 
 
 def _may_be_one_record(error: ClientError) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.orm import Session
 
+from harvester.client.circles import list_patience
 from harvester.client.exchange import HttpRequest, Send
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import ReadPage
@@ -87,6 +88,7 @@ class Source:
                 transport,
                 read_page=read_page,
                 limits=chosen.limits,
+                lists=list_patience(chosen),
                 retries=chosen.retries,
                 max_wait=chosen.max_wait,
                 sleep=_at_once,

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, Self, TypeVar, Unpack
 from urllib.parse import urlsplit
 
-from harvester.client.circles import Circles
+from harvester.client.circles import Circles, ListPatience
 from harvester.client.listing import Listing
 from harvester.client.places import read_place
 from harvester.client.querying import no_sets, only_record, quoted
@@ -52,8 +52,16 @@ class Question:
 class SruClient:
     """A client of one SRU service; its transport and patience are those of the OAI-PMH client."""
 
-    def __init__(self, base_url: str, transport: Transport, **patience: Unpack[Patience]) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        transport: Transport,
+        *,
+        lists: ListPatience | None = None,
+        **patience: Unpack[Patience],
+    ) -> None:
         self.base_url = base_url
+        self._lists = lists or ListPatience()
         self.traffic = Traffic()
         self._transport = transport
         self._retrying = Retrying(**patience)
@@ -116,10 +124,10 @@ class SruClient:
             place=read_place(resumption_token),
             loose=loose,
         )
-        circles = Circles()
+        circles = Circles(self._lists)
         while True:
             page = await reader.page(await self._most_at_once())
-            circles.check(page.url, page.next_token, [header.identifier for header in page.headers])
+            circles.look_at(page)
             yield replace(page, records=()) if verb is Verb.LIST_IDENTIFIERS else page
             if not page.next_token:
                 return

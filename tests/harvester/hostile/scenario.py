@@ -71,6 +71,11 @@ def try_later(records: int) -> Truth:
     return replace(stopped(records), exit_code=ExitCode.TRY_LATER)
 
 
+def limited(records: int, exit_code: ExitCode) -> Truth:
+    """A limit ended the harvest after so many records, which are kept."""
+    return Truth(records=records, verdict=Verdict.PARTIAL, exit_code=exit_code, status=RunStatus.INCOMPLETE)
+
+
 def known(count: int = COUNT, *, titles: str = "Žluťoučký kůň “a” ňadra & «více» {}") -> list[Item]:
     """Items of known content, each changed on a day of its own."""
     return [

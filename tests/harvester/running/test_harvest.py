@@ -555,3 +555,65 @@ async def test_a_list_in_circles_fails_a_strict_run_and_is_not_resumed(bench: Be
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.STRICT_CHECK)
     assert "circles" in (outcome.failure_reason or "")
     assert bench.harvest_row().resumption_token is None
+
+
+def endless(fake: FakeRepository) -> None:
+    """From the second page on, each one has the first page's records, and a token that never came before."""
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes:
+        if not asked.get("verb", "").startswith("List"):
+            return good
+        count = len(fake.asked)
+        pages = {name: value for name, value in asked.items() if name in {"verb", "metadataPrefix"}}
+        first = fake.answer(pages | {"metadataPrefix": "oai_dc"}).encode()
+        return first.replace(b">10|||<", b">10|||x%d<" % count)
+
+    fake.fault = fault
+
+
+@pytest.mark.parametrize("method", [Method.RECORDS, Method.IDENTIFIERS])
+async def test_an_endless_list_ends_with_what_it_had_and_the_next_run_begins_a_new_one(
+    bench: Bench, method: Method
+) -> None:
+    endless(bench.fake)
+    outcome = await bench.run(method=method)
+    assert (outcome.verdict, outcome.status, len(bench.records())) == ("partial", "incomplete", 10)
+    (row,) = bench.history()
+    assert (row.failure_code, row.failure_facts) == (
+        "no_new_records",
+        {"pages": 20, "setting": "harvester.max_repeated_pages"},
+    )
+    assert "raise harvester.max_repeated_pages" in (row.failure_reason or "")
+    stands = bench.harvest_row()
+    assert (stands.resumption_token, stands.run_parameters, stands.watermark) == (None, None, None)
+    assert len(bench.fake.lists()) <= 23
+    bench.fake.fault = None
+    bench.fake.asked.clear()
+    outcome = await bench.run(method=method)
+    assert (outcome.verdict, len(bench.records())) == ("complete", 25)
+    assert "from" not in bench.fake.lists()[0]
+    assert "resumptionToken" not in bench.fake.lists()[0]
+
+
+async def test_the_watermark_stays_where_an_incremental_harvest_is_endless(bench: Bench) -> None:
+    await bench.run()
+    before = bench.harvest_row().watermark
+    bench.fake.items = many(25, start=100)
+    endless(bench.fake)
+    bench.fake.now = "2024-06-05T12:00:00Z"
+    outcome = await bench.run(full=True)
+    assert outcome.verdict == "partial"
+    assert bench.harvest_row().watermark == before == NOW
+
+
+async def test_a_list_that_is_resumed_does_not_count_what_came_before_as_repeated(bench: Bench) -> None:
+    bench.settings = with_settings(bench.settings, max_repeated_pages=1)
+    bench.fake.fault = dies_at(bench.fake, "20")
+    await bench.run()
+    bench.fake.asked.clear()
+    # The server has moved on: the page behind the token begins with records that came already.
+    bench.fake.fault = at_page("20", lambda _good: bench.fake.answer(
+        {"verb": "ListRecords", "metadataPrefix": "oai_dc", "resumptionToken": "5|||"}
+    ).encode())  # fmt: skip
+    outcome = await bench.run()
+    assert (outcome.failure, len(bench.records())) == (None, 25)

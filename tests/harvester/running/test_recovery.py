@@ -22,6 +22,10 @@ from oai.vocabulary import Granularity
 
 URL = "http://x/oai"
 CIRCLES = Failure(code=FailureCode.LIST_IN_CIRCLES, facts={"token": "t"})
+EMPTY = Failure(code=FailureCode.EMPTY_PAGES, facts={"pages": 100, "setting": "harvester.max_empty_pages"})
+REPEATED = Failure(
+    code=FailureCode.NO_NEW_RECORDS, facts={"pages": 20, "setting": "harvester.max_repeated_pages"}
+)
 EXPIRED = OaiError(URL, "badResumptionToken", "expired")
 NONE_MATCH = OaiError(URL, "noRecordsMatch", "")
 BROKEN = MalformedAnswerError(URL, "not well-formed")
@@ -56,9 +60,8 @@ CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
     "a refused connection": ({"error": TransportError(URL, TransportKind.REFUSED, "")}, Remedy.NONE),
     "a list in circles": ({"error": EndlessListError(URL, CIRCLES)}, Remedy.DIVIDE),
     "a list in circles, strictly": ({"error": EndlessListError(URL, CIRCLES), "loose": False}, Remedy.NONE),
-    "a list that never fills": (
-        {"error": EndlessListError(URL, CIRCLES), "watch": ListWatch(empty=1000)}, Remedy.NONE
-    ),
+    "a list that never fills": ({"error": EndlessListError(URL, EMPTY)}, Remedy.NONE),
+    "a list that has nothing new": ({"error": EndlessListError(URL, REPEATED)}, Remedy.NONE),
     "noRecordsMatch with a token, and records lack": (
         {"error": NONE_MATCH, "watch": ListWatch(pages=1, listed=10, size=25)}, Remedy.DIVIDE
     ),

@@ -1,11 +1,13 @@
 """Lists: empty pages, early ends, wrong sizes, records that come twice."""
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from harvester.vocabulary import RunStatus
-from tests.harvester.fake_repository import FakeRepository
+from oai.errors import ExitCode
+from tests.harvester.fake_repository import FakeRepository, Item
 from tests.harvester.hostile.faults import at_page, in_lists, to_verb
 from tests.harvester.hostile.scenario import (
     ITEMS,
@@ -14,12 +16,13 @@ from tests.harvester.hostile.scenario import (
     Scenario,
     all_of,
     left_out,
+    limited,
     one_lost,
     scenario,
     stopped,
     stopped_at_end,
 )
-from tests.harvester.hostile.server import Ask, Fault
+from tests.harvester.hostile.server import Ask, Fault, Reply
 
 _SIZE = re.compile(rb' completeListSize="\d+"')
 _NO_RECORDS = FakeRepository(items=[]).answer({"verb": "ListRecords"}).encode()
@@ -83,6 +86,54 @@ def _instead_of_poison(ask: Ask) -> bytes | None:
     return ask.good.replace(poison.encode(), other.encode())
 
 
+def _endless(answer: Callable[[Ask, int], bytes]) -> Fault:
+    """Behind the first page each one has a token that never came before; no page is the last."""
+    asked = itertools.count(1)
+
+    def fault(ask: Ask) -> bytes | None:
+        if ask.verb != "ListRecords":
+            return None
+        number = next(asked)
+        body = re.sub(rb"<resumptionToken.*</resumptionToken>", b"", answer(ask, number))
+        token = b"<resumptionToken>%d|||x%d</resumptionToken></ListRecords>" % (10 * number, number)
+        return body.replace(b"</ListRecords>", token)
+
+    return fault
+
+
+def _listing(items: Sequence[Item]) -> bytes:
+    return FakeRepository(items=list(items), page_size=len(items)).answer({"verb": "ListRecords"}).encode()
+
+
+def _in_rotation(_ask: Ask, number: int) -> bytes:
+    """The list again and again, by pages that begin elsewhere each time."""
+    return _listing([ITEMS[place % len(ITEMS)] for place in range(10 * number - 10, 10 * number)])
+
+
+def _last_page(_ask: Ask, number: int) -> bytes:
+    return _listing(ITEMS[10 * number - 10 : 10 * number] or ITEMS[20:])
+
+
+def _nothing_more(ask: Ask, number: int) -> bytes:
+    return ask.good if number == 1 else _EMPTY_LIST
+
+
+def _sparse(count: int) -> Fault:
+    """Between the first page and the second there are so many without a record, over which a cursor runs."""
+    empty = _empty_between(count)
+
+    def fault(ask: Ask) -> Reply | bytes | None:
+        body = empty(ask)
+        number = ask.arguments.get("resumptionToken", "").removeprefix("empty")
+        if not isinstance(body, bytes) or not number.isdigit():
+            return body
+        return body.replace(b"<resumptionToken>", b'<resumptionToken cursor="%d">' % (10 + int(number)))
+
+    return fault
+
+
+_FIRST_TEN = frozenset(item.identifier for item in ITEMS[:10])
+_BEHIND = frozenset(item.identifier for item in ITEMS) - _FIRST_TEN
 _EMPTY_LIST = re.sub(rb"<error.*</error>", b"<ListRecords></ListRecords>", _NO_RECORDS)
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -119,4 +170,18 @@ SCENARIOS: tuple[Scenario, ...] = (
     scenario("record-twice", "one record comes twice in a page", lambda: in_lists(_twice), WHOLE),
     one_lost("repeated-in-place", "one record comes again in the place of another; the count is right",
         lambda: _instead_of_poison, stopped_at_end(1)),
+    scenario("same-page-for-ever", "every page has the records of the first one, and a new token",
+        lambda: _endless(lambda _ask, _number: _listing(ITEMS[:10])), limited(10, ExitCode.REMOTE_FAILED),
+        limited(10, ExitCode.STRICT_CHECK), lost=_BEHIND, most_requests=25),
+    scenario("last-page-for-ever", "the last page comes again for ever, each time with a new token",
+        lambda: _endless(_last_page), limited(25, ExitCode.REMOTE_FAILED),
+        limited(25, ExitCode.STRICT_CHECK), most_requests=27),
+    scenario("list-in-rotation", "the list begins again for ever, with new tokens and on other pages",
+        lambda: _endless(_in_rotation), limited(25, ExitCode.REMOTE_FAILED),
+        limited(25, ExitCode.STRICT_CHECK), most_requests=27),
+    scenario("empty-pages-for-ever", "behind the first page all pages are empty, each with a new token",
+        lambda: _endless(_nothing_more), limited(10, ExitCode.REMOTE_FAILED),
+        limited(10, ExitCode.STRICT_CHECK), lost=_BEHIND, most_requests=105),
+    scenario("empty-pages-with-cursor", "three hundred pages without records, over which the cursor advances",
+        lambda: _sparse(300), WHOLE),
 )  # fmt: skip
