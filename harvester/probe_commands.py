@@ -17,6 +17,7 @@ from oai.errors import ExitCode
 _SHOWN = 10
 _TITLE_CHARACTERS = 60
 _MAX_WAIT = 30.0
+_MAX_WAIT_TOTAL = 120.0
 """Seconds; somebody sits and waits for the probe."""
 
 
@@ -31,7 +32,11 @@ def probe_repository(invocation: Invocation) -> ExitCode:
         invocation.console.note(f"waiting {seconds:,.1f} s: {reason}")
 
     patient = settings.harvester
-    brisk = patient.model_copy(update={"max_wait": min(patient.max_wait, _MAX_WAIT)})
+    waits = {
+        "max_wait": min(patient.max_wait, _MAX_WAIT),
+        "max_wait_total": min(patient.max_wait_total, _MAX_WAIT_TOTAL),
+    }
+    brisk = patient.model_copy(update=waits)
     settings = settings.model_copy(update={"harvester": brisk})
     limit_memory(brisk.max_memory)
     looked = asyncio.run(look(base_url, settings, protocol=protocol, set_spec=arguments.set, on_wait=on_wait))

@@ -99,6 +99,7 @@ async def open_protocol_client(
             lists=list_patience(settings),
             retries=settings.retries if retries is None else retries,
             max_wait=settings.max_wait,
+            max_wait_total=settings.max_wait_total,
             first_delay=settings.first_delay,
             on_wait=on_wait,
         )

@@ -8,6 +8,7 @@ from oai.settings import Settings
 
 _SECONDS: Final = 30.0
 _LONGEST_RETRY_AFTER: Final = 2.0
+_LONGEST_IN_ALL: Final = 10.0
 _T = TypeVar("_T")
 
 
@@ -18,6 +19,7 @@ def impatient(settings: Settings) -> Settings:
     short = {
         "timeout": min(patient.timeout, _SECONDS),
         "max_wait": min(patient.max_wait, _LONGEST_RETRY_AFTER),
+        "max_wait_total": min(patient.max_wait_total, _LONGEST_IN_ALL),
     }
     return settings.model_copy(update={"harvester": patient.model_copy(update=short)})
 

@@ -314,6 +314,7 @@ async def open_client(
             lists=list_patience(chosen),
             retries=chosen.retries if retries is None else retries,
             max_wait=chosen.max_wait,
+            max_wait_total=chosen.max_wait_total,
             first_delay=chosen.first_delay,
             clock=clock,
             sleep=sleep,

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 from harvester.client.transport import HttpReply
 from harvester.reading.errors import HttpStatusError, ServerBusyError, TransportError, TransportKind
 from harvester.reading.replies import looks_like_oai_pmh
+from oai.errors import TryLaterError
+from oai.failures import Failure, FailureCode
 
 _SUCCESS = 200
 _BUSY = frozenset({429, 503})
@@ -23,9 +25,23 @@ _HOPELESS = frozenset(
     {TransportKind.ADDRESS, TransportKind.PRIVATE, TransportKind.REDIRECT, TransportKind.TLS}
 )
 _LONGEST_DELAY = 60.0
+_LEAST_COUNTED = 1.0
 _LONGEST_ASKED = 366 * 86_400.0
 _ENDING = b"OAI-PMH>"
 _TAIL_BYTES = 4096
+
+
+class WaitingTooLongError(ServerBusyError):
+    """The server has asked to wait again and again; `failure` has the limit that was met."""
+
+    def __init__(self, reply: HttpReply, seconds: float | None, limit: float) -> None:
+        facts = {"limit": round(limit), "setting": "harvester.max_wait_total"}
+        self.failure = Failure(code=FailureCode.WAITING_TIME, facts=facts)
+        # The words of the class between, which ask to come back in so many seconds, are for a single wait.
+        TryLaterError.__init__(self, f"{reply.url}: {self.failure.sentence()}")
+        self.url = reply.url
+        self.status = reply.status
+        self.seconds = seconds
 
 
 class Patience(TypedDict, total=False):
@@ -33,6 +49,7 @@ class Patience(TypedDict, total=False):
 
     retries: int
     max_wait: float
+    max_wait_total: float
     first_delay: float
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
@@ -46,12 +63,15 @@ class Retrying:
 
     A request that failed in a way that may pass is tried `retries` more times. Between the tries it waits
     `first_delay` seconds, then twice as long each time, up to a minute, by chance up to a half less, or as
-    long as the server's Retry-After says, unless that is more than `max_wait` seconds. `on_wait` is told how
-    long and why. `clock` gives seconds since 1970, `sleep` waits, `chance` gives a figure from 0 to 1.
+    long as the server's Retry-After says, unless that is more than `max_wait` seconds. A busy server (503 or
+    429) that asks for some time and is given it uses up no try; after `max_wait_total` seconds of such waits
+    for one request it is given up. `on_wait` is told how long and why. `clock` gives seconds since 1970,
+    `sleep` waits, `chance` gives a figure from 0 to 1.
     """
 
     retries: int = 5
     max_wait: float = 3600
+    max_wait_total: float = 6 * 3600
     first_delay: float = 0.5
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -66,7 +86,8 @@ class Retrying:
         An answer that broke off counts as failed; with `loose`, its last try comes as far as it came.
         Raises TransportError, HttpStatusError, ServerBusyError, and what else the attempt raises.
         """
-        for number in range(self.retries + 1):
+        number, waited = 0, 0.0
+        while True:
             last = number == self.retries
             try:
                 reply = await attempt()
@@ -75,12 +96,19 @@ class Retrying:
                 if last or error.kind in _HOPELESS or self._is_unknown_host(error):
                     raise
                 await self._wait(self._delay(number), str(error))
+                number += 1
                 continue
             self.answered.update(urlsplit(address).netloc for address in (reply.url, *reply.hops))
             if reply.status == _SUCCESS or _is_answer(reply):
                 return reply
-            await self._wait(self._delay_after(reply, number, last=last), f"HTTP status {reply.status}")
-        raise AssertionError("unreachable: the last try returns or raises")
+            # Once only: what a date asks for is less each time that it is looked at.
+            asked = retry_after(reply.headers.get("Retry-After"), self.clock())
+            kept = reply.status in _BUSY and bool(asked)
+            delay = self._delay_after(reply, asked, number, last=last and not kept)
+            if reply.status in _BUSY:
+                waited = self._waited(reply, asked, waited, delay)
+            await self._wait(delay, f"HTTP status {reply.status}")
+            number += not kept
 
     def _is_unknown_host(self, error: TransportError) -> bool:
         """Whether there is no host of that name, as far as one can tell.
@@ -99,11 +127,10 @@ class Retrying:
     def _delay(self, number: int) -> float:
         return float(min(self.first_delay * 2.0 ** min(number, 10), _LONGEST_DELAY) * (1 - self.chance() / 2))
 
-    def _delay_after(self, reply: HttpReply, number: int, *, last: bool) -> float:
+    def _delay_after(self, reply: HttpReply, asked: float | None, number: int, *, last: bool) -> float:
         """Seconds to wait after a status that is no success, or its error."""
         if reply.status not in _WORTH_ANOTHER_TRY:
             raise HttpStatusError(reply.url, reply.status)
-        asked = retry_after(reply.headers.get("Retry-After"), self.clock())
         too_long = asked is not None and asked > self.max_wait
         if too_long or (last and reply.status in _BUSY):
             raise ServerBusyError(reply.url, reply.status, asked)
@@ -111,6 +138,17 @@ class Retrying:
             raise HttpStatusError(reply.url, reply.status, f"after {number + 1} tries")
         # A server that says 0 and stays busy would be asked in vain within a moment.
         return max(asked or 0.0, self._delay(number))
+
+    def _waited(self, reply: HttpReply, asked: float | None, waited: float, delay: float) -> float:
+        """Seconds waited for the request, this wait included. Raises WaitingTooLongError beyond the total.
+
+        How long a single wait may be is for `max_wait` to say, so the first one never is beyond it.
+        """
+        # At least a second counts: a server that asks for less and less must come to an end as well.
+        total = waited + max(delay, _LEAST_COUNTED)
+        if waited and total > self.max_wait_total:
+            raise WaitingTooLongError(reply, asked, self.max_wait_total)
+        return total
 
 
 def retry_after(value: str | None, now: float) -> float | None:

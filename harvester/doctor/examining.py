@@ -55,7 +55,13 @@ async def examine(
         await sleep(pause)
         async with open_transport(manners, method="POST") as posting:
             client = Client(
-                base_url, posting, limits=manners.limits, retries=0, max_wait=_MAX_WAIT, sleep=sleep
+                base_url,
+                posting,
+                limits=manners.limits,
+                retries=0,
+                max_wait=_MAX_WAIT,
+                max_wait_total=_MAX_WAIT,
+                sleep=sleep,
             )
             return await client.identify(loose=True)
 
@@ -74,6 +80,7 @@ async def examine(
             limits=manners.limits,
             retries=_RETRIES,
             max_wait=_MAX_WAIT,
+            max_wait_total=_MAX_WAIT,
             clock=clock,
             sleep=sleep,
         )

@@ -131,6 +131,7 @@ async def _listed(asked: Restore, transport: HttpTransport) -> Wanted:
         lists=list_patience(settings),
         retries=settings.retries,
         max_wait=settings.max_wait,
+        max_wait_total=settings.max_wait_total,
         first_delay=settings.first_delay,
         on_wait=asked.on_wait,
     )
@@ -146,6 +147,7 @@ def _retrying(asked: Restore) -> Retrying:
     return Retrying(
         retries=settings.retries,
         max_wait=settings.max_wait,
+        max_wait_total=settings.max_wait_total,
         first_delay=settings.first_delay,
         on_wait=asked.on_wait,
     )

@@ -70,7 +70,10 @@ class SchemaFetcher:
 def schema_fetcher(settings: HarvesterSettings, base_url: str) -> SchemaFetcher:
     """Give the fetcher for the repository at a base URL, as patient as the settings say."""
     retrying = Retrying(
-        retries=settings.retries, max_wait=settings.max_wait, first_delay=settings.first_delay
+        retries=settings.retries,
+        max_wait=settings.max_wait,
+        max_wait_total=settings.max_wait_total,
+        first_delay=settings.first_delay,
     )
     return SchemaFetcher(settings=settings, base_url=base_url, retrying=retrying)
 

@@ -115,7 +115,14 @@ async def ask_for_record(
     ours = settings.harvester
     async with open_transport(ours) as transport:
         watching = Watching(transport)
-        client = Client(base_url, watching, limits=ours.limits, retries=_TRIES, max_wait=ours.max_wait)
+        client = Client(
+            base_url,
+            watching,
+            limits=ours.limits,
+            retries=_TRIES,
+            max_wait=ours.max_wait,
+            max_wait_total=ours.max_wait_total,
+        )
         try:
             batch, notes = await _read(client, settings, request, identifier)
         except (ClientError, StrictCheckError) as fault:

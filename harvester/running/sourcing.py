@@ -91,6 +91,7 @@ class Source:
                 lists=list_patience(chosen),
                 retries=chosen.retries,
                 max_wait=chosen.max_wait,
+                max_wait_total=chosen.max_wait_total,
                 sleep=_at_once,
             )
             return

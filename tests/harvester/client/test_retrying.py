@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from harvester.client.retrying import Retrying, retry_after
 from harvester.client.transport import HttpReply
 from harvester.reading.errors import HttpStatusError, ServerBusyError, TransportError, TransportKind
+from oai.failures import Failure, FailureCode
 
 _NOW = 1_700_000_000.0
 _WHOLE = b"<OAI-PMH></OAI-PMH>"
@@ -27,12 +28,21 @@ def _reply(status: int, headers: Mapping[str, str] | None = None, body: bytes = 
 class Bench:
     """Plays answers to a patient fetch and remembers its waits."""
 
-    def __init__(self, *answers: HttpReply | Exception, retries: int = 5, chance: float = 0.0) -> None:
+    def __init__(
+        self,
+        *answers: HttpReply | Exception,
+        retries: int = 5,
+        chance: float = 0.0,
+        max_wait_total: float = 21_600,
+        first_delay: float = 0.5,
+    ) -> None:
         self.answers = list(answers)
         self.slept: list[float] = []
         self.told: list[tuple[float, str]] = []
         self.retrying = Retrying(
             retries=retries,
+            max_wait_total=max_wait_total,
+            first_delay=first_delay,
             clock=lambda: _NOW,
             sleep=self._sleep,
             chance=lambda: chance,
@@ -137,6 +147,63 @@ async def test_a_busy_server_that_says_zero_is_not_asked_at_once() -> None:
     bench = Bench(_reply(503, {"Retry-After": "0"}), _reply(503, {"Retry-After": "0"}), _reply(200))
     await bench.fetch()
     assert bench.slept == [0.5, 1]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("retries", [0, 3])
+async def test_a_wait_that_is_asked_for_and_kept_uses_up_no_try(status: int, retries: int) -> None:
+    bench = Bench(*[_reply(status, {"Retry-After": "1"})] * 6, _reply(200), retries=retries)
+    assert (await bench.fetch()).status == 200
+    assert bench.slept == [1.0] * 6
+    assert bench.told == [(1.0, f"HTTP status {status}")] * 6
+
+
+async def test_tries_that_failed_for_other_reasons_still_count_between_the_waits() -> None:
+    busy, broken = _reply(503, {"Retry-After": "7"}), _reply(500)
+    bench = Bench(busy, broken, busy, broken, busy, broken, retries=2)
+    with pytest.raises(HttpStatusError, match="HTTP status 500 after 3 tries"):
+        await bench.fetch()
+    assert bench.slept == [7, 0.5, 7, 1, 7]
+
+
+@pytest.mark.parametrize("header", [{}, {"Retry-After": "0"}, {"Retry-After": _http_date(-5)}])
+async def test_a_busy_server_that_asks_for_no_wait_uses_up_the_tries(header: Mapping[str, str]) -> None:
+    bench = Bench(*[_reply(503, header)] * 3, retries=2)
+    with pytest.raises(ServerBusyError) as caught:
+        await bench.fetch()
+    assert bench.slept == [0.5, 1]
+    assert caught.value.failure is None
+
+
+async def test_a_retry_after_of_a_broken_server_is_waited_for_and_uses_up_a_try() -> None:
+    bench = Bench(*[_reply(500, {"Retry-After": "7"})] * 2, retries=1)
+    with pytest.raises(HttpStatusError):
+        await bench.fetch()
+    assert bench.slept == [7]
+
+
+async def test_waits_without_end_for_one_request_end_at_their_total() -> None:
+    bench = Bench(*[_reply(503, {"Retry-After": "600"})] * 100, max_wait_total=3000)
+    with pytest.raises(ServerBusyError, match=r"3,000 seconds .* raise harvester\.max_wait_total") as caught:
+        await bench.fetch()
+    assert bench.slept == [600.0] * 5
+    assert (caught.value.seconds, caught.value.exit_code) == (600, 75)
+    assert caught.value.failure == Failure(
+        code=FailureCode.WAITING_TIME, facts={"limit": 3000, "setting": "harvester.max_wait_total"}
+    )
+
+
+async def test_waits_of_next_to_nothing_have_an_end_too() -> None:
+    bench = Bench(*[_reply(503, {"Retry-After": "0.001"})] * 100, max_wait_total=30, first_delay=0)
+    with pytest.raises(ServerBusyError, match="max_wait_total"):
+        await bench.fetch()
+    assert bench.slept == [0.001] * 30
+
+
+async def test_a_single_wait_may_be_as_long_as_max_wait_says_whatever_the_total_is() -> None:
+    bench = Bench(_reply(503, {"Retry-After": "3000"}), _reply(200), max_wait_total=60)
+    await bench.fetch()
+    assert bench.slept == [3000]
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])

@@ -432,6 +432,25 @@ async def test_a_503_is_waited_out_and_one_too_long_ends_the_run(bench: Bench) -
     assert (await bench.run()).verdict == "complete"
 
 
+async def test_waits_without_end_leave_a_partial_run_that_resumes(bench: Bench) -> None:
+    bench.settings = with_settings(bench.settings, max_wait_total=3.0, retries=0)
+    bench.fake.fault = lambda asked, good: (
+        (503, {"Retry-After": "0.01"}, b"") if asked.get("resumptionToken", "").startswith("10") else good
+    )
+    outcome = await bench.run()
+    assert (outcome.exit_code, outcome.status, len(bench.records())) == (ExitCode.TRY_LATER, "incomplete", 10)
+    (row,) = bench.history()
+    assert (row.failure_code, row.failure_facts) == (
+        "waiting_time",
+        {"limit": 3, "setting": "harvester.max_wait_total"},
+    )
+    bench.fake.fault = None
+    bench.fake.asked.clear()
+    assert (await bench.run(ignore_wait=True)).verdict == "complete"
+    assert bench.fake.lists()[0]["resumptionToken"].startswith("10")
+    assert len(bench.records()) == 25
+
+
 async def test_the_other_method_brings_the_same_files(bench: Bench, tmp_path: Path) -> None:
     bench.fake.items.append(Item(identifier="oai:fake.example:gone", deleted=True))
     await bench.run()

@@ -3,11 +3,14 @@
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
+from oai.errors import ExitCode
 from tests.harvester.hostile.faults import at_page, first_times, from_page, holding, status, to_verb
 from tests.harvester.hostile.scenario import (
+    ITEMS,
     POISON,
     WHOLE,
     Scenario,
+    limited,
     one_lost,
     remote_failed,
     scenario,
@@ -83,6 +86,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     _waiting("retry-after-fraction", "a fraction", "0.5"),
     scenario("retry-after-date", "503 once, Retry-After a date a second ahead",
         lambda: at_page(10, first_times(1, _dated)), WHOLE),
+    scenario("retry-after-six-times", "503 six times for one page, each with a Retry-After",
+        lambda: at_page(10, first_times(6, status(503, [("Retry-After", "0.05")]))), WHOLE),
+    scenario("retry-after-for-ever", "503 for good from the second page on, always with the same Retry-After",
+        lambda: from_page(10, status(503, [("Retry-After", "0.05")])), limited(10, ExitCode.TRY_LATER),
+        settings={"max_wait_total": 10.0}, lost=frozenset(item.identifier for item in ITEMS[10:]),
+        most_requests=15),
+    scenario("retry-after-0-for-ever", "503 for good from the second page on, with Retry-After 0",
+        lambda: from_page(10, status(503, [("Retry-After", "0")])), try_later(10), most_requests=5),
     _too_long("retry-after-hour", "a day", "86400"),
     _too_long("retry-after-huge", "a number of 40 digits", "9" * 40),
     _too_long("retry-after-far", "a date in the year 9999", "Fri, 31 Dec 9999 23:59:59 GMT"),
