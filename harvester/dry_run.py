@@ -1,6 +1,7 @@
 """Plans a harvest without harvesting: what would be asked for, and why."""
 
 import asyncio
+from dataclasses import replace
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -46,7 +47,8 @@ def rehearse(
     if waits is not None and waits > now:
         remarks.append(f"the repository asked to be left alone until {format_datestamp(waits)}")
     planned = plan(request, found, standing, now=now, overlap=settings.harvester.overlap)
-    return planned.with_remarks(remarks)
+    limited = replace(planned, recovery_seconds=settings.harvester.max_recovery_seconds)
+    return limited.with_remarks(remarks)
 
 
 def _row(session: Session, url: str, folder: str | None) -> Repository | None:

@@ -19,7 +19,7 @@ from harvester.running.planning import Plan
 from harvester.running.preparing import Level
 from harvester.running.progress import Progress, StateChange
 from harvester.running.pump import Pump
-from harvester.running.recovery import Breakage, Remedy, begin_again, remedy, take_up
+from harvester.running.recovery import Breakage, RecoveryTimeError, Remedy, begin_again, remedy, take_up
 from harvester.running.refusals import Refusal
 from harvester.running.run import Run
 from harvester.running.sounding import sound
@@ -109,7 +109,10 @@ class Course:
             return False
         brisk = self.client.with_retries(_TRIES_WHILE_SEARCHING)
         sounding = sound(brisk, self._plan.verb, self._plan.selection(window))
+        begun = self.run.allowance.now()
         found = await self.pump.or_stop(sounding)
+        if found.failed:
+            self.run.allowance.count_since(begun)
         self._soundings_left -= found.failed
         self.run.response_date = self.run.response_date or found.response_date
         return found.empty
@@ -125,6 +128,7 @@ class Course:
             if not self._loose or not self.run.allowance.left:
                 return end
             broken = MalformedAnswerError(self.run.base_url, "an answer broke off before the list's end")
+            self._check_time(broken)
             return await self._divide(window, broken)
         if end is not End.SAMPLE:
             await self._finish(window, end)
@@ -140,6 +144,7 @@ class Course:
             verb=self._plan.verb,
             loose=self._loose,
             allowance=self.run.allowance,
+            around_fault=bool(window.halvings or window.taken_up or self.run.progress.totals["restarts"]),
             one_by_one=window.one_by_one,
             skip=self._skipped() if window.one_by_one else Known(),
             most=None if most is None else most - self.run.counts["records"],
@@ -171,7 +176,10 @@ class Course:
             # What cannot be asked for by datestamps cannot be divided.
             loose=self._loose and self._plan.by_datestamps,
         )
-        match remedy(broken):
+        chosen = remedy(broken)
+        if chosen.takes_time:
+            self._check_time(error)
+        match chosen:
             case Remedy.NOTHING_THERE:
                 return await self._nothing_more(window, error, End.NO_RECORDS_MATCH)
             case Remedy.ENDED_EARLY:
@@ -228,9 +236,10 @@ class Course:
         if not run.allowance.left and not run.allowance.spent:
             raise error
         brisk = self.client.with_retries(_TRIES_WHILE_SEARCHING)
-        await check_alive(brisk, error)
-        isolation = Isolation(client=brisk, plan=self._plan, allowance=run.allowance)
-        division = await isolation.divide(window, run.progress.watch)
+        with run.allowance.working():
+            await check_alive(brisk, error)
+            isolation = Isolation(client=brisk, plan=self._plan, allowance=run.allowance)
+            division = await isolation.divide(window, run.progress.watch)
         if division is None:
             return await self._put_off()
         if division.hopeless:
@@ -242,6 +251,11 @@ class Course:
         await self._change(lambda state: state.divide(division.windows), words, again=again)
         return run.progress.end
 
+    def _check_time(self, error: ClientError | None) -> None:
+        """Raise RecoveryTimeError where no time is left to work around what broke."""
+        if self.run.allowance.is_late:
+            raise RecoveryTimeError(self.run.base_url, self.run.allowance.seconds) from error
+
     async def _leave_out(self, error: ClientError, division: Division) -> None:
         url, raw = where(error)
         refusal = Refusal(reason=f"{error}; {division.remark}", url=url, raw=raw)
@@ -250,6 +264,8 @@ class Course:
 
     async def _put_off(self) -> End:
         """Leave the window for the end, or for the next run where nothing else is left to do."""
+        # Where the time is spent rather than the requests, no other window may be searched either.
+        self._check_time(None)
         state = self.run.progress
         if all(window.put_off for window in state.windows[1:]):
             return End.GAVE_UP

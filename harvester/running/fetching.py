@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import math
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from xml.sax.saxutils import unescape
@@ -37,18 +39,64 @@ _OF_THE_WAY = frozenset({TransportKind.TIMEOUT, TransportKind.DISCONNECTED})
 
 @dataclass(kw_only=True)
 class Allowance:
-    """How many requests a run may spend on finding what breaks an answer."""
+    """How many requests a run may spend on finding what breaks an answer, and how long on working around it.
+
+    Both are of one process: a run that is resumed has them again, or it could never get past its fault. Waits
+    between the tries of a request, which repositories ask for, do not count. `clock` gives seconds that only
+    grow. To be used in one thread.
+    """
 
     left: int
     spent: int = 0
+    seconds: float = math.inf
+    clock: Callable[[], float] = time.monotonic
+    _worked: float = 0
+    _under_way: int = 0
+    _since: float = 0
+    _waits_until: float = -math.inf
+    _waited: float = 0
 
     def spend(self) -> bool:
-        """Whether one more is allowed; it is counted then."""
-        if self.left <= 0:
+        """Whether one more request is allowed; it is counted then."""
+        if self.left <= 0 or self.is_late:
             return False
         self.left -= 1
         self.spent += 1
         return True
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time is spent."""
+        under_way = max(self.now() - self._since, 0) if self._under_way else 0
+        return self._worked + under_way >= self.seconds
+
+    def now(self) -> float:
+        """The clock's time, less all waits."""
+        return self.clock() - self._waited
+
+    def count_since(self, begun: float) -> None:
+        """Count the time since the moment `begun`, as `now` gave it, for it was spent on a fault."""
+        self._worked += max(self.now() - begun, 0)
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Count the time of the block; blocks at the same time count once."""
+        if not self._under_way:
+            self._since = self.now()
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self.count_since(self._since)
+
+    def note_wait(self, seconds: float) -> None:
+        """Leave a wait that begins now out of what is counted; waits at the same time are one."""
+        now = self.clock()
+        until = now + seconds
+        self._waited += max(until - max(now, self._waits_until), 0)
+        self._waits_until = max(until, self._waits_until)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +137,8 @@ class Fetching:
     verb: Verb
     loose: bool
     allowance: Allowance
+    around_fault: bool = False
+    """The list, or a longer one, broke before: what is waited for in vain counts as work around a fault."""
     one_by_one: bool = False
     """The records are fetched each by itself, for a page of them cannot be read; requests are counted."""
     skip: Known = field(default_factory=Known)
@@ -101,13 +151,30 @@ class Fetching:
         client = self.brisk if self.one_by_one else self.client
         verb = Verb.LIST_IDENTIFIERS if self.one_by_one else self.verb
         left = self.most
-        async for page in client.pages(verb, selection, resumption_token=resumption_token, loose=self.loose):
+        pages = client.pages(verb, selection, resumption_token=resumption_token, loose=self.loose)
+        while (page := await self._next(pages)) is not None:
             fetched = await self._fetched(page, verb, left)
             yield fetched
             if left is not None:
                 left -= len(fetched.entries)
             if fetched.sample_full or fetched.gave_up:
                 return
+
+    async def _next(self, pages: AsyncIterator[Page]) -> Page | None:
+        """The next page; None behind the last one."""
+        begun = self.allowance.now()
+        try:
+            page = await anext(pages, None)
+        except ClientError:
+            self._count_in_vain(begun)
+            raise
+        if page is not None and page.cut_off:
+            self._count_in_vain(begun)
+        return page
+
+    def _count_in_vain(self, begun: float) -> None:
+        if self.around_fault:
+            self.allowance.count_since(begun)
 
     async def _fetched(self, page: Page, verb: Verb, left: int | None) -> Fetched:
         refused: list[Refusal] = []
@@ -150,22 +217,24 @@ class Fetching:
         return refused, mended
 
     async def _try(self, identifier: str, notes: list[str]) -> Entry | Refusal | None:
-        return await self._one(identifier, self.brisk, notes) if self.allowance.spend() else None
+        if not self.allowance.spend():
+            return None
+        with self.allowance.working():
+            return await self._one(identifier, self.brisk, notes)
 
     async def _each(
         self, headers: Sequence[Header], notes: list[str]
     ) -> tuple[list[Entry], list[Refusal], bool]:
         """Fetch the records that the headers name, a few at a time; deletions need no fetching."""
         limit = asyncio.Semaphore(_AT_ONCE)
-        client = self.brisk if self.one_by_one else self.client
 
         async def fetch(header: Header) -> Entry | Refusal | None:
             if header.deleted:
                 return header, None
             async with limit:
-                if self.one_by_one and not self.allowance.spend():
-                    return None
-                return await self._one(header.identifier, client, notes)
+                if self.one_by_one:
+                    return await self._try(header.identifier, notes)
+                return await self._one(header.identifier, self.client, notes)
 
         try:
             async with asyncio.TaskGroup() as group:

@@ -90,6 +90,7 @@ async def _harvest(run: Run, stop: asyncio.Event, on_progress: Progress) -> End:
 
         def waits(seconds: float, reason: str) -> None:
             _log.info("waiting %.1f s: %s", seconds, reason)
+            run.allowance.note_wait(seconds)
             thread.submit(run.note_wait, seconds, reason)
 
         async with run.source.client(run.base_url, on_wait=waits, read_page=reading) as client:

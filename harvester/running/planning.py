@@ -84,6 +84,8 @@ class Plan:
     normalize_file: str | None
     calendar: Calendar
     by_datestamps: bool = True
+    recovery_seconds: float | None = None
+    """The longest time that it may spend on working around faults, where that is told."""
 
     def lists(self) -> Sequence[Window]:
         """Each list that will be asked for if there is something in each, the slices one by one."""
@@ -126,8 +128,15 @@ class Plan:
             "validation": self.validation,
             "filter": self.filter_file,
             "normalise": self.normalize_file,
+            "max_recovery_seconds": self.recovery_seconds,
             "remarks": list(self.remarks),
         }
+
+    def _limits(self) -> list[str]:
+        if self.recovery_seconds is None:
+            return []
+        seconds = f"at most {self.recovery_seconds:,.0f} seconds"
+        return [f"working around faults: {seconds} (harvester.max_recovery_seconds)"]
 
     def in_words(self) -> str:
         """For people."""
@@ -146,6 +155,7 @@ class Plan:
             f"validation: {self.validation}",
             f"filter: {self.filter_file or 'none'}",
             f"normalise: {self.normalize_file or 'none'}",
+            *self._limits(),
             f"first request: {self.first_request()}",
         ]
         return "\n".join([*lines, *(f"note: {remark}" for remark in self.remarks)])

@@ -14,7 +14,8 @@ from harvester.running.fetching import is_of_the_answer
 from harvester.running.watching import ListWatch
 from harvester.running.windows import Calendar, Window
 from oai.datestamps import parse_datestamp
-from oai.failures import FailureCode
+from oai.errors import RemoteError
+from oai.failures import Failure, FailureCode
 from oai.vocabulary import ErrorCode
 
 _MOST_RESTARTS = 3
@@ -31,6 +32,23 @@ class Remedy(StrEnum):
     TAKE_UP = "go on from the largest datestamp"
     WHOLE_DAYS = "ask again with bounds that are whole days"
     DIVIDE = "divide the window around what cannot be read"
+
+    @property
+    def takes_time(self) -> bool:
+        """Whether it counts as work around a fault, for which a run has so much time only."""
+        return self in _TAKE_TIME
+
+
+_TAKE_TIME = frozenset({Remedy.AGAIN, Remedy.TAKE_UP, Remedy.DIVIDE})
+
+
+class RecoveryTimeError(RemoteError):
+    """Working around faults has taken as long as a run may spend on it; `failure` has the limit."""
+
+    def __init__(self, base_url: str, limit: float) -> None:
+        facts = {"limit": round(limit), "setting": "harvester.max_recovery_seconds"}
+        self.failure = Failure(code=FailureCode.RECOVERY_TIME, facts=facts)
+        super().__init__(f"{base_url}: {self.failure.sentence()}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,7 +52,8 @@ class Run(RunState):
         self.request.check()
         self.preparer = self.request.preparer(Limits(seconds=self.settings.harvester.rule_seconds))
         self.rule_digests = self.request.rule_digests()
-        self.allowance = Allowance(left=self.settings.harvester.isolation_requests)
+        ours = self.settings.harvester
+        self.allowance = Allowance(left=ours.isolation_requests, seconds=ours.max_recovery_seconds)
         with self.database.session() as session:
             repository = repositories.get_repository(session, self.request.repository_id)
             self.base_url = repository.base_url

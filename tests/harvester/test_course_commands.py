@@ -41,6 +41,7 @@ async def test_a_dry_run_asks_a_new_repository_who_it_is_and_nothing_else(
     code, said, err = await run(environment, "harvest", fake.url, *out, "--dry-run")
     assert (code, err) == (0, "")
     assert "the beginning, for no harvest of this format and set was complete so far" in said
+    assert "working around faults: at most 1,800 seconds (harvester.max_recovery_seconds)" in said
     assert [asked["verb"] for asked in fake.asked] == ["Identify"]
     with database.session() as session:
         assert session.scalar(select(func.count()).select_from(Repository)) == 0
@@ -59,6 +60,7 @@ async def test_a_dry_run_of_a_known_repository_asks_nothing(
     assert (code, fake.asked) == (0, [])
     (planned,) = objects(said)
     assert planned["from"]
+    assert planned["max_recovery_seconds"] == 1800
     assert "less 60 seconds" in planned["why"]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from harvester.running.parameters import HarvestRequest, Method
 from harvester.running.preparing import Level
 from oai.database import Database
 from oai.errors import ExitCode
+from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 from tests.harvester.fake_repository import Answer, FakeRepository, Fault, Item, serve
 
@@ -55,7 +57,10 @@ class Bench:
         return await harvest(self.database, self.settings, request, stop=asyncio.Event())
 
     def allow(self, requests: int) -> None:
-        changed = self.settings.harvester.model_copy(update={"isolation_requests": requests})
+        self.change_settings(isolation_requests=requests)
+
+    def change_settings(self, **values: Any) -> None:
+        changed = self.settings.harvester.model_copy(update=values)
         self.settings = self.settings.model_copy(update={"harvester": changed})
 
     def names(self) -> set[int]:
@@ -88,6 +93,11 @@ def dies(fake: FakeRepository, argument: str, begins: str) -> Fault:
         return DEAD if any(one.get(argument, "").startswith(begins) for one in fake.asked) else good
 
     return fault
+
+
+def list_page(asked: dict[str, str]) -> int:
+    """Where the page of ListRecords that is asked for begins; -1 where none is."""
+    return int(asked.get("resumptionToken", "0").split("|")[0]) if asked["verb"] == "ListRecords" else -1
 
 
 def kills_records(asked: dict[str, str], good: bytes) -> bytes | Answer:
@@ -234,6 +244,65 @@ async def test_no_search_at_all_leaves_a_failed_run(bench: Bench) -> None:
     outcome = await bench.run()
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.REMOTE_FAILED)
     assert bench.names() == set(range(30))
+
+
+async def test_without_time_to_work_around_faults_the_run_ends_there_and_can_be_resumed(bench: Bench) -> None:
+    bench.change_settings(max_recovery_seconds=0)
+    bench.fake.fault = kills_records
+    outcome = await bench.run()
+    assert (outcome.verdict, outcome.status) == ("partial", "incomplete")
+    assert outcome.exit_code == ExitCode.REMOTE_FAILED
+    assert outcome.failure == Failure(
+        code=FailureCode.RECOVERY_TIME, facts={"limit": 0, "setting": "harvester.max_recovery_seconds"}
+    )
+    assert "raise harvester.max_recovery_seconds" in (outcome.failure_reason or "")
+    assert bench.names() == set(range(30))
+    bench.change_settings(max_recovery_seconds=1800)
+    asked = len(bench.fake.lists())
+    await bench.run()
+    assert bench.fake.lists()[asked]["resumptionToken"].startswith("30|")
+    assert bench.names() == ALL - {33}
+
+
+async def test_pages_that_always_stall_half_way_end_the_run_when_its_time_is_spent(bench: Bench) -> None:
+    bench.change_settings(timeout=0.2, max_recovery_seconds=0.1)
+    stalls = asyncio.Event()
+
+    async def before(asked: dict[str, str]) -> None:
+        if "resumptionToken" in asked or asked["verb"] == "ListIdentifiers":
+            await stalls.wait()
+
+    bench.fake.before = before
+    outcome = await bench.run()
+    stalls.set()
+    assert outcome.failure is not None
+    assert (outcome.verdict, outcome.failure.code) == ("partial", FailureCode.RECOVERY_TIME)
+    assert outcome.evidence.windows_left
+    bench.fake.before = None
+    bench.change_settings(timeout=60, max_recovery_seconds=1800)
+    assert ((await bench.run()).status, bench.names()) == ("completed", ALL)
+
+
+async def test_the_search_for_single_records_ends_with_the_time_and_is_resumed(bench: Bench) -> None:
+    """The requests for single records count as the other ones do."""
+    bench.fake.items = [replace(item, datestamp=NOW) for item in bench.fake.items]
+    bench.change_settings(timeout=0.2, max_recovery_seconds=0.1)
+    stalls = asyncio.Event()
+
+    async def before(asked: dict[str, str]) -> None:
+        if asked["verb"] == "GetRecord" and asked["identifier"].endswith((":31", ":32")):
+            await stalls.wait()
+
+    bench.fake.before = before
+    bench.fake.fault = lambda asked, good: DEAD if list_page(asked) == 30 else good
+    outcome = await bench.run()
+    stalls.set()
+    assert outcome.failure is not None
+    assert (outcome.verdict, outcome.failure.code) == ("partial", FailureCode.RECOVERY_TIME)
+    bench.fake.before = None
+    bench.change_settings(timeout=60, max_recovery_seconds=1800)
+    await bench.run()
+    assert bench.names() >= ALL - {31, 32}
 
 
 async def test_headers_that_break_by_the_other_method_are_left_out_too(bench: Bench) -> None:

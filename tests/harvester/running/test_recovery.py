@@ -14,6 +14,7 @@ from harvester.reading.errors import (
     TransportError,
     TransportKind,
 )
+from harvester.running.fetching import Allowance
 from harvester.running.recovery import Breakage, Remedy, begin_again, remedy, take_up
 from harvester.running.watching import ListWatch
 from harvester.running.windows import Window, calendar
@@ -115,3 +116,72 @@ def test_no_list_is_taken_up_where_it_began_or_out_of_order() -> None:
     assert nearer is not None
     assert nearer.from_ == "2024-03-01T00:01:00Z"
     assert take_up(Window(), ListWatch(), TIMES, 60) is None
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_work_around_faults_has_so_much_time_and_no_more() -> None:
+    clock = Clock()
+    allowance = Allowance(left=100, seconds=60, clock=clock)
+    clock.seconds += 500
+    assert allowance.spend()
+    with allowance.working():
+        clock.seconds += 59
+        assert allowance.spend()
+        clock.seconds += 1
+        assert (allowance.is_late, allowance.spend()) == (True, False)
+    clock.seconds += 500
+    assert (allowance.is_late, allowance.spent) == (True, 2)
+
+
+def test_work_at_the_same_time_counts_once_and_what_was_in_vain_counts_afterwards() -> None:
+    clock = Clock()
+    allowance = Allowance(left=100, seconds=60, clock=clock)
+    with allowance.working():
+        clock.seconds += 10
+        with allowance.working():
+            clock.seconds += 20
+    begun = allowance.now()
+    clock.seconds += 29
+    allowance.count_since(begun)
+    assert not allowance.is_late
+    begun = allowance.now()
+    clock.seconds += 1
+    allowance.count_since(begun)
+    assert allowance.is_late
+
+
+def test_waits_that_the_repository_asks_for_do_not_count_and_those_at_the_same_time_are_one() -> None:
+    clock = Clock()
+    allowance = Allowance(left=100, seconds=60, clock=clock)
+    with allowance.working():
+        allowance.note_wait(3600)
+        clock.seconds += 1800
+        allowance.note_wait(1800)
+        clock.seconds += 900
+        allowance.note_wait(1000)
+        clock.seconds += 1000 + 59
+        assert not allowance.is_late
+        clock.seconds += 1
+        assert allowance.is_late
+
+
+def test_without_a_limit_there_is_no_end_to_it_and_with_none_there_is_no_time() -> None:
+    clock = Clock()
+    endless = Allowance(left=1, clock=clock)
+    with endless.working():
+        clock.seconds += 1e9
+    assert not endless.is_late
+    assert Allowance(left=1, seconds=0, clock=clock).is_late
+
+
+def test_remedies_that_ask_again_take_time() -> None:
+    assert {found for found in Remedy if found.takes_time} == {Remedy.AGAIN, Remedy.TAKE_UP, Remedy.DIVIDE}
