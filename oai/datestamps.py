@@ -46,6 +46,23 @@ def parse_datestamp(text: str) -> Datestamp:
     raise ValueError(f"{text!r} is neither {Granularity.DAY} nor {Granularity.SECOND}")
 
 
+def read_moment(text: str) -> datetime:
+    """Read a moment as servers write it: ISO 8601 with a fraction, an offset, a blank for `T`, a day alone.
+
+    For dates that are of use although the protocol wants them otherwise, as those of answers (responseDate);
+    what has to be a datestamp is read by `parse_datestamp`. UTC where the text says its zone, or is a
+    datestamp to the letter; else without a time zone. Raises ValueError.
+    """
+    try:
+        return parse_datestamp(text).moment
+    except ValueError:
+        moment = datetime.fromisoformat(text.strip().upper())
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo is not None else moment
+    except OverflowError:
+        raise ValueError(f"{text!r} is no possible date") from None
+
+
 def format_datestamp(moment: datetime, granularity: Granularity = Granularity.SECOND) -> str:
     """Write a moment with a time zone as a UTC datestamp; fractions of a second are cut off."""
     if moment.tzinfo is None:

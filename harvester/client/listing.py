@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from harvester.reading.answers import Page, ResumptionToken
+from oai.datestamps import format_datestamp, read_moment
 
 
 class AnyPage(Protocol):
@@ -31,7 +32,8 @@ class Progress:
     `received` counts the items of all pages so far, `faults` what could not be read of them. `cursor`,
     `complete_list_size` and `expiration_date` are the server's words about it (section 3.5), None where it
     says nothing. With `resumption_token` the list can be gone on with later; it is empty at the end.
-    `first_response_date` is the date to begin the next incremental harvest from.
+    `first_response_date` is the date to begin the next incremental harvest from, as a datestamp in UTC; where
+    it cannot be read as one, it is as it came.
     """
 
     pages: int = 0
@@ -95,5 +97,13 @@ def _advanced(progress: Progress, page: AnyPage, items: int) -> Progress:
         expiration_date=token.expiration_date if token else None,
         resumption_token=token.value if token else "",
         response_date=page.response_date,
-        first_response_date=progress.first_response_date or page.response_date,
+        first_response_date=progress.first_response_date or _bound(page.response_date),
     )
+
+
+def _bound(response_date: str) -> str:
+    """The date as a request may have it for `from`; as it came where it is none, or of no known zone."""
+    try:
+        return format_datestamp(read_moment(response_date))
+    except ValueError:
+        return response_date

@@ -4,18 +4,20 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import cast, func, select, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Session
 
-from harvester.models import Harvest
+from harvester.models import Harvest, History
 from harvester.running import marks_kept
+from harvester.running.concluding import watermark
 from harvester.running.marks import Marks
 from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Plan, Standing
+from harvester.running.verdict import Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +47,21 @@ def standing(session: Session, request: HarvestRequest) -> Standing:
         return Standing()
     return Standing(
         watermark=row.watermark,
+        undated=_undated(session, row),
         token=row.resumption_token or "",
         parameters=row.run_parameters or {},
         state=row.run_state,
         counts=row.counts,
     )
+
+
+def _undated(session: Session, row: Harvest) -> str | None:
+    """The last run's responseDate where it cannot be read, and a run was complete all the same."""
+    if row.watermark is not None or watermark(row.run_response_date, datetime.now(UTC)) is not None:
+        return None
+    complete = select(History.history_id).filter_by(harvest_id=row.harvest_id, verdict=Verdict.COMPLETE.value)
+    found = session.execute(select(complete.exists())).scalar_one()
+    return (row.run_response_date or "") if found else None
 
 
 def begin(session: Session, request: HarvestRequest, plan: Plan, *, now: datetime, looks: bool) -> Checkpoint:

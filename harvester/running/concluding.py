@@ -1,12 +1,12 @@
 """What follows from how a run ended: its evidence, exit code, reason in words, and the next watermark."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from harvester.reading.errors import MalformedAnswerError, ServerBusyError
 from harvester.running.progress import Progress
 from harvester.running.verdict import PROPER, End, Evidence, Verdict, doubts
-from oai.datestamps import parse_datestamp
+from oai.datestamps import format_datestamp, read_moment
 from oai.errors import ExitCode, ZatvaError
 from oai.failures import Failure, FailureCode
 from oai.mishaps import mishap
@@ -51,13 +51,19 @@ def gather(
     )
 
 
-def watermark(response_date: str | None) -> str | None:
-    """The responseDate where it is one; without it the next run begins where this one did."""
+def watermark(response_date: str | None, run_started: datetime) -> str | None:
+    """The responseDate as a UTC datestamp, rounded down to the second; None where it is no date.
+
+    Without it the next run begins where this one did. `run_started` is by our clock, with a time zone.
+    """
     try:
-        parse_datestamp(response_date or "")
+        moment = read_moment(response_date or "")
     except ValueError:
         return None
-    return response_date
+    if moment.tzinfo is None:
+        # Local time may be hours ahead of UTC: what changed in these hours must not be passed over.
+        moment = min(moment.replace(tzinfo=UTC), run_started)
+    return format_datestamp(moment)
 
 
 def wait_until(error: Exception | None, now: datetime) -> datetime | None:

@@ -55,6 +55,8 @@ class Standing:
     """Where the harvest stands, as its row in `oai_harvest` says."""
 
     watermark: str | None = None
+    undated: str | None = None
+    """The responseDate that cannot be read of the last harvest, where that left no watermark."""
     token: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """`kind` and `from` of the run that was cut off; empty where none was."""
@@ -173,7 +175,7 @@ def plan(
         windows = [window_from_json(found) for found in standing.state.get("windows", [])]
         windows = windows or [_whole(request, from_, times)]
     else:
-        from_, why = _from(target.possible(request), standing.watermark, times.granularity, overlap)
+        from_, why = _from(target.possible(request), standing, times.granularity, overlap)
         windows = [_whole(request, from_, times)]
     return Plan(
         base_url=target.base_url,
@@ -206,13 +208,19 @@ def _whole(request: HarvestRequest, from_: str | None, calendar: Calendar) -> Wi
 
 
 def _from(
-    request: HarvestRequest, watermark: str | None, granularity: str | None, overlap: float
+    request: HarvestRequest, standing: Standing, granularity: str | None, overlap: float
 ) -> tuple[str | None, str]:
     """The `from` to send (HAR-4), and why it is that."""
     if request.harvest_from is not None:
         return in_granularity(request.harvest_from, granularity), "as asked"
     if request.full:
         return None, "for everything was asked for"
+    watermark = standing.watermark
+    if watermark is None and standing.undated is not None:
+        return (
+            None,
+            f"for the last harvest left no date: its responseDate {standing.undated!r} cannot be read",
+        )
     if watermark is None:
         return None, "for no harvest of this format and set was complete so far"
     moment = parse_datestamp(watermark).moment - timedelta(seconds=overlap)

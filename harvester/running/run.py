@@ -176,6 +176,11 @@ class Run(RunState):
         held = self._settle(end, error)
         evidence = replace(self._evidence(end), held=held.in_words() if held else None)
         verdict, status = judge(evidence)
+        if self._moves_watermark(verdict) and self._watermark is None:
+            self.warn(
+                f"the responseDate {self.response_date or ''!r} cannot be read, so there is no date for the"
+                " next harvest to begin from: it begins where this one did"
+            )
         outcome = Outcome(
             repository_id=self.request.repository_id,
             status=status,
@@ -219,13 +224,25 @@ class Run(RunState):
             verdict=verdict,
             end=end,
             counts=self.counts,
-            response_date=self.response_date,
+            response_date=self._watermark,
             error=error,
         )
         self.counts = settlement.corrected(self.counts)
         if settlement.waiting:
             self.warn(f"{settlement.waiting:,} deletions wait until the run has come to its end")
         return settlement.held
+
+    @property
+    def _watermark(self) -> str | None:
+        """The date of the run's first answer, for the next harvest to begin from; None where it has none."""
+        point = self._checkpoint
+        return watermark(self.response_date, point.run_started) if point is not None else None
+
+    def _moves_watermark(self, verdict: Verdict) -> bool:
+        """Whether the run has everything that the next one need not ask for again."""
+        point = self._checkpoint
+        complete = verdict is Verdict.COMPLETE and point is not None
+        return complete and self.request.covers(point.watermark if point else None)
 
     def _end_checkpoint(
         self, session: Session, end: End, verdict: Verdict, error: Exception | None, history_id: int
@@ -236,11 +253,11 @@ class Run(RunState):
         point = self._checkpoint
         if point is None:
             return
-        moves = verdict is Verdict.COMPLETE and self.request.covers(point.watermark)
+        moves = self._moves_watermark(verdict)
         checkpoints.end(
             session,
             point.harvest_id,
-            watermark=watermark(self.response_date) if moves else None,
+            watermark=self._watermark if moves else None,
             resumable=resumable(end, error),
             error=str(error) if error else None,
         )

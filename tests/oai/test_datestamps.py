@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oai.datestamps import format_datestamp, parse_datestamp
+from oai.datestamps import format_datestamp, parse_datestamp, read_moment
 from oai.vocabulary import Granularity
 
 
@@ -65,3 +65,42 @@ def test_a_moment_without_a_zone_is_refused() -> None:
 def test_what_is_written_reads_back_as_written(moment: datetime, granularity: Granularity) -> None:
     text = format_datestamp(moment, granularity)
     assert str(parse_datestamp(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("2019-04-18T07:46:18Z", "2019-04-18T07:46:18Z"),
+        ("2019-04-18T07:46:18.539Z", "2019-04-18T07:46:18Z"),
+        ("2019-04-18T07:46:18.999999999Z", "2019-04-18T07:46:18Z"),
+        ("2019-04-18T09:46:18+02:00", "2019-04-18T07:46:18Z"),
+        ("2019-04-18T00:46:18.5-0700", "2019-04-18T07:46:18Z"),
+        ("2019-01-01T01:00:00+02:00", "2018-12-31T23:00:00Z"),
+        ("2019-04-18T07:46Z", "2019-04-18T07:46:00Z"),
+        (" 2019-04-18 07:46:18z\n", "2019-04-18T07:46:18Z"),
+        ("20190418T074618Z", "2019-04-18T07:46:18Z"),
+        ("2019-04-18", "2019-04-18T00:00:00Z"),
+    ],
+)
+def test_a_moment_is_read_however_it_is_written_and_rounded_down(text: str, written: str) -> None:
+    assert format_datestamp(read_moment(text)) == written
+
+
+def test_a_moment_that_names_no_zone_has_none() -> None:
+    assert read_moment("2019-04-18T07:46:18.5") == datetime(2019, 4, 18, 7, 46, 18, 500_000)  # noqa: DTZ001
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yesterday",
+        "Thu, 18 Apr 2019 07:46:18 GMT",
+        "2019-02-30T00:00:00Z",
+        "1555573578",
+        "0001-01-01T00:00+02:00",
+    ],
+)
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 two kinds of words, neither of which is shown
+        read_moment(text)

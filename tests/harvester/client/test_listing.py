@@ -72,6 +72,24 @@ async def test_nothing_selected_is_an_empty_list_that_still_tells_the_time(
     assert listing.progress.first_response_date == _NOW
 
 
+@pytest.mark.parametrize(
+    ("told", "first"),
+    [
+        ("2024-06-01T14:00:00.539+02:00", "2024-06-01T12:00:00Z"),
+        ("2024-06-01T14:00:00", "2024-06-01T14:00:00"),
+        ("yesterday", "yesterday"),
+    ],
+)
+async def test_the_date_to_begin_the_next_list_from_is_one_that_servers_take(
+    repository: FakeRepository, told: str, first: str
+) -> None:
+    repository.now = told
+    async with open_client(repository.url) as client:
+        listing = client.records()
+        await anext(listing)
+    assert (listing.progress.first_response_date, listing.progress.response_date) == (first, told)
+
+
 async def test_nothing_matching_in_the_middle_of_a_list_is_an_error(repository: FakeRepository) -> None:
     def fault(asked: dict[str, str], good: bytes) -> bytes:
         nothing = repository.answer({"verb": "ListRecords", "from": "2030-01-01"})

@@ -108,6 +108,8 @@ class Scenario:
     """Of the request."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Of the harvester."""
+    watermark: str | None = None
+    """Where the next harvest has to begin, where that is not as the good server says."""
     notable: bool = False
     """Whether a loose harvest, though it is complete, has to warn."""
     most_requests: int = 400

@@ -29,6 +29,8 @@ async def test_a_loose_harvest_brings_all_that_can_be_had(
         assert left.active == wanted
     if scenario.notable:
         assert left.outcome.warnings
+    if scenario.watermark is not None:
+        assert left.watermark == scenario.watermark
     assert left.requests <= scenario.most_requests
 
 

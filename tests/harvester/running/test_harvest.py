@@ -10,6 +10,7 @@ import pytest
 from lxml import etree
 from sqlalchemy import select, text
 
+from harvester.dry_run import rehearse
 from harvester.models import Harvest, History, Record, SetMapping
 from harvester.repositories import add_repository
 from harvester.running.harvest import harvest
@@ -17,6 +18,7 @@ from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest, Method
 from harvester.running.preparing import Level
 from oai.database import Database
+from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import ExitCode
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, Fault, Item, many, serve
@@ -266,6 +268,69 @@ async def test_the_first_pages_response_date_is_the_watermark(bench: Bench) -> N
     bench.fake.fault = at_page("20", lambda good: good.replace(NOW.encode(), b"2024-06-01T18:00:00Z"))
     await bench.run()
     assert bench.harvest_row().watermark == NOW
+
+
+@pytest.mark.parametrize(
+    ("told", "watermark", "from_"),
+    [
+        ("2019-04-18T07:46:18.539Z", "2019-04-18T07:46:18Z", "2019-04-18T07:45:18Z"),
+        ("2019-04-18T07:46:18+02:00", "2019-04-18T05:46:18Z", "2019-04-18T05:45:18Z"),
+        ("2019-04-18 07:46:18", "2019-04-18T07:46:18Z", "2019-04-18T07:45:18Z"),
+        ("2019-04-18", "2019-04-18T00:00:00Z", "2019-04-17T23:59:00Z"),
+    ],
+)
+async def test_any_date_that_can_be_read_is_one_to_begin_the_next_harvest_from(
+    bench: Bench, told: str, watermark: str, from_: str
+) -> None:
+    bench.fake.now = told
+    outcome = await bench.run()
+    assert (outcome.verdict, bench.harvest_row().watermark, outcome.warnings) == ("complete", watermark, ())
+    bench.fake.asked.clear()
+    await bench.run()
+    assert bench.fake.lists()[0]["from"] == from_
+
+
+async def test_a_local_time_ahead_of_ours_is_no_later_than_the_run_began(bench: Bench) -> None:
+    """Of a time without a zone nobody knows what it is in UTC; what changes in between must not be missed."""
+    bench.fake.now = "2199-04-18T07:46:18"
+    await bench.run()
+    watermark = bench.harvest_row().watermark or ""
+    assert parse_datestamp(watermark).moment <= utc_now()
+
+
+async def test_where_no_date_can_be_read_the_history_and_the_plan_say_so(bench: Bench) -> None:
+    bench.fake.now = "18th of April"
+    outcome = await bench.run()
+    assert (outcome.verdict, bench.harvest_row().watermark) == ("complete", None)
+    (row,) = bench.history()
+    assert [
+        warning for warning in row.warnings if "the responseDate '18th of April' cannot be read" in warning
+    ]
+    request = HarvestRequest(repository_id=bench.repository_id)
+    with bench.database.session() as session:
+        planned = rehearse(session, bench.settings, request, url=None, folder=None)
+    assert planned.from_ is None
+    assert planned.why == "for the last harvest left no date: its responseDate '18th of April' cannot be read"
+    bench.fake.now = NOW
+    outcome = await bench.run()
+    assert (outcome.warnings, bench.harvest_row().watermark) == ((), NOW)
+
+
+async def test_a_run_that_moves_no_watermark_does_not_warn_of_its_date(bench: Bench) -> None:
+    bench.fake.now = "18th of April"
+    for parameters in ({"max_records": 5}, {"harvest_from": "2024-01-01"}, {"harvest_to": "2024-05-01"}):
+        outcome = await bench.run(**parameters)
+        assert outcome.warnings == ()
+
+
+async def test_what_disappeared_is_dated_by_the_answer_however_that_writes_it(bench: Bench) -> None:
+    bench.fake.fault = lambda _asked, good: good.replace(b">persistent<", b">no<")
+    await bench.run()
+    del bench.fake.items[24]
+    bench.fake.now = "2024-06-05T12:00:00.25+02:00"
+    await bench.run(full=True)
+    gone = bench.records()["oai:fake.example:24"]
+    assert (gone.status, gone.datestamp) == ("deleted", "2024-06-05T10:00:00Z")
 
 
 async def test_a_sample_stops_at_its_number(bench: Bench) -> None:

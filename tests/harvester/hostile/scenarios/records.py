@@ -99,11 +99,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         lost=frozenset(item.identifier for item in ITEMS[:5]), notable=True),
     *(
         scenario(f"response-date-{name}", f"responseDate is {about}", lambda date=date:  # type: ignore[misc]
-            edited(_response_date(date)), WHOLE)
-        for name, about, date in (
-            ("local", "in local time", "2024-06-01T14:00:00+02:00"),
-            ("empty", "empty", ""),
-            ("words", "in words", "Sat Jun 1 12:00:00 CEST 2024"),
+            edited(_response_date(date)), WHOLE, watermark=watermark, notable=watermark is None)
+        for name, about, date, watermark in (
+            ("local", "in local time", "2024-06-01T14:00:00+02:00", "2024-06-01T12:00:00Z"),
+            ("fraction", "written with a fraction", "2024-06-01T12:00:00.539Z", "2024-06-01T12:00:00Z"),
+            ("empty", "empty", "", None),
+            ("words", "in words", "Sat Jun 1 12:00:00 CEST 2024", None),
         )
     ),
     *(
