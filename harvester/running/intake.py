@@ -1,7 +1,7 @@
 """One page's way into the store: what changed, then the files, then the rows (STO-4's order)."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,18 +9,22 @@ from sqlalchemy.orm import Session
 
 from harvester.running.brake import Brake
 from harvester.running.preparing import Batch, Prepared
+from harvester.store import deletions
 from harvester.store.deletions import Tombstone
 from harvester.store.directories import place_files
 from harvester.store.files import FileStore
 from harvester.store.paths import is_deleted_path, record_path
 from harvester.store.records import KnownRecord, RecordRow, known_records, mark_unchanged, write_records
 from harvester.vocabulary import Change, DeletionReason, RecordStatus
+from oai.datestamps import is_later
 
 _NOT_WRITTEN = frozenset({"unchanged", "restored", "deleted"})
 _ROW_CHANGE = {"new": Change.NEW, "updated": Change.UPDATED}
 
 Known = Mapping[str, KnownRecord]
 """What the table has of a page's records, by the digits of their keys."""
+Brought = Callable[[Session, Sequence[Prepared]], Collection[str]]
+"""Gives the keys of those of the records that the run has brought before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,17 +51,21 @@ class Intake:
     repository_id: int
     layout: Layout
     brake: Brake
+    brought: Brought = lambda _session, _records: ()
+    """Which records the run has brought before; of those it is asked that come with an older datestamp."""
 
     def take(self, session: Session, batch: Batch, *, now: datetime) -> Counter[str]:
         """Begin the page's files and write its rows. Deletions wait for the run's end.
 
         The caller lets the files settle, and then commits.
 
-        Gives the number of records by what became of them: new, updated, unchanged, deleted, and tombstones
-        (deletions of records that were never here). Raises HeldRunError, with nothing written, where the run
-        would change too many.
+        Gives the number of records by what became of them: new, updated, unchanged, deleted, tombstones
+        (deletions of records that were never here), and outdated (this run has brought a newer version).
+        Raises HeldRunError, with nothing written, where the run would change too many.
         """
         known = self._known(session, batch)
+        outdated = self._outdated(session, batch, known)
+        batch = batch.without(outdated)
         fates = {record.key: fate_of(record, known.get(record.key)) for record in batch.records}
         updated = [record.header.identifier for record in batch.records if fates[record.key] == "updated"]
         self.brake.check_updates(session, len(updated), updated)
@@ -81,6 +89,7 @@ class Intake:
         self.brake.note_alive(session, [*written, *same])
         counts = Counter(fates.values())
         counts["unchanged"] += counts.pop("restored", 0)
+        counts["outdated"] = len(outdated)
         return self._with_deletions(session, others, known, fates, counts)
 
     def _known(self, session: Session, batch: Batch) -> dict[str, KnownRecord]:
@@ -93,6 +102,32 @@ class Intake:
             metadata_prefix=self.layout.metadata_prefix,
             keys=[*keys, *passed_over],
         )
+
+    def _outdated(self, session: Session, batch: Batch, known: Known) -> set[str]:
+        """Keys of records of which this run has brought a newer version before, or a newer deletion.
+
+        A record that came with an older datestamp than it has here is no such one if this run has not brought
+        it: its repository may have gone back.
+        """
+        again = [record for record in batch.records if record.key in known]
+        older = [
+            record
+            for record in again
+            if (before := known[record.key].datestamp) != record.header.datestamp
+            and is_later(before, record.header.datestamp)
+        ]
+        outdated = set(self.brought(session, older)) if older else set()
+        if self.brake.any_staged and again:
+            # Staged deletions are in no row yet; what comes alive again would take them back.
+            numbers = [known[record.key].record_id for record in again]
+            staged = deletions.staged_datestamps(session, self.brake.run, numbers)
+            outdated |= {
+                record.key
+                for record in again
+                if (told := staged.get(known[record.key].record_id)) is not None
+                and is_later(told, record.header.datestamp)
+            }
+        return outdated
 
     def _with_deletions(
         self,

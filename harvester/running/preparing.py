@@ -1,10 +1,10 @@
 """From a page's records to the bytes to store: select, normalise, validate, serialise; no input or output."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from lxml import etree
 
@@ -16,7 +16,10 @@ from harvester.rules.validation import Validator
 from harvester.running.reading_process import Document
 from harvester.running.refusals import Refusal
 from harvester.store.paths import identifier_digits
+from oai.datestamps import is_later
 from oai.errors import StrictCheckError
+
+_T = TypeVar("_T")
 
 
 class Level(IntEnum):
@@ -54,8 +57,16 @@ class Batch:
     repeated: int
     passed_over: Sequence[str] = ()
     """Keys of those that the filters did not choose: their repository has them all the same."""
+    outdated: Sequence[str] = ()
+    """Identifiers that came again with an older datestamp, once for each time; that version is left out."""
     refused: Sequence[Refusal] = ()
     """Those on which a rule met a limit, so that nobody can tell what they should be."""
+
+    def without(self, keys: Collection[str]) -> "Batch":
+        """The batch without the records of these keys."""
+        if not keys:
+            return self
+        return replace(self, records=[record for record in self.records if record.key not in keys])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +89,15 @@ class Preparer:
             await self.validator.learn(_elements(entries))
 
     def prepare(self, entries: Sequence[Entry], *, url: str) -> Batch:
-        """Prepare the records of the page from a URL; of those with the same identifier the last counts.
+        """Prepare the records of the page from a URL; of those with the same identifier the newest counts.
+
+        Of versions with the same datestamp, or with one that cannot be read, that is the last one.
 
         Raises StrictCheckError for a record, or an answer, that the validator finds at fault, and, unless the
         level is loose, for a record on which a rule meets a limit; RuleFileError for a rule that does so too
         often.
         """
-        latest = {entry[0].identifier: entry for entry in entries}
+        latest, outdated = _newest(entries, lambda entry: entry[0].identifier, lambda entry: entry[0])
         prepared = []
         passed_over = []
         refused = []
@@ -104,6 +117,7 @@ class Preparer:
             filtered=len(passed_over),
             repeated=len(entries) - len(latest),
             passed_over=passed_over,
+            outdated=outdated,
             refused=refused,
         )
 
@@ -158,14 +172,33 @@ def _active(header: Header, data: bytes) -> Prepared:
     )
 
 
+def _newest(
+    versions: Sequence[_T], key: Callable[[_T], str], header: Callable[[_T], Header]
+) -> tuple[dict[str, _T], Sequence[str]]:
+    """By key, the version with the newest datestamp; and the identifiers of those that came behind it."""
+    newest = {key(version): version for version in versions}
+    if len(newest) == len(versions):
+        return newest, ()
+    outdated = []
+    newest = {}
+    for version in versions:
+        before = newest.get(key(version))
+        if before is not None and is_later(header(before).datestamp, header(version).datestamp):
+            outdated.append(header(version).identifier)
+        else:
+            newest[key(version)] = version
+    return newest, outdated
+
+
 def joined(batches: Sequence[Batch]) -> Batch:
-    """Several pages as one; of records with the same identifier the last counts."""
-    latest = {record.key: record for batch in batches for record in batch.records}
-    found = sum(len(batch.records) for batch in batches)
+    """Several pages as one; of records with the same identifier the newest counts, as on one page."""
+    found = [record for batch in batches for record in batch.records]
+    latest, outdated = _newest(found, lambda record: record.key, lambda record: record.header)
     return Batch(
         records=list(latest.values()),
         filtered=sum(batch.filtered for batch in batches),
-        repeated=sum(batch.repeated for batch in batches) + found - len(latest),
+        repeated=sum(batch.repeated for batch in batches) + len(found) - len(latest),
         passed_over=[key for batch in batches for key in batch.passed_over],
+        outdated=[*(name for batch in batches for name in batch.outdated), *outdated],
         refused=[refusal for batch in batches for refusal in batch.refused],
     )

@@ -1,4 +1,4 @@
-"""Tells the records that a run brought itself from those that it found, where a list is asked for again."""
+"""Tells the records that a run brought itself from those that it found, where records come again."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,6 +17,36 @@ _OF_THIS_RUN = text(
       AND identifier_key = ANY(CAST(:keys AS uuid[])) AND harvest_time >= :run_started
     """
 )
+
+
+_WRITTEN = text(
+    """
+    SELECT encode(uuid_send(identifier_key), 'hex') FROM oai_record
+    WHERE repository_id = :repository_id AND metadata_prefix = :prefix
+      AND identifier_key = ANY(CAST(:keys AS uuid[])) AND harvest_time >= :run_started
+    """
+)
+
+
+def written_before(
+    session: Session,
+    records: Sequence[Prepared],
+    *,
+    repository_id: int,
+    metadata_prefix: str,
+    run_started: datetime,
+) -> set[str]:
+    """The keys of those of the records whose rows this very run has written."""
+    rows = session.scalars(
+        _WRITTEN,
+        {
+            "repository_id": repository_id,
+            "prefix": metadata_prefix,
+            "keys": arrays.of_keys([record.key for record in records]),
+            "run_started": run_started,
+        },
+    )
+    return set(rows)
 
 
 def brought_before(

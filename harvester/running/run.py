@@ -24,12 +24,13 @@ from harvester.running.concluding import (
 from harvester.running.fetching import Allowance
 from harvester.running.holds import Held, HeldRunError
 from harvester.running.intake import Intake
+from harvester.running.marks import mark
 from harvester.running.opening import check_wait, choose_layout, note_wait, target
 from harvester.running.outcome import Outcome, write_history
 from harvester.running.planning import plan
-from harvester.running.preparing import Batch, Level, joined
+from harvester.running.preparing import Batch, Level, Prepared, joined
 from harvester.running.quarantine import open_ward
-from harvester.running.recounting import brought_before
+from harvester.running.recounting import brought_before, written_before
 from harvester.running.sourcing import check_standing, open_source, without_superseded
 from harvester.running.state import RunState
 from harvester.running.taken import Taken
@@ -102,6 +103,7 @@ class Run(RunState):
             repository_id=self.request.repository_id,
             layout=self._layout,
             brake=self._brake,
+            brought=self._brought,
         )
 
     def take(self, pages: Sequence[Taken]) -> None:
@@ -128,7 +130,8 @@ class Run(RunState):
         for taken in pages:
             found += taken.counts()
         batch = joined([taken.batch for taken in pages])
-        found["repeated"] += batch.repeated
+        found += Counter(repeated=batch.repeated, outdated=len(batch.outdated))
+        self.first_outdated = self.first_outdated or next(iter(batch.outdated), None)
         now = datetime.now(UTC)
         session = self._uncommitted.session(self.database, self.counts)
         if self.request.replay is not None:
@@ -137,7 +140,8 @@ class Run(RunState):
         if pages[0].fetched.page.part == 1:
             self.progress.begin_answer()
         again = self._brought_before(session, batch)
-        found += self._intake.take(session, batch, now=now)
+        became = self._intake.take(session, batch, now=now)
+        found += became + Counter(repeated=became["outdated"])
         found["unchanged"] -= again
         self._ward.note(session, [record.key for record in batch.records], refusals, now=now)
         for taken in pages:
@@ -168,19 +172,34 @@ class Run(RunState):
             run_started=self._brake.run.run_started,
         )
 
+    def _brought(self, session: Session, records: Sequence[Prepared]) -> set[str]:
+        """The keys of those of the records that this run has brought before: it wrote or listed them."""
+        assert self._brake is not None  # noqa: S101 begin() comes first
+        keys = written_before(
+            session,
+            records,
+            repository_id=self.request.repository_id,
+            metadata_prefix=self.request.metadata_prefix,
+            run_started=self._brake.run.run_started,
+        )
+        others = {mark(record.header.identifier): record.key for record in records if record.key not in keys}
+        if others and self._searches_left:
+            listed = set(others).intersection(self.progress.watch.marks)
+            # To go over the marks takes a while where they are millions, and a repository that was set back
+            # has older datestamps on every page.
+            self._searches_left -= not listed
+            keys |= {others[one] for one in listed}
+        names = [record.header.identifier for record in records if record.key in keys]
+        self.first_outdated = self.first_outdated or next(iter(names), None)
+        return keys
+
     def conclude(self, end: End, error: Exception | None = None) -> Outcome:
         """Judge the run, move the watermark if it may, and write the history row."""
         self.counts = self._with_traffic(self.counts)
-        if self.counts["superseded"]:
-            self.warn(f"{self.counts['superseded']:,} records were left as later harvests have them")
         held = self._settle(end, error)
         evidence = replace(self._evidence(end), held=held.in_words() if held else None)
         verdict, status = judge(evidence)
-        if self._moves_watermark(verdict) and self._watermark is None:
-            self.warn(
-                f"the responseDate {self.response_date or ''!r} cannot be read, so there is no date for the"
-                " next harvest to begin from: it begins where this one did"
-            )
+        self._warn_at_end(verdict)
         outcome = Outcome(
             repository_id=self.request.repository_id,
             status=status,
@@ -202,6 +221,22 @@ class Run(RunState):
         history_id = self._write_down(outcome, held, error)
         prune_changes(self.database, keep_days=self.settings.harvester.keep_changes)
         return replace(outcome, history_id=history_id)
+
+    def _warn_at_end(self, verdict: Verdict) -> None:
+        """Say what can be said only once, when the run is over."""
+        if self.counts["superseded"]:
+            self.warn(f"{self.counts['superseded']:,} records were left as later harvests have them")
+        if self.counts["outdated"]:
+            example = f"; the first: {self.first_outdated!r}" if self.first_outdated else ""
+            self.warn(
+                f"versions that came again with an older datestamp were left out, for the newer one counts:"
+                f" {self.counts['outdated']:,}{example}"
+            )
+        if self._moves_watermark(verdict) and self._watermark is None:
+            self.warn(
+                f"the responseDate {self.response_date or ''!r} cannot be read, so there is no date for the"
+                " next harvest to begin from: it begins where this one did"
+            )
 
     def _write_down(self, outcome: Outcome, held: Held | None, error: Exception | None) -> int:
         """Write the history row, and end the checkpoint in the same transaction; gives the row's number."""

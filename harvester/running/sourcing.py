@@ -25,7 +25,7 @@ from harvester.running.preparing import Batch
 from harvester.running.windows import Slice
 from harvester.store.records import known_records
 from harvester.vocabulary import AccessProtocol
-from oai.datestamps import utc_now
+from oai.datestamps import is_later, utc_now
 from oai.errors import RemoteError, UsageError
 from oai.settings import Settings
 
@@ -201,15 +201,9 @@ def without_superseded(
     current = [
         record
         for record in batch.records
-        if record.key not in known or not _later(known[record.key].datestamp, record.header.datestamp)
+        if record.key not in known or not is_later(known[record.key].datestamp, record.header.datestamp)
     ]
     return replace(batch, records=current), len(batch.records) - len(current)
-
-
-def _later(one: str, other: str) -> bool:
-    """Whether the first datestamp is later, as far as the coarser of the two tells."""
-    length = min(len(one), len(other))
-    return one[:length] > other[:length]
 
 
 def _replayed(session: Session, history_id: int) -> History:

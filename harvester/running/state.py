@@ -56,6 +56,8 @@ class RunState:
     notes: Notes = field(default_factory=Notes)
     first_refusal: str | None = None
     """Of those that this process has made."""
+    first_outdated: str | None = None
+    """Of the records that came again with an older datestamp, to this process."""
     preparer: Preparer = field(default_factory=Preparer)
     rule_digests: tuple[str | None, str | None] = (None, None)
     """Of the rules that were read: the filter file's, the normalise file's."""
@@ -75,6 +77,8 @@ class RunState:
     _marks: Marks = field(default_factory=no_marks)
     """Of the list whose marks were saved last; so many of them were."""
     _marks_saved: int = 0
+    _searches_left: int = 200
+    """So many more times the list's marks are gone over although none of what is looked for is among them."""
 
     def __post_init__(self) -> None:
         self.source = Source(settings=self.settings)

@@ -36,6 +36,13 @@ _UNSTAGE = text(
     WHERE harvest_id = :harvest_id AND record_id = ANY(CAST(:ids AS bigint[]))
     """
 )
+_STAGED = text(
+    """
+    SELECT record_id, datestamp FROM oai_held_deletion
+    WHERE harvest_id = :harvest_id AND run_started = :run_started
+      AND record_id = ANY(CAST(:ids AS bigint[]))
+    """
+)
 _STALE = text(
     """
     DELETE FROM oai_held_deletion
@@ -114,6 +121,12 @@ def stage(session: Session, run: RunKey, tombstones: Sequence[Tombstone]) -> int
 def unstage(session: Session, run: RunKey, record_ids: Sequence[int]) -> None:
     """Take deletions back, earlier runs' too, for the records came again alive. The caller commits."""
     session.execute(_UNSTAGE, {"harvest_id": run.harvest_id, "ids": list(record_ids)})
+
+
+def staged_datestamps(session: Session, run: RunKey, record_ids: Sequence[int]) -> dict[int, str]:
+    """The datestamps of the deletions that the run has staged, by record."""
+    rows = session.execute(_STAGED, {**_key(run), "ids": list(record_ids)})
+    return {row.record_id: row.datestamp for row in rows}
 
 
 def any_staged(session: Session, run: RunKey) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oai.datestamps import format_datestamp, parse_datestamp, read_moment
+from oai.datestamps import format_datestamp, is_later, parse_datestamp, read_moment
 from oai.vocabulary import Granularity
 
 
@@ -104,3 +104,27 @@ def test_a_moment_that_names_no_zone_has_none() -> None:
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 two kinds of words, neither of which is shown
         read_moment(text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "later"),
+    [
+        ("2024-05-02", "2024-05-01", True),
+        ("2024-05-01T00:00:01Z", "2024-05-01T00:00:00Z", True),
+        ("2024-05-01T23:59:59Z", "2024-05-01", False),
+        ("2024-05-02T00:00:00Z", "2024-05-01", True),
+        ("2024-05-01T12:00:00.5Z", "2024-05-01T12:00:00Z", True),
+        ("2024-05-01T14:00:00+02:00", "2024-05-01T12:30:00Z", False),
+        ("2024-05-01T12:30:00Z", "2024-05-01T14:00:00+02:00", True),
+        ("2024-05-01T12:30:00", "2024-05-01T12:00:00Z", True),
+        ("today", "2024-05-01", False),
+        ("2024-05-01", "", False),
+        ("yesterday!", "2024-05-01", False),
+    ],
+)
+def test_of_two_datestamps_the_later_one_is_told_however_they_are_written(
+    one: str, other: str, *, later: bool
+) -> None:
+    assert is_later(one, other) is later
+    assert not is_later(one, one)
+    assert not (later and is_later(other, one))

@@ -604,6 +604,110 @@ async def test_a_record_that_comes_twice_is_stored_once(bench: Bench) -> None:
     assert counts(outcome) == {"records": 30, "new": 25, "repeated": 5, "pages": 1}
 
 
+def version(number: int, day: int, *, deleted: bool = False) -> Item:
+    """A version of a record, dated a day in May and titled by it."""
+    return Item(
+        identifier=f"oai:fake.example:{number}",
+        datestamp=f"2024-05-{day:02}T00:00:00Z",
+        title=f"of day {day}",
+        deleted=deleted,
+    )
+
+
+def one_by_one(bench: Bench) -> None:
+    """Let each page be committed before the next one comes, so that no two are taken in together."""
+
+    def pages() -> int:
+        with bench.database.session() as session:
+            return session.scalars(select(Harvest)).one().counts.get("pages", 0)
+
+    async def before(asked: dict[str, str]) -> None:
+        first = asked.get("resumptionToken", "0").partition("|")[0]
+        while await asyncio.to_thread(pages) < int(first) // bench.fake.page_size:  # noqa: ASYNC110 of a row
+            await asyncio.sleep(0.01)
+
+    async def after_the_first(asked: dict[str, str]) -> None:
+        if "resumptionToken" in asked:
+            await before(asked)
+
+    bench.fake.before = after_the_first
+
+
+@pytest.mark.parametrize("page_size", [100, 5])
+@pytest.mark.parametrize("apart", [True, False])
+async def test_an_older_version_that_comes_later_in_a_list_does_not_replace_the_newer_one(
+    bench: Bench, page_size: int, *, apart: bool
+) -> None:
+    others = many(10)
+    bench.fake.items = [
+        version(77, 9),
+        *others[:4],
+        version(78, 3),
+        *others[4:],
+        version(77, 2),
+        version(78, 4),
+    ]
+    bench.fake.page_size, bench.fake.sizes = page_size, False
+    if apart:
+        one_by_one(bench)
+    outcome = await bench.run()
+    files = bench.files()
+    assert b"of day 9" in files["fake.example/77.xml"]
+    assert b"of day 4" in files["fake.example/78.xml"]
+    assert bench.records()["oai:fake.example:77"].datestamp == "2024-05-09T00:00:00Z"
+    (warning,) = outcome.warnings
+    assert warning.endswith("the newer one counts: 1; the first: 'oai:fake.example:77'")
+    assert outcome.verdict == "complete"
+
+
+async def test_the_newer_version_stays_in_each_further_harvest_of_the_same_list(bench: Bench) -> None:
+    """Also where it is unchanged, so that this run has written nothing of it."""
+    bench.fake.items = [version(77, 9), *many(10), version(77, 2)]
+    bench.fake.page_size = 5
+    one_by_one(bench)
+    for _ in range(3):
+        outcome = await bench.run(full=True)
+        assert b"of day 9" in bench.files()["fake.example/77.xml"]
+        assert len(outcome.warnings) == 1
+    assert counts(outcome) == {"records": 12, "unchanged": 11, "repeated": 1, "outdated": 1, "pages": 3}
+
+
+async def test_a_record_that_comes_back_older_in_a_later_run_is_stored(bench: Bench) -> None:
+    bench.fake.items = [version(number, 9) for number in range(12)]
+    await bench.run()
+    bench.fake.items = [version(number, 2) for number in range(12)]
+    outcome = await bench.run(full=True)
+    assert (counts(outcome)["updated"], outcome.warnings) == (12, ())
+    assert b"of day 2" in bench.files()["fake.example/7.xml"]
+
+
+@pytest.mark.parametrize("apart", [True, False])
+async def test_a_newer_deletion_stays_though_an_older_version_comes_behind_it(
+    bench: Bench, *, apart: bool
+) -> None:
+    bench.fake.items = [version(77, 2), *many(10)]
+    await bench.run()
+    bench.fake.items = [version(77, 9, deleted=True), version(78, 9, deleted=True), *many(10)]
+    bench.fake.items += [version(77, 2), version(78, 2)]
+    bench.fake.page_size = 5
+    if apart:
+        one_by_one(bench)
+    outcome = await bench.run(full=True)
+    records = bench.records()
+    gone = [records[f"oai:fake.example:{number}"] for number in (77, 78)]
+    assert [(row.status, row.datestamp) for row in gone] == [("deleted", "2024-05-09T00:00:00Z")] * 2
+    assert counts(outcome)["outdated"] == 2
+
+
+async def test_an_older_deletion_does_not_remove_a_newer_version(bench: Bench) -> None:
+    bench.fake.items = [version(77, 9), *many(10), version(77, 2, deleted=True)]
+    bench.fake.page_size = 5
+    one_by_one(bench)
+    await bench.run()
+    assert bench.records()["oai:fake.example:77"].status == "active"
+    assert b"of day 9" in bench.files()["fake.example/77.xml"]
+
+
 async def test_an_empty_repository_is_complete(bench: Bench) -> None:
     bench.fake.items = []
     outcome = await bench.run()

@@ -7,7 +7,7 @@ from harvester.rules.normalising import parse_mappings
 from harvester.rules.rule_files import RuleFileError
 from harvester.rules.rule_limits import Limits
 from harvester.rules.validation import own_validator
-from harvester.running.preparing import Level, Preparer
+from harvester.running.preparing import Batch, Level, Preparer, joined
 from oai.errors import ExitCode, StrictCheckError
 from tests.harvester.rules.rule_samples import DECLARED, record, tombstone
 
@@ -113,3 +113,42 @@ def test_an_answer_that_is_not_valid_around_its_records_ends_the_run() -> None:
         StrictCheckError, match="ListRecords: the answer is not valid: line 1, element 'oai:responseDate'"
     ):
         preparer.prepare([(Header(identifier="1", datestamp="2024-05-01"), answer[2][0])], url=URL)
+
+
+def dated(name: str, datestamp: str, title: str) -> tuple[Header, etree._Element]:
+    return Header(identifier=name, datestamp=datestamp), record(f"<dc:title>{title}</dc:title>")
+
+
+def titles(batch: Batch) -> list[str | None]:
+    return [etree.fromstring(each.data or b"").findtext(".//{*}title") for each in batch.records]
+
+
+def test_of_versions_of_a_record_the_newest_counts_and_of_equally_old_ones_the_last() -> None:
+    batch = Preparer().prepare(
+        [
+            dated("1", "2024-05-01", "old"),
+            dated("1", "2024-05-03", "newest"),
+            dated("2", "2024-05-01", "first"),
+            dated("1", "2024-05-02", "between"),
+            dated("2", "2024-05-01", "last"),
+        ],
+        url=URL,
+    )
+    assert titles(batch) == ["newest", "last"]
+    assert (batch.repeated, batch.outdated) == (3, ["1"])
+
+
+def test_of_versions_on_several_pages_the_newest_counts_too() -> None:
+    pages = [
+        Preparer().prepare([dated("1", "2024-05-02", "new"), dated("2", "2024-05-01", "a")], url=URL),
+        Preparer().prepare([dated("1", "2024-05-01", "old"), dated("2", "2024-05-01", "b")], url=URL),
+    ]
+    batch = joined(pages)
+    assert titles(batch) == ["new", "b"]
+    assert (batch.repeated, batch.outdated) == (2, ["1"])
+
+
+def test_a_deletion_that_is_older_than_the_record_does_not_count() -> None:
+    tomb = Header(identifier="1", datestamp="2024-05-01", deleted=True)
+    batch = Preparer().prepare([dated("1", "2024-05-02", "new"), (tomb, None)], url=URL)
+    assert titles(batch) == ["new"]

@@ -77,6 +77,12 @@ def _twice(good: bytes) -> bytes:
     return good.replace(record, record + record)
 
 
+def _outdated(good: bytes) -> bytes:
+    """The last page ends with what the poisoned record was like a year before."""
+    older = replace(POISON, datestamp="2023-01-01T10:00:00Z", title="As it was").record().encode()
+    return good.replace(b"<resumptionToken", older + b"<resumptionToken")
+
+
 def _instead_of_poison(ask: Ask) -> bytes | None:
     """A record of the first page comes again in the place of another, and the count is right."""
     if ask.verb == "GetRecord" and POISON.identifier == ask.arguments.get("identifier"):
@@ -170,6 +176,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     scenario("record-twice", "one record comes twice in a page", lambda: in_lists(_twice), WHOLE),
     one_lost("repeated-in-place", "one record comes again in the place of another; the count is right",
         lambda: _instead_of_poison, stopped_at_end(1)),
+    scenario("older-version-last", "a record comes again on a later page as it was a year before",
+        lambda: at_page(20, lambda ask: _outdated(ask.good)), WHOLE, notable=True),
+    scenario("older-version-in-page", "a record comes twice in a page, the second time as it was before",
+        lambda: at_page(10, lambda ask: _outdated(ask.good)), WHOLE, notable=True),
     scenario("same-page-for-ever", "every page has the records of the first one, and a new token",
         lambda: _endless(lambda _ask, _number: _listing(ITEMS[:10])), limited(10, ExitCode.REMOTE_FAILED),
         limited(10, ExitCode.STRICT_CHECK), lost=_BEHIND, most_requests=25),
