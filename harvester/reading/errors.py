@@ -13,6 +13,7 @@
         └── OaiError               one of the protocol's errors, by its code (specification, section 3.6)
     TryLaterError (75)
     ├── ServerBusyError            503 or 429, with a Retry-After longer than we wait
+    │   └── WaitingTooLongError    … or with one after the other, and no page between them
     └── RepositoryBusyError        another harvest of the same repository is under way
 
 Every message says what was found, where, and what to do.

@@ -61,17 +61,12 @@ def remote_failed(records: int) -> Truth:
     return replace(stopped(records), exit_code=ExitCode.REMOTE_FAILED)
 
 
-def limited(records: int) -> Truth:
-    """An answer was beyond a limit after so many records; a run with a higher limit resumes there."""
-    return replace(remote_failed(records), verdict=Verdict.PARTIAL, status=RunStatus.INCOMPLETE)
-
-
 def try_later(records: int) -> Truth:
     """The server asked to come back later than we wait, after so many records."""
     return replace(stopped(records), exit_code=ExitCode.TRY_LATER)
 
 
-def limited(records: int, exit_code: ExitCode) -> Truth:
+def limited(records: int, exit_code: ExitCode = ExitCode.REMOTE_FAILED) -> Truth:
     """A limit ended the harvest after so many records, which are kept."""
     return Truth(records=records, verdict=Verdict.PARTIAL, exit_code=exit_code, status=RunStatus.INCOMPLETE)
 
