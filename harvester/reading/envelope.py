@@ -18,6 +18,7 @@ from harvester.reading.errors import (
     NotOaiPmhError,
     oai_error,
 )
+from harvester.reading.strictness import check_envelope
 from oai.errors import MalformedXmlError, XmlLimitError
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.vocabulary import OAI_NAMESPACE, ErrorCode, Verb
@@ -79,8 +80,8 @@ def open_envelope(
     date = text_at(root, OAI + "responseDate")
     _raise_errors(root, stray, url, date)
     notes += _odd_parts(containers, stray, verb, url)
-    if notes and not loose:
-        raise MalformedAnswerError(url, notes[0])
+    if not loose:
+        _check_strictly(root, notes, url)
     children = [child for container in containers for child in container.iterchildren(etree.Element)]
     if of_1_1:
         children = [child for child in children if local_name(child) in _PARTS]
@@ -90,6 +91,15 @@ def open_envelope(
         children=children + stray,
         notes=notes,
     )
+
+
+def _check_strictly(root: etree._Element, notes: Sequence[str], url: str) -> None:
+    if notes:
+        raise MalformedAnswerError(url, notes[0])
+    try:
+        check_envelope(root)
+    except ValueError as error:
+        raise MalformedAnswerError(url, str(error)) from None
 
 
 def _odd_parts(

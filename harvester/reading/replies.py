@@ -19,6 +19,7 @@ from harvester.reading.prolog import trimmed
 from harvester.reading.salvage import Cut, Piece, cut, escaped_ampersands, fault_in, only_child
 from harvester.reading.splitting import Large, Part, Splitting, split
 from harvester.reading.spooled import Body, Spooled
+from harvester.reading.strictness import check_header, check_list, check_record, check_token
 from oai.errors import MalformedXmlError
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.vocabulary import Verb
@@ -107,12 +108,25 @@ def read_page(
         if not loose:
             raise
         return _second_try(reader, body, error)
+    if not loose:
+        _check_strictly(envelope, verb, url)
     if on_token is not None and (token := _token_at_the_end(envelope)):
         on_token(token)
     page = reader.read(envelope, size=len(body))
     if not loose and (page.faults or page.notes):
         raise MalformedAnswerError(url, page.faults[0].reason if page.faults else page.notes[0])
     return page
+
+
+def _check_strictly(envelope: Envelope, verb: Verb, url: str) -> None:
+    """Raise MalformedAnswerError for what the protocol's schema refuses around the metadata."""
+    try:
+        check_list(envelope.container, "header" if verb is Verb.LIST_IDENTIFIERS else "record")
+        for child in envelope.children:
+            if child.tag in _CHECKS:
+                _CHECKS[child.tag](child)
+    except ValueError as error:
+        raise MalformedAnswerError(url, str(error)) from None
 
 
 def _has_many_elements(body: bytes, limits: AnswerLimits) -> bool:
@@ -283,3 +297,4 @@ class _PageReader:
 
 
 _KNOWN = frozenset({RECORD, HEADER, TOKEN})
+_CHECKS = {RECORD: check_record, HEADER: check_header, TOKEN: check_token}

@@ -21,6 +21,7 @@ from harvester.reading.errors import AnswerTooLargeError, MalformedAnswerError
 from harvester.reading.parts import read_header, read_record, read_token
 from harvester.reading.salvage import Cut, cut, fault_of
 from harvester.reading.spooled import Spooled
+from harvester.reading.strictness import check_header, check_record
 from oai.errors import MalformedXmlError
 from oai.failures import FailureCode
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
@@ -283,10 +284,12 @@ def _beyond(code: FailureCode, limit: int, offset: int, large: Large) -> AnswerT
 
 
 def _read(element: etree._Element) -> None:
-    """Raise ValueError that says what is wrong with a record or header."""
+    """Raise ValueError that says what is wrong with a record or header, read strictly."""
     if local_name(element) == "record":
+        check_record(element)
         read_record(element)
     else:
+        check_header(element)
         read_header(element)
 
 
@@ -323,10 +326,10 @@ def _whole_parts(body: Spooled, large: Large, around: _Around, notes: tuple[str,
     """The parts of an answer that is whole."""
     batch = _Batch()
     for element in _Listed(large, closely=False).records(body, checked=True):
-        batch.add(etree.tostring(element, encoding="UTF-8", with_tail=False))
-        if batch.full:
+        if batch.full:  # the last part is never empty: read strictly, a list has a record
             yield batch.part(around.bare, notes=notes)
             batch = batch.next()
+        batch.add(etree.tostring(element, encoding="UTF-8", with_tail=False))
     yield replace(batch.part(around.envelope, notes=notes), last=True)
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from harvester.running.verdict import Verdict
 from harvester.vocabulary import RunStatus
+from oai.datestamps import format_datestamp
 from oai.errors import ExitCode
 from tests.harvester.fake_repository import Item
 from tests.harvester.hostile.server import Fault, Hostile
@@ -71,12 +73,15 @@ def limited(records: int, exit_code: ExitCode = ExitCode.REMOTE_FAILED) -> Truth
     return Truth(records=records, verdict=Verdict.PARTIAL, exit_code=exit_code, status=RunStatus.INCOMPLETE)
 
 
+_FIRST = datetime(2024, 1, 1, 10, tzinfo=UTC)
+
+
 def known(count: int = COUNT, *, titles: str = "Žluťoučký kůň “a” ňadra & «více» {}") -> list[Item]:
     """Items of known content, each changed on a day of its own."""
     return [
         Item(
             identifier=f"oai:hostile.example:{number}",
-            datestamp=f"2024-{1 + number // 28:02}-{1 + number % 28:02}T10:00:00Z",
+            datestamp=format_datestamp(_FIRST + timedelta(days=number)),
             title=titles.format(number),
         )
         for number in range(count)

@@ -143,9 +143,10 @@ _BEHIND = frozenset(item.identifier for item in ITEMS) - _FIRST_TEN
 _EMPTY_LIST = re.sub(rb"<error.*</error>", b"<ListRecords></ListRecords>", _NO_RECORDS)
 
 SCENARIOS: tuple[Scenario, ...] = (
-    scenario("empty-page", "a page without records, but with a token", lambda: _empty_between(1), WHOLE),
+    scenario("empty-page", "a page without records, but with a token", lambda: _empty_between(1), WHOLE,
+        stopped(10)),
     scenario("empty-pages", "thirty pages without records, each with a token",
-        lambda: _empty_between(30), WHOLE),
+        lambda: _empty_between(30), WHOLE, stopped(10)),
     scenario("no-records-with-token", "noRecordsMatch in the middle, with a token to go on by",
         lambda: _empty_between(2, error=True), WHOLE, stopped(10), notable=True),
     scenario("no-records-for-page", "noRecordsMatch in place of the second page, however it is asked for",
@@ -153,7 +154,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     scenario("no-records-at-end", "the last page has a token, which is answered by noRecordsMatch",
         lambda: _extra_token(_NO_RECORDS), WHOLE),
     scenario("empty-list-at-end", "the last page has a token, which is answered by an empty list",
-        lambda: _extra_token(_EMPTY_LIST), WHOLE),
+        lambda: _extra_token(_EMPTY_LIST), WHOLE, stopped(25)),
     scenario("nothing-at-all", "noRecordsMatch for the whole repository",
         lambda: lambda _ask: None, replace(all_of(0), status=RunStatus.NO_CHANGES), items=()),
     scenario("size-missing", "no completeListSize", lambda: _size(lambda _ask: b""), WHOLE),
@@ -162,9 +163,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     scenario("size-too-small", "completeListSize says 5 of 25",
         lambda: _size(lambda _ask: b' completeListSize="5"'), WHOLE),
     scenario("size-zero", "completeListSize is 0",
-        lambda: _size(lambda _ask: b' completeListSize="0"'), WHOLE),
+        lambda: _size(lambda _ask: b' completeListSize="0"'), WHOLE, stopped(0)),
     scenario("size-negative", "completeListSize is -1",
-        lambda: _size(lambda _ask: b' completeListSize="-1"'), WHOLE),
+        lambda: _size(lambda _ask: b' completeListSize="-1"'), WHOLE, stopped(0)),
     scenario("size-of-page", "completeListSize counts the page's own records",
         lambda: _size(lambda ask: b' completeListSize="%d"' % ask.good.count(b"<record>")), WHOLE),
     scenario("size-growing", "completeListSize grows to the right number on the way",
@@ -191,7 +192,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         limited(25, ExitCode.STRICT_CHECK), most_requests=27),
     scenario("empty-pages-for-ever", "behind the first page all pages are empty, each with a new token",
         lambda: _endless(_nothing_more), limited(10, ExitCode.REMOTE_FAILED),
-        limited(10, ExitCode.STRICT_CHECK), lost=_BEHIND, most_requests=105),
+        stopped(10), lost=_BEHIND, most_requests=105),
     scenario("empty-pages-with-cursor", "three hundred pages without records, over which the cursor advances",
-        lambda: _sparse(300), WHOLE),
+        lambda: _sparse(300), WHOLE, stopped(10)),
 )  # fmt: skip

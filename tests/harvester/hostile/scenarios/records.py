@@ -82,14 +82,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     *(
         scenario(f"datestamp-{name}", f"one record's datestamp is {about}", lambda: lambda _ask: None,
-            WHOLE, items=_dated(stamp))
-        for name, about, stamp in (
-            ("day", "a day, in a repository of seconds", "2024-01-13"),
-            ("fraction", "written with a fraction", "2024-01-13T10:00:00.123Z"),
-            ("offset", "in local time", "2024-01-13T10:00:00+01:00"),
-            ("impossible", "an impossible date", "2024-02-31T10:00:00Z"),
-            ("future", "in the future", "2199-01-01T00:00:00Z"),
-            ("words", "in words", "yesterday"),
+            WHOLE, strict, items=_dated(stamp))
+        for name, about, stamp, strict in (
+            ("day", "a day, in a repository of seconds", "2024-01-13", WHOLE),
+            ("fraction", "written with a fraction", "2024-01-13T10:00:00.123Z", WHOLE),
+            ("offset", "in local time", "2024-01-13T10:00:00+01:00", stopped(10)),
+            ("impossible", "an impossible date", "2024-02-31T10:00:00Z", stopped(10)),
+            ("future", "in the future", "2199-01-01T00:00:00Z", WHOLE),
+            ("words", "in words", "yesterday", stopped(10)),
         )
     ),
     scenario("from-ignored", "the server does not look at `from`", lambda: _all_days, WHOLE,
@@ -99,7 +99,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         lost=frozenset(item.identifier for item in ITEMS[:5]), notable=True),
     *(
         scenario(f"response-date-{name}", f"responseDate is {about}", lambda date=date:  # type: ignore[misc]
-            edited(_response_date(date)), WHOLE, watermark=watermark, notable=watermark is None)
+            edited(_response_date(date)), WHOLE, WHOLE if watermark else stopped(0),
+            watermark=watermark, notable=watermark is None)
         for name, about, date, watermark in (
             ("local", "in local time", "2024-06-01T14:00:00+02:00", "2024-06-01T12:00:00Z"),
             ("fraction", "written with a fraction", "2024-06-01T12:00:00.539Z", "2024-06-01T12:00:00Z"),
@@ -121,12 +122,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         all_of(24, deleted=1), items=_DELETED),
     scenario("deleted-in-capitals", "the status of a deleted record is written `Deleted`",
         lambda: edited(lambda good: good.replace(b'status="deleted"', b'status="Deleted"')),
-        all_of(24, deleted=1), items=_DELETED),
+        all_of(24, deleted=1), stopped(10), items=_DELETED),
     scenario("deleted-with-metadata", "a deleted record comes with its metadata",
         lambda: in_record(POISON, instead("<header>", '<header status="deleted">')),
         all_of(24, deleted=1), lost=frozenset({POISON.identifier})),
     scenario("status-unknown", "a header has a status that the protocol does not know",
-        lambda: in_record(POISON, instead("<header>", '<header status="active">')), WHOLE),
+        lambda: in_record(POISON, instead("<header>", '<header status="active">')), WHOLE, stopped(10)),
     scenario("identify-broken", "Identify has a bare ampersand, lists are good",
         lambda: to_verb("Identify", edited(instead("<repositoryName>", "<repositoryName>A & B"))),
         WHOLE, stopped(0), notable=True),

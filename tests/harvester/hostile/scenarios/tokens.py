@@ -137,7 +137,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     scenario("token-attributes-nonsense", "cursor, completeListSize and expirationDate are nonsense",
         lambda: edited(lambda good: re.sub(
             rb'cursor="\d+" completeListSize="\d+"',
-            b'cursor="-" completeListSize="many" expirationDate="tomorrow"', good)), WHOLE),
+            b'cursor="-" completeListSize="many" expirationDate="tomorrow"', good)),
+        WHOLE, stopped(0)),
     scenario("token-on-identify", "Identify carries a token",
         lambda: to_verb("Identify", edited(lambda good: good.replace(
             b"</Identify>", b"<resumptionToken>x</resumptionToken></Identify>"))), WHOLE),
