@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.bench import bibliographic, harvest, manager, provider, web, whole_way
+from tests.bench import bibliographic, growth, harvest, manager, provider, web, whole_way
 
 
 def main() -> int:
@@ -37,6 +37,12 @@ def main() -> int:
     pages.add_argument("--repositories", type=int, default=10_000, help="each with 10 runs and 100 records")
     pages.add_argument("--documents", type=int, default=300_000, help="documents in the archive's tables")
     pages.set_defaults(measure=web.measure)
+    steps = benchmarks.add_parser("growth", help="every step at n and at 4n, in databases without statistics")
+    steps.add_argument("--only", help="chains or steps, as the table names them, with commas between")
+    steps.add_argument("--repeat", type=int, default=3, help="runs of each size, of which the median counts")
+    steps.add_argument("--n", type=int, help="the smaller size (default: at which a step takes 2 s)")
+    steps.add_argument("--doublings", type=int, default=1, help="how often n may be doubled")
+    steps.set_defaults(measure=growth.measure)
     arguments = vars(parser.parse_args())
     arguments.pop("name")
     arguments.pop("measure")(**arguments)

@@ -134,8 +134,13 @@ _COUNTS = (
 )
 
 
-def fill(database: Database, documents: int, tell: Callable[[str], None]) -> float:
-    """Fill the empty tables and give the seconds that it took; `tell` is told how far it is."""
+def fill(
+    database: Database, documents: int, tell: Callable[[str], None], *, statistics: bool = True
+) -> float:
+    """Fill the empty tables and give the seconds that it took; `tell` is told how far it is.
+
+    Without `statistics` the tables have only those that a first load makes itself.
+    """
     begun = time.monotonic()
     begin_first_load(database)
     with database.session() as session:
@@ -149,10 +154,18 @@ def fill(database: Database, documents: int, tell: Callable[[str], None]) -> flo
         _execute(session, _MEMBERSHIPS, *_COUNTS)
         session.commit()
     finish_first_load(database, lambda name: tell(f"building {name}"))
-    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text("VACUUM ANALYZE document"))
-        connection.execute(text("VACUUM ANALYZE document_collection"))
+    if statistics:
+        with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("VACUUM ANALYZE document"))
+            connection.execute(text("VACUUM ANALYZE document_collection"))
     return time.monotonic() - begun
+
+
+def switch_off_statistics(database: Database) -> None:
+    """Let the server make no statistics by itself, so that what was just written has none."""
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("ALTER SYSTEM SET autovacuum = off"))
+        connection.execute(text("SELECT pg_reload_conf()"))
 
 
 def _execute(session: Session, *statements: str) -> None:

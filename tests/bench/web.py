@@ -18,6 +18,7 @@ from oai.settings import Settings, load_settings
 from tests.bench import rows
 from tests.bench.dashboard_rows import fill_dashboard
 from tests.bench.measuring import ms, say
+from tests.bench.rows import switch_off_statistics
 from web.app import create_app
 from web.models import Role
 from web.organisations import add_organisation
@@ -52,6 +53,9 @@ _PLACES: Final = {
     "client": _KEY, "document": _KEY,
 }  # fmt: skip
 """What stands in addresses instead of 1."""
+
+Filled = tuple[Settings, Database, Mapping[str, str]]
+"""A database with its settings, and the cookies of those who ask, by their roles."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,23 +99,27 @@ _SMALL: Final = Size(repositories=120, documents=3000)
 def measure(*, repositories: int, documents: int) -> None:
     """Print a Markdown table with each page's time at both sizes, those first that grow most."""
     large = Size(repositories=repositories, documents=documents)
-    with _database(_SMALL) as small, _database(large) as much:
-        found = asyncio.run(_compare(small, much))
+    with dashboard_database(_SMALL) as small, dashboard_database(large) as much:
+        found = asyncio.run(compare(small, much))
     _print(found, _SMALL, large)
 
 
 @contextlib.contextmanager
-def _database(size: Size) -> Iterator[tuple[Settings, Database, Mapping[str, str]]]:
-    """A database of that size, with an administrator's and a partner's sessions."""
+def dashboard_database(size: Size, *, statistics: bool = True) -> Iterator[Filled]:
+    """A database of that size, with an administrator's and a partner's sessions; without `statistics`, it has
+    none of what was filled in.
+    """
     with tempfile.TemporaryDirectory(prefix="zatva-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
         settings = load_settings(data=root / "data", database_url=None)
         settings = settings.model_copy(update={"web": settings.web.model_copy(update={"api_per_minute": 0})})
         with open_database(settings, pool_size=THREADS) as database:
+            if not statistics:
+                switch_off_statistics(database)
             cookies = _cookies(settings, database)
-            rows.fill(database, size.documents, lambda _: None)
-            fill_dashboard(database, size.repositories)
+            rows.fill(database, size.documents, lambda _: None, statistics=statistics)
+            fill_dashboard(database, size.repositories, statistics=statistics)
             yield settings, database, cookies
 
 
@@ -127,9 +135,7 @@ def _cookies(settings: Settings, database: Database) -> Mapping[str, str]:
     return cookies
 
 
-async def _compare(
-    small: tuple[Settings, Database, Mapping[str, str]], large: tuple[Settings, Database, Mapping[str, str]]
-) -> Mapping[tuple[str, str], Asked]:
+async def compare(small: Filled, large: Filled) -> Mapping[tuple[str, str], Asked]:
     """Each page, by who asks for it and its path."""
     async with _listening(*small) as one, _listening(*large) as other:
         return {

@@ -1,0 +1,192 @@
+"""Repositories that make their records by number, for benchmarks of growth.
+
+`python -m tests.bench.numbered_repository`. Each path is a repository of its own, which a request to
+`PATH/state` sets up and changes between two harvests:
+
+`records` how many it has, `policy` its deletedRecord, `version` raised by one where every record changed,
+`gone=1` where every second record is deleted, `prefix` oai_dc or marc21.
+"""
+
+import asyncio
+import re
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+from tests.bench.marc_records import marc_record
+
+PAGE: Final = 500
+SET: Final = "part"
+"""The set that every record is in."""
+_LENGTH: Final = re.compile(rb"\ncontent-length: *([0-9]+)", re.IGNORECASE)
+_FIRST_DATE: Final = "2024-05-01T12:00:00Z"
+_OAI: Final = 'xmlns="http://www.openarchives.org/OAI/2.0/"'
+_NAMESPACES: Final = {
+    "oai_dc": "http://www.openarchives.org/OAI/2.0/oai_dc/",
+    "marc21": "http://www.loc.gov/MARC21/slim",
+}
+_DC: Final = (
+    '<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/"'
+    ' xmlns:dc="http://purl.org/dc/elements/1.1/">'
+)
+
+
+@dataclass(kw_only=True)
+class _State:
+    """What a repository holds now; `dates` are its versions' datestamps."""
+
+    policy: str = "persistent"
+    records: int = 0
+    version: int = 0
+    gone: bool = False
+    prefix: str = "oai_dc"
+    dates: list[str] = field(default_factory=lambda: [_FIRST_DATE])
+
+    @property
+    def date(self) -> str:
+        """The datestamp of every record."""
+        return self.dates[self.version]
+
+    def change(self, values: dict[str, str]) -> None:
+        """Take over what a request to the state says."""
+        self.policy = values.get("policy", self.policy)
+        self.prefix = values.get("prefix", self.prefix)
+        self.records = int(values.get("records", self.records))
+        self.gone = values.get("gone", "") == "1" or self.gone
+        self.version = int(values.get("version", self.version))
+        while len(self.dates) <= self.version:
+            self.dates.append(_now())
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _envelope(inner: str) -> bytes:
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<OAI-PMH {_OAI}><responseDate>{_now()}</responseDate>'
+        f"<request>http://bench.example/oai</request>{inner}</OAI-PMH>"
+    ).encode()
+
+
+def _answer(state: _State, arguments: dict[str, str]) -> bytes:
+    verb = arguments.get("verb", "")
+    if verb in {"ListRecords", "ListIdentifiers"}:
+        return _list(state, verb, arguments)
+    if verb == "GetRecord":
+        number = int(arguments["identifier"].rpartition(":")[2])
+        return _envelope(f"<GetRecord>{_record(state, number)}</GetRecord>")
+    if verb == "ListSets":
+        listed = f"<set><setSpec>{SET}</setSpec><setName>All</setName></set>"
+        return _envelope(f"<ListSets>{listed}</ListSets>")
+    if verb == "ListMetadataFormats":
+        described = (
+            f"<metadataPrefix>{state.prefix}</metadataPrefix><schema>http://bench.example/x.xsd</schema>"
+            f"<metadataNamespace>{_NAMESPACES[state.prefix]}</metadataNamespace>"
+        )
+        return _envelope(
+            f"<ListMetadataFormats><metadataFormat>{described}</metadataFormat></ListMetadataFormats>"
+        )
+    return _envelope(
+        "<Identify><repositoryName>Bench</repositoryName><baseURL>http://bench.example/oai</baseURL>"
+        "<protocolVersion>2.0</protocolVersion><adminEmail>a@bench.example</adminEmail>"
+        "<earliestDatestamp>2020-01-01T00:00:00Z</earliestDatestamp>"
+        f"<deletedRecord>{state.policy}</deletedRecord>"
+        "<granularity>YYYY-MM-DDThh:mm:ssZ</granularity></Identify>"
+    )
+
+
+def _list(state: _State, verb: str, arguments: dict[str, str]) -> bytes:
+    """A page from the number that the token names: a token is that number."""
+    begin = int(arguments.get("resumptionToken", "0"))
+    if begin >= state.records or arguments.get("from", "") > state.date:
+        return _envelope('<error code="noRecordsMatch">none</error>')
+    end = min(begin + PAGE, state.records)
+    write = _record if verb == "ListRecords" else _header
+    listed = "".join(write(state, number) for number in range(begin, end) if _is_listed(state, number))
+    token = str(end) if end < state.records else ""
+    return _envelope(f'<{verb}>{listed}<resumptionToken cursor="{begin}">{token}</resumptionToken></{verb}>')
+
+
+def _is_gone(state: _State, number: int) -> bool:
+    return state.gone and number % 2 == 1
+
+
+def _is_listed(state: _State, number: int) -> bool:
+    """Only a repository that tells of its deletions for ever lists what is deleted."""
+    return state.policy == "persistent" or not _is_gone(state, number)
+
+
+def _header(state: _State, number: int) -> str:
+    status = ' status="deleted"' if _is_gone(state, number) else ""
+    return (
+        f"<header{status}><identifier>oai:bench.example:{number % 97}:{number}</identifier>"
+        f"<datestamp>{state.date}</datestamp><setSpec>{SET}</setSpec></header>"
+    )
+
+
+def _record(state: _State, number: int) -> str:
+    if _is_gone(state, number):
+        return f"<record>{_header(state, number)}</record>"
+    made = _MAKERS[state.prefix](state, number)
+    return f"<record>{_header(state, number)}<metadata>{made}</metadata></record>"
+
+
+def _dublin_core(state: _State, number: int) -> str:
+    words = f"Record number {number} of a benchmark, version {state.version} "
+    return (
+        f"{_DC}<dc:title>{words}</dc:title><dc:creator>Somebody, {number}</dc:creator>"
+        f"<dc:description>{words * 12}</dc:description><dc:date>2024</dc:date>"
+        f"<dc:identifier>http://bench.example/record/{number}</dc:identifier></oai_dc:dc>"
+    )
+
+
+def _marc21(state: _State, number: int) -> str:
+    return marc_record(number).replace("XX-Bench", f"XX-Bench-{state.version}")
+
+
+_MAKERS: Final = {"oai_dc": _dublin_core, "marc21": _marc21}
+
+
+class _Server:
+    def __init__(self) -> None:
+        self._states: dict[str, _State] = {}
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection."""
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = _LENGTH.search(head)
+                form = await reader.readexactly(int(length[1])) if length else b""
+                body = self._body(head.split(b" ", 2)[1].decode(), form.decode())
+                writer.write(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n" % len(body)
+                )
+                writer.write(body)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    def _body(self, target: str, form: str) -> bytes:
+        address = urlsplit(target)
+        arguments = dict(parse_qsl(address.query or form))
+        path, _, last = address.path.rpartition("/")
+        state = self._states.setdefault(path if last == "state" else address.path, _State())
+        if last == "state":
+            state.change(arguments)
+            return b""
+        return _answer(state, arguments)
+
+
+async def _serve() -> None:
+    server = await asyncio.start_server(_Server().answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    sys.stderr.write(f"repository at http://127.0.0.1:{port}\n")
+    sys.stderr.flush()
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())
