@@ -204,7 +204,7 @@ def _rebuilt_words(rebuilt: Rebuilt) -> str:
 
 @contextmanager
 def _output(name: Path | None) -> Iterator[BinaryIO]:
-    """Standard output, or the file, which gets its name when it is whole."""
+    """Standard output, or the file, which gets its name when it is whole; a pipe or a device as it is."""
     if name is None:
         if sys.stdout.isatty():
             raise UsageError("a terminal is no place for an export; give --out FILE, or a pipe")

@@ -5,7 +5,7 @@ harvested, restored, rebuilt or pruned meanwhile, the next one finds just what i
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import text
@@ -51,27 +51,26 @@ _SAMPLE = text(
     ORDER BY identifier_key LIMIT :most
     """
 )
-_FORGET = text(
-    """
-    DELETE FROM bibliographic_record WHERE bibliographic_id IN (
-        SELECT bibliographic_id FROM bibliographic_record AS row
-        WHERE repository_id = :repository_id AND (metadata_prefix <> :prefix OR NOT EXISTS (
-            SELECT FROM oai_record AS harvested
+# OFFSET keeps each look-up one by the whole key: as a join, it would be planned by statistics that the tables
+# of a first import do not have.
+_HARVESTED: Final = """
+    EXISTS (SELECT FROM oai_record AS harvested
             WHERE harvested.repository_id = row.repository_id
               AND harvested.metadata_prefix = row.metadata_prefix
-              AND harvested.identifier_key = row.identifier_key AND harvested.status = 'active'))
-        LIMIT :most)
+              AND harvested.identifier_key = row.identifier_key AND harvested.status = 'active' OFFSET 0)
     """
+_DEPARTED = text(
+    f"""
+    SELECT bibliographic_id FROM bibliographic_record AS row
+    WHERE repository_id = :repository_id AND (metadata_prefix <> :prefix OR NOT {_HARVESTED})
+    """  # noqa: S608 made of our own words
 )
+_FORGET = text("DELETE FROM bibliographic_record WHERE bibliographic_id = ANY(CAST(:ids AS bigint[]))")
 _FORGET_OMISSIONS = text(
-    """
-    DELETE FROM bibliographic_omission AS omission
-    WHERE repository_id = :repository_id AND (metadata_prefix <> :prefix OR NOT EXISTS (
-        SELECT FROM oai_record AS harvested
-        WHERE harvested.repository_id = omission.repository_id
-          AND harvested.metadata_prefix = omission.metadata_prefix
-          AND harvested.identifier_key = omission.identifier_key AND harvested.status = 'active'))
-    """
+    f"""
+    DELETE FROM bibliographic_omission AS row
+    WHERE repository_id = :repository_id AND (metadata_prefix <> :prefix OR NOT {_HARVESTED})
+    """  # noqa: S608 made of our own words
 )
 
 FIRST = uuid.UUID(int=0)
@@ -114,9 +113,22 @@ def read_sample(session: Session, repository_id: int, metadata_prefix: str, *, m
     return [Candidate._make(row) for row in session.execute(_SAMPLE, values)]
 
 
-def forget_departed(session: Session, scope: Scope, *, most: int) -> int:
-    """Delete rows of records that were deleted, or whose format is imported no more; gives how many."""
+def departed(session: Session, scope: Scope, *, most: int) -> Iterator[Sequence[int]]:
+    """The numbers of rows whose records were deleted, or whose format is imported no more, so many at a time.
+
+    They are looked for once, and stay found whatever is deleted or committed meanwhile in another session.
+    """
     values = {"repository_id": scope.repository_id, "prefix": scope.metadata_prefix}
-    forgotten = session.execute(_FORGET, {**values, "most": most}).rowcount  # type: ignore[attr-defined]
+    found = session.execute(_DEPARTED, values, execution_options={"yield_per": most})
+    yield from found.scalars().partitions()
+
+
+def forget(session: Session, numbers: Sequence[int]) -> None:
+    """Delete the rows with these numbers."""
+    session.execute(_FORGET, {"ids": arrays.of_numbers(numbers)})
+
+
+def forget_omissions(session: Session, scope: Scope) -> None:
+    """Forget why records have no rows that were deleted, or whose format is imported no more."""
+    values = {"repository_id": scope.repository_id, "prefix": scope.metadata_prefix}
     session.execute(_FORGET_OMISSIONS, values)
-    return int(forgotten)

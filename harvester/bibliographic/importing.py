@@ -19,7 +19,9 @@ from harvester.bibliographic.candidates import (
     FIRST,
     Scope,
     count_candidates,
-    forget_departed,
+    departed,
+    forget,
+    forget_omissions,
     read_candidates,
 )
 from harvester.bibliographic.conditions import Conditions, Match
@@ -133,14 +135,14 @@ class _Work:
             yield candidates
 
     def _forget(self, import_id: int, scope: Scope) -> None:
-        while True:
-            with self.database.session() as session:
-                forgotten = forget_departed(session, scope, most=_FORGOTTEN)
-                self.counts["deleted"] += forgotten
+        with self.database.session() as reading, self.database.session() as session:
+            forget_omissions(session, scope)
+            session.commit()
+            for numbers in departed(reading, scope, most=_FORGOTTEN):
+                forget(session, numbers)
+                self.counts["deleted"] += len(numbers)
                 imports.note_counts(session, import_id, self.counts)
                 session.commit()
-            if forgotten < _FORGOTTEN:
-                return
 
     def _write(self, import_id: int, scope: Scope, batch: Batch) -> None:
         """Write the batch and the counts in one transaction."""

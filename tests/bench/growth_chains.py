@@ -168,8 +168,8 @@ def _change_marc(ground: Ground) -> None:
 
 
 def _lose_marc(ground: Ground) -> None:
-    ground.repository(gone=1, version=2)
-    _harvest(ground, "--format", "marc21")
+    ground.repository(gone=1)
+    _harvest(ground, "--format", "marc21", "--full")
 
 
 def _search(ground: Ground, *what: str) -> None:
@@ -177,8 +177,8 @@ def _search(ground: Ground, *what: str) -> None:
 
 
 def _refuse_all(ground: Ground) -> None:
-    ground.zatva("import", "set", "add", "none", "--where", "245$a contains zzz", "--quiet")
-    ground.zatva("import", "source", "1", "--set", "none", "--quiet")
+    ground.zatva("import", "set", "add", "nothing", "--where", "245$a contains zzz", "--quiet")
+    ground.zatva("import", "source", "1", "--set", "nothing", "--quiet")
 
 
 _IMPORT: Final = Chain(

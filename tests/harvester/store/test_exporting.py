@@ -2,8 +2,10 @@
 
 import io
 import json
+import os
 import tarfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +116,15 @@ async def test_a_run_whose_changes_are_forgotten_is_no_empty_export(library: Lib
     code, out, err = await library.command("store", "export", "--run", "1", "--as", "tar")
     assert (code, out) == (2, "")
     assert "the changes of run 1 are kept no more" in err
+
+
+async def test_an_export_into_a_pipe_leaves_the_pipe_there(library: Library) -> None:
+    await library.run()
+    pipe = library.folder.parent / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as threads:
+        read = threads.submit(pipe.read_bytes)
+        code, _, _ = await library.command("store", "export", "1", "--as", "jsonl", "--out", str(pipe))
+        assert code == 0
+        assert pipe.is_fifo()
+        assert len(listing(read.result(timeout=60))) == 25
