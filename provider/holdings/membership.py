@@ -41,17 +41,27 @@ WITH RECURSIVE ancestry (below, above) AS (
     FROM ancestry JOIN collection ON collection.id = ancestry.above WHERE collection.parent_id IS NOT NULL
 )
 """
-_ADD_ABOVE: Final = f"""
+# OFFSET keeps the look-up one by the document's key, for each document that is chosen: as a join, it could
+# become a pass through all memberships of the archive, for each chunk of documents anew.
+_WANTED: Final = f"""
 {_ANCESTRY},
-wanted AS (
-    SELECT DISTINCT assigned.document_id, ancestry.above
-    FROM chosen
-    JOIN document_collection AS assigned ON assigned.document_id = chosen.id AND assigned.direct
-    JOIN ancestry ON ancestry.below = assigned.collection_id
+ours AS MATERIALIZED (
+    SELECT membership.document_id, membership.collection_id, membership.direct
+    FROM chosen CROSS JOIN LATERAL (
+        SELECT document_id, collection_id, direct FROM document_collection
+        WHERE document_id = chosen.id OFFSET 0
+    ) AS membership
 ),
+wanted AS (
+    SELECT DISTINCT ours.document_id, ancestry.above AS collection_id
+    FROM ours JOIN ancestry ON ancestry.below = ours.collection_id WHERE ours.direct
+)
+"""  # noqa: S608 built from our own words
+_ADD_ABOVE: Final = f"""
+{_WANTED},
 added AS (
     INSERT INTO document_collection (document_id, collection_id, datestamp, direct)
-    SELECT document_id, above, :datestamp, false FROM wanted ORDER BY document_id, above
+    SELECT document_id, collection_id, :datestamp, false FROM wanted ORDER BY document_id, collection_id
     ON CONFLICT (document_id, collection_id) DO NOTHING
     RETURNING document_id, collection_id
 ),
@@ -59,17 +69,16 @@ noted AS (INSERT INTO altered SELECT document_id FROM added)
 SELECT collection_id, count(*) AS documents FROM added GROUP BY collection_id ORDER BY collection_id
 """  # noqa: S608 built from our own words
 _TAKE_STRAY: Final = f"""
-{_ANCESTRY},
+{_WANTED},
+stray AS (
+    SELECT document_id, collection_id FROM ours WHERE NOT direct
+    EXCEPT SELECT document_id, collection_id FROM wanted
+),
 removed AS (
     DELETE FROM document_collection AS membership
-    USING chosen
-    WHERE membership.document_id = chosen.id AND NOT membership.direct
-        AND NOT EXISTS (
-            SELECT FROM document_collection AS assigned
-            JOIN ancestry
-                ON ancestry.below = assigned.collection_id AND ancestry.above = membership.collection_id
-            WHERE assigned.document_id = membership.document_id AND assigned.direct
-        )
+    USING stray
+    WHERE membership.document_id = stray.document_id AND membership.collection_id = stray.collection_id
+        AND NOT membership.direct
     RETURNING membership.document_id, membership.collection_id
 ),
 noted AS (INSERT INTO altered SELECT document_id FROM removed)

@@ -25,12 +25,15 @@ from provider.models import UNLISTED, Access, Collection
 _TREE_LOCK: Final = 0x7A_61_74_72_65
 """Shared by whoever files documents; alone by whoever changes the tree or its rules."""
 
+# OFFSET keeps the look-up one by the document's key; as a join, it could become a pass through all memberships.
 _FOLLOW: Final = """
 WITH ruled AS (
     SELECT chosen.id, max(collection.embargo_until) AS embargo_until,
         coalesce(max(array_position(CAST(:strictness AS text[]), collection.access)), 1) AS rank
     FROM chosen
-    LEFT JOIN document_collection AS membership ON membership.document_id = chosen.id
+    LEFT JOIN LATERAL (
+        SELECT collection_id FROM document_collection WHERE document_id = chosen.id OFFSET 0
+    ) AS membership ON true
     LEFT JOIN collection ON collection.id = membership.collection_id
     GROUP BY chosen.id
 ),
