@@ -108,8 +108,9 @@ def _url(settings: Settings, stack: contextlib.ExitStack) -> URL:
 
 
 def _engine(url: URL, pool_size: int, statement_seconds: float | None) -> Engine:
-    # Temporary tables' memory can be set only before their first use, so it is set for every connection.
-    options = "-c timezone=UTC -c temp_buffers=64MB"
+    # Temporary tables' memory can be set only before their first use, so it is set for every connection. Of
+    # tables that have no statistics yet, PostgreSQL expects so much that it would compile short statements.
+    options = "-c timezone=UTC -c temp_buffers=64MB -c jit=off"
     if statement_seconds is not None:
         options += f" -c statement_timeout={int(statement_seconds * 1000)}"
     return create_engine(

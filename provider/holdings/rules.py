@@ -25,7 +25,7 @@ from provider.models import UNLISTED, Access, Collection
 _TREE_LOCK: Final = 0x7A_61_74_72_65
 """Shared by whoever files documents; alone by whoever changes the tree or its rules."""
 
-# OFFSET keeps the look-up one by the document's key; as a join, it could become a pass through all memberships.
+# OFFSET keeps the look-up one by the document's key; as a join, it could pass through all memberships.
 _FOLLOW: Final = """
 WITH ruled AS (
     SELECT chosen.id, max(collection.embargo_until) AS embargo_until,

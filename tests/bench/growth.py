@@ -28,7 +28,7 @@ _SHOWN: Final = 12
 _PAGE_FLOOR: Final = 0.005
 _NOTHING: Final = 10
 """What a step costs at this size is its start."""
-_STARTS: Final = 3
+_STARTS: Final = 2
 _TIMES: Final = 4
 _ALLOWED: Final = 5.0
 _LONG_ENOUGH: Final = 2.0

@@ -88,7 +88,7 @@ def _are_ended(database: Database, size: int) -> bool:
 
 SCHEDULES: Final = Chain(
     name="schedules",
-    least=2500,
+    least=1000,
     steps=(
         Step(
             name="all new, a job for each",

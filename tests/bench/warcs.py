@@ -4,7 +4,9 @@ Half of a crawl's documents are HTML of 1 to 20 kB, the others images, style she
 before each stands the record of its request, as Heritrix, wget and others write it. All are on 1,200 hosts.
 """
 
+import base64
 import gzip
+import hashlib
 import random
 from collections.abc import Iterator
 from enum import StrEnum
@@ -76,7 +78,8 @@ def _response(index: int, mime_type: str, body: bytes) -> bytes:
     answer = (
         f"HTTP/1.1 200 OK\r\nContent-Type: {mime_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
     )
-    return _record("response", index, answer, f"WARC-Payload-Digest: sha1:{index:032X}\r\n")
+    digest = base64.b32encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode()
+    return _record("response", index, answer, f"WARC-Payload-Digest: sha1:{digest}\r\n")
 
 
 def _request(index: int) -> bytes:
