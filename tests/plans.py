@@ -10,6 +10,8 @@ from sqlalchemy import event
 from oai.database import Database
 
 Plan = dict[str, Any]
+_UTILITIES = ("CREATE", "ANALYZE")
+"""Statements that have no plan."""
 
 
 @contextlib.contextmanager
@@ -18,7 +20,7 @@ def plans_of(database: Database, *words: str) -> Iterator[list[Plan]]:
     found: list[Plan] = []
 
     def explain(_connection: Any, cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
-        if any(word in statement for word in words) and not statement.startswith(("CREATE", "ANALYZE")):
+        if any(word in statement for word in words) and not statement.lstrip().startswith(_UTILITIES):
             with cursor.connection.cursor() as beside:
                 beside.execute("EXPLAIN (FORMAT JSON) " + statement, parameters)
                 plan = beside.fetchone()[0]
@@ -41,6 +43,37 @@ def repeated_scans(plan: Plan) -> list[str]:
     for part in parts:
         found += repeated_scans(part)
     return found
+
+
+@contextlib.contextmanager
+def work_of(database: Database, *words: str) -> Iterator[list[int]]:
+    """Gather how many rows the statements in the block go through that have one of the words in them.
+
+    Each is carried out twice: once to count, which is undone, and then in earnest.
+    """
+    found: list[int] = []
+
+    def count(_connection: Any, cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
+        if any(word in statement for word in words) and not statement.lstrip().startswith(_UTILITIES):
+            with cursor.connection.cursor() as beside:
+                beside.execute("SAVEPOINT work")
+                beside.execute("EXPLAIN (ANALYZE, FORMAT JSON) " + statement, parameters)
+                plan = beside.fetchone()[0]
+                beside.execute("ROLLBACK TO work")
+            found.append(_rows(plan[0]["Plan"]))
+
+    event.listen(database.engine, "before_cursor_execute", count)
+    try:
+        yield found
+    finally:
+        event.remove(database.engine, "before_cursor_execute", count)
+
+
+def _rows(plan: Plan) -> int:
+    """Rows that a plan's parts gave or threw away, in all their rounds."""
+    thrown = sum(plan.get(f"Rows Removed by {by}", 0) for by in ("Filter", "Join Filter", "Index Recheck"))
+    own = (plan["Actual Rows"] + thrown) * plan["Actual Loops"]
+    return int(own) + sum(_rows(part) for part in plan.get("Plans", []))
 
 
 def _whole_scans(plan: Plan) -> list[str]:

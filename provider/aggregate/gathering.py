@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Row, Select, exists, func, select, tuple_
+from sqlalchemy import Row, Select, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from provider.aggregate import harvested
 from provider.aggregate.formats import Formats
+from provider.aggregate.leaving import take_leaving
 from provider.aggregate.merging import Staged
 from provider.aggregate.models import AggregateFormat, AggregateRecord, AggregateSource
 from provider.aggregate.naming import given_identifier, identifier_key
@@ -97,30 +98,15 @@ class Gatherer:
             )
         return found
 
-    def gone(self, source: AggregateSource, most: int) -> list[Staged]:
-        """At most so many living records of the source that are not harvested any more, as deleted ones."""
-        is_harvested = exists().where(
-            _RECORD.repository_id == source.repository_id,
-            _RECORD.metadata_prefix == AggregateFormat.harvested_prefix,
-            _RECORD.identifier_key == AggregateRecord.harvested_key,
-        )
-        wanted = _living(source).join(AggregateFormat, AggregateFormat.id == AggregateRecord.format_id)
-        return self._deleted(wanted.where(~is_harvested).limit(most))
-
-    def living(self, source: AggregateSource, most: int) -> list[Staged]:
-        """At most so many living records of the source, as deleted ones; those dated longest ago first."""
-        return self._deleted(_living(source).order_by(AggregateRecord.datestamp).limit(most))
+    def leaving(self, source: AggregateSource, most: int, *, withdrawn: bool) -> list[Staged]:
+        """The next so many of the source's records that leave (`leaving.list_leaving`), as deleted ones."""
+        return _deleted(take_leaving(self.session, source.repository_id, most, withdrawn=withdrawn))
 
     def _known(self, source: AggregateSource, prefix: str, identifiers: list[str]) -> list[Staged]:
         keys = [identifier_key(self._given(source, identifier)) for identifier in identifiers]
         wanted = _living(source).join(AggregateFormat, AggregateFormat.id == AggregateRecord.format_id)
-        return self._deleted(
-            wanted.where(AggregateRecord.identifier_key.in_(keys), AggregateFormat.harvested_prefix == prefix)
-        )
-
-    def _deleted(self, wanted: Select[Any]) -> list[Staged]:
-        rows = self.session.execute(wanted).all()
-        return [Staged._make(row)._replace(deleted=True, filename=None, digest=None) for row in rows]
+        mine = (AggregateRecord.identifier_key.in_(keys), AggregateFormat.harvested_prefix == prefix)
+        return _deleted(self.session.execute(wanted.where(*mine)).all())
 
     def _given(self, source: AggregateSource, identifier: str) -> str:
         return given_identifier(
@@ -144,3 +130,7 @@ def _living(source: AggregateSource) -> Select[Any]:
     return select(*columns).where(
         AggregateRecord.repository_id == source.repository_id, AggregateRecord.deleted.is_(False)
     )
+
+
+def _deleted(rows: Sequence[Row[Any]]) -> list[Staged]:
+    return [Staged._make(row)._replace(deleted=True, filename=None, digest=None) for row in rows]

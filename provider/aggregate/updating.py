@@ -19,6 +19,7 @@ from oai.settings import Settings
 from provider.aggregate import sources
 from provider.aggregate.following import Follower, horizon, is_lost
 from provider.aggregate.gathering import Gatherer
+from provider.aggregate.leaving import list_leaving
 from provider.aggregate.merging import MOVES, merge
 from provider.aggregate.models import AggregateSource
 from provider.aggregate.rereading import Rereader
@@ -127,9 +128,7 @@ class Updater:
 
     def _walk(self, repository_id: int) -> int | None:
         """Go on with a source's walk; None where it is at its end."""
-        before = self.session.get_one(AggregateSource, repository_id, populate_existing=True).walk
-        self.session.rollback()
-        if before is None:
+        if not self._prepare_piece(repository_id):
             return None
 
         def change(datestamp: datetime) -> int:
@@ -137,6 +136,17 @@ class Updater:
             return merge(self.session, walk(self._gatherer(), source, self.together), datestamp)
 
         return self._publish(change)
+
+    def _prepare_piece(self, repository_id: int) -> bool:
+        """Whether the source's walk goes on. What leaves is listed here, for publishing has to be short."""
+        source = self.session.get_one(AggregateSource, repository_id, populate_existing=True)
+        if source.walk in {sources.GONE, sources.WITHDRAWAL}:
+            withdrawn = source.walk == sources.WITHDRAWAL
+            if not list_leaving(self.session, repository_id, withdrawn=withdrawn):
+                source.walk = None
+        goes_on = source.walk is not None
+        self.session.commit()
+        return goes_on
 
     def _reread(self) -> int:
         """Try again what could not be read."""

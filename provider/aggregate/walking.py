@@ -26,18 +26,11 @@ def _records(gatherer: Gatherer, source: AggregateSource, most: int) -> Sequence
 
 
 def _gone(gatherer: Gatherer, source: AggregateSource, most: int) -> Sequence[Staged]:
-    return _to_the_end(source, gatherer.gone(source, most), most)
+    return gatherer.leaving(source, most, withdrawn=False)
 
 
 def _withdrawal(gatherer: Gatherer, source: AggregateSource, most: int) -> Sequence[Staged]:
-    return _to_the_end(source, gatherer.living(source, most), most)
-
-
-def _to_the_end(source: AggregateSource, found: Sequence[Staged], most: int) -> Sequence[Staged]:
-    """What was found; these become deleted, so that the next piece finds others."""
-    if len(found) < most:
-        source.walk = None
-    return found
+    return gatherer.leaving(source, most, withdrawn=True)
 
 
 _PIECES: Mapping[str, Piece] = MappingProxyType(

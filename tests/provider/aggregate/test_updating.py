@@ -5,15 +5,21 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 from sqlalchemy import text
 
 from oai.database import Database
+from provider.aggregate.sources import walk_everything, withdraw_source
 from provider.aggregate.updating import updater
 from tests.commands import results
+from tests.plans import work_of
 from tests.provider.aggregate.harvested_rows import Harvested
 
 RECORDS = 60
+MANY = 1500
+"""So many that no plan goes through all of them to find a few."""
+PIECE = 10
 
 SLOWNESS = """
 CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS
@@ -108,3 +114,47 @@ def test_only_one_publishes_at_a_time(harvested: Harvested, environment: dict[st
         with updater(harvested.database.engine, harvested.settings) as other:
             assert other is None
     assert results(environment, "provider", "aggregate", "update") == [{"records": 0}]
+
+
+def test_no_piece_of_a_withdrawal_goes_through_the_whole_source(harvested: Harvested) -> None:
+    _write_many(harvested)
+    harvested.update()
+    with harvested.database.session() as session:
+        withdraw_source(session, 1)
+        session.commit()
+    assert _rows_gone_through(harvested) == (MANY, 0)
+
+
+def test_no_piece_goes_through_the_whole_source_for_what_is_not_harvested_any_more(
+    harvested: Harvested,
+) -> None:
+    _write_many(harvested)
+    harvested.update()
+    with harvested.database.session() as session:
+        session.execute(text("DELETE FROM oai_record WHERE record_id % 2 = 0"))
+        walk_everything(session)
+        session.commit()
+    assert _rows_gone_through(harvested) == (MANY / 2, 0)
+
+
+def _write_many(harvested: Harvested) -> None:
+    with harvested.database.session() as session:
+        for number in range(MANY):
+            harvested.write(session, str(number), sets=["a:b"])
+        session.commit()
+
+
+def _rows_gone_through(harvested: Harvested) -> tuple[int, int]:
+    """How many records an update in small pieces changed, and how many statements read very many rows.
+
+    What leaves is listed by one statement, and one more finds that nothing is left.
+    """
+    database = harvested.database
+    with (
+        work_of(database, "leaving", "FROM aggregate_record") as work,
+        updater(database.engine, harvested.settings) as found,
+    ):
+        assert found is not None
+        changed = replace(found, together=PIECE).run().records
+    many = sorted(rows for rows in work if rows > 20 * PIECE)
+    return changed, len(many) - 2
