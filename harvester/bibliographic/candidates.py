@@ -120,7 +120,7 @@ def departed(session: Session, scope: Scope, *, most: int) -> Iterator[Sequence[
     """
     values = {"repository_id": scope.repository_id, "prefix": scope.metadata_prefix}
     found = session.execute(_DEPARTED, values, execution_options={"yield_per": most})
-    yield from found.scalars().partitions()
+    yield from found.scalars().partitions(most)
 
 
 def forget(session: Session, numbers: Sequence[int]) -> None:

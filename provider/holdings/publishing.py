@@ -15,6 +15,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from oai.errors import ZatvaError
+from oai.statistics import make_statistics
 from provider.models import UNLISTED
 
 COMMIT_SECONDS = 0.5
@@ -140,8 +141,11 @@ def publish_chosen(
     back first; the work is done over another connection.
     """
     session.rollback()
+    engine = session.get_bind().engine
+    # Once, and before anything is locked: each chunk joins its documents with these.
+    make_statistics(engine, "document", "document_collection", "collection")
     # Temporary tables belong to one connection; nobody else should meet them, or what they leave behind.
-    with session.get_bind().engine.connect() as connection, Session(connection) as own:
+    with engine.connect() as connection, Session(connection) as own:
         try:
             own.execute(text(_PICK))
             own.execute(insert(_PICKED).from_select(["id"], chosen))
@@ -175,6 +179,7 @@ def _publish_chunk(
         session.execute(text(_CHOOSE), values)
         session.execute(text("ANALYZE chosen"))
         change(session, datestamp)
+        session.execute(text("ANALYZE altered"))
         for statement in _DATE_ALTERED:
             session.execute(text(statement), {"datestamp": datestamp, "unlisted": UNLISTED})
         return session.scalar(text("SELECT count(DISTINCT id) FROM altered")) or 0

@@ -10,6 +10,7 @@ from manager.recurring import make_job, wanting
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
+from tests.plans import work_of
 
 HOUR = timedelta(hours=1)
 SETTINGS = ManagerSettings()
@@ -222,3 +223,24 @@ def test_jobs_have_their_schedules_priority_and_owner(database: Database, tables
     schedule(tables, priority=7, owner="library")
     make_jobs(database)
     assert tuple(tables("SELECT priority, owner FROM oai_job")[0]) == (7, "library")
+
+
+def test_a_schedule_that_is_planned_again_does_not_go_through_all_jobs(
+    database: Database, tables: Tables
+) -> None:
+    repository = tables.repository()
+    tables(
+        "INSERT INTO oai_recurring_job (repository_id, frequency, state)"
+        " SELECT :repository, 'daily', 1 FROM generate_series(1, 2000)",
+        repository=repository,
+    )
+    tables(
+        "INSERT INTO oai_job (repository_id, recurring_id, harvest_start_time)"
+        " SELECT repository_id, id, now() + interval '1 day' FROM oai_recurring_job"
+    )
+    tables("UPDATE oai_recurring_job SET state = 0 WHERE id = 1")
+    with work_of(database, "oai_job") as work, database.session() as session:
+        assert make_job(session, 1, SETTINGS) is not None
+        session.commit()
+    assert tables.one("SELECT count(*) FROM oai_job") == 2000
+    assert (len(work) > 1, [rows for rows in work if rows > 20]) == (True, [])

@@ -11,7 +11,7 @@ from lxml import etree
 from sqlalchemy import select, text
 
 from harvester.bibliographic import candidates, importing, imports
-from harvester.bibliographic.candidates import FIRST, Scope
+from harvester.bibliographic.candidates import FIRST, Scope, departed, forget
 from harvester.bibliographic.conditions import Match, parse_condition
 from harvester.bibliographic.converting import CONVERTERS
 from harvester.bibliographic.filtering_sets import add_set, edit_set
@@ -23,6 +23,7 @@ from harvester.bibliographic.record import BibliographicRecord
 from harvester.bibliographic.sources import save_source, source_settings
 from oai.errors import UsageError
 from tests.harvester.bibliographic.conftest import Catalogue, counts
+from tests.plans import work_of
 
 ROWS = """
     SELECT row.identifier, row.title, row.words::text, row.notes::text, row.file_digest, row.content_digest,
@@ -246,3 +247,40 @@ async def test_tables_without_statistics_are_compared_by_the_whole_key(catalogue
         plan = session.execute(text(f"EXPLAIN (ANALYZE) {candidates._PAGE.text}"), values).scalars().all()  # noqa: SLF001
     removed = [int(line.split(":")[1]) for line in plan if "Rows Removed by" in line]
     assert sum(removed) < 1000
+
+
+async def test_rows_of_deleted_records_are_found_by_their_keys(catalogue: Catalogue) -> None:
+    for number in range(200):
+        catalogue.put(number, f"245 10 $a Title {number}")
+    await catalogue.harvest()
+    catalogue.imported()
+    with catalogue.database.session() as session:
+        session.execute(text("UPDATE oai_record SET status = 'deleted' WHERE record_id % 2 = 0"))
+        session.commit()
+    with work_of(catalogue.database, "oai_record AS harvested") as work:
+        found = catalogue.imported()
+    assert found.deleted == 100
+    assert (len(work) >= 3, [rows for rows in work if rows > 8 * 200]) == (True, [])
+
+
+def test_rows_of_deleted_records_are_looked_for_once(catalogue: Catalogue) -> None:
+    scope = Scope(repository_id=catalogue.repository_id, metadata_prefix="marc21", bases=[])
+    with catalogue.database.session() as session, catalogue.database.session() as deleting:
+        session.execute(
+            text(
+                "INSERT INTO bibliographic_record (repository_id, metadata_prefix, identifier_key,"
+                " identifier, datestamp, basis, format, file_digest, content_digest, words)"
+                " SELECT :id, 'marc21', md5(n::text)::uuid, n, '', '', '', '', '', ''"
+                " FROM generate_series(1, 50) AS n"
+            ),
+            {"id": catalogue.repository_id},
+        )
+        session.commit()
+        pieces = []
+        with work_of(catalogue.database, "SELECT bibliographic_id FROM") as work:
+            for numbers in departed(session, scope, most=10):
+                forget(deleting, numbers)
+                deleting.commit()
+                pieces.append(len(numbers))
+    assert (pieces, len(work)) == ([10] * 5, 1)
+    assert catalogue.rows("SELECT count(*) FROM bibliographic_record") == [(0,)]

@@ -14,6 +14,8 @@ from provider.holdings.collections import add_collection, assign, lineage, list_
 from provider.holdings.selection import Selection
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Collection, Document, DocumentCollection
+from tests.bench.rows import fill
+from tests.plans import work_of
 from tests.provider.archives import Page, write_pages
 
 HOSTS = ["www.a.example", "a.example", "b.example", "c.test"]
@@ -206,3 +208,14 @@ def assert_members(database: Database, specs: list[str], direct: set[tuple[str, 
         with database.session() as session:
             kept = session.scalars(select(Collection.documents).where(Collection.set_spec == one)).one()
             assert kept == len(expected)
+
+
+def test_a_change_of_a_few_documents_does_not_go_through_all_memberships(database: Database) -> None:
+    fill(database, 20_000, lambda _: None, statistics=False)
+    make(database, "z")
+    one_host = Selection(url_prefix="http://www1.site1.cz/")
+    with work_of(database, "membership") as work:
+        changed = change(database, assign, "z", one_host)
+    assert (changed > 10, len(work) >= 4) == (True, True)
+    # A few rows for each document and collection, of which there are eleven.
+    assert [rows for rows in work if rows > 40 * changed] == []
