@@ -37,8 +37,10 @@ from oai.database import Database
 from oai.errors import InterruptedRunError
 from oai.mishaps import mishap
 from oai.settings import Settings
+from oai.statistics import make_statistics
 
 _BATCH: Final = 500
+_LOOKED_UP: Final = ("bibliographic_record", "bibliographic_contributor", "bibliographic_identifier")
 _FORGOTTEN: Final = 5000
 """Rows deleted in one transaction."""
 _CHANGES: Final = ("new", "updated", "deleted")
@@ -120,6 +122,8 @@ class _Work:
         work = convert_all(self._pages(scope), converting, processes=processes_for(expected))
         with contextlib.closing(work) as batches:
             for batch in batches:
+                # The tables grow with each batch, and the next one looks up what it replaces.
+                make_statistics(self.database.engine, *_LOOKED_UP)
                 self._write(import_id, scope, batch)
                 self.on_progress(self.counts, expected)
 

@@ -22,6 +22,7 @@ from harvester.store.walking import walk
 from harvester.vocabulary import Change, DeletionReason, RecordStatus
 from oai.database import Database
 from oai.errors import MalformedXmlError, UsageError
+from oai.statistics import make_statistics
 
 _TOGETHER = 1000
 
@@ -123,6 +124,7 @@ class Rebuilder:
             rows = file_rows(reading, self.repository_id)
             pairs = compare(rows, self._counted(first, paths))
             while batch := list(islice(pairs, _TOGETHER)):
+                make_statistics(self.database.engine, "oai_record", "oai_set_mapping")
                 self._take(session, batch, rebuilt)
                 gone = [row for row, path in batch if row is not None and path is None]
                 # On a system that knows no case the file may be there under another spelling.

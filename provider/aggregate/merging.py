@@ -172,6 +172,7 @@ _FILE: Final = (
     ON CONFLICT (set_id, format_id) DO UPDATE SET records = known.records + excluded.records
     """,
 )
+_ANALYZE_TOUCHED: Final = "ANALYZE touched"
 _TOUCHED: Final = "SELECT count(*) FROM touched"
 
 
@@ -190,10 +191,10 @@ def merge(session: Session, rows: Iterable[Staged], datestamp: datetime) -> int:
     values = {"datestamp": datestamp, "unlisted": UNLISTED}
     session.execute(text(_KEEP_SETS))
     session.execute(text(_WRITE), {"unlisted": UNLISTED})
-    for statement in (_MOVE_FILES, _FORGET_UNREADABLE):
+    for statement in (_ANALYZE_TOUCHED, _MOVE_FILES, _FORGET_UNREADABLE):
         session.execute(text(statement))
     session.execute(text(_CHOOSE), values)
-    for statement in (*_DATE, *_FILE):
+    for statement in (*_DATE, _ANALYZE_TOUCHED, *_FILE):
         session.execute(text(statement), {"unlisted": UNLISTED} if ":unlisted" in statement else {})
     return session.scalar(text(_TOUCHED)) or 0
 

@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from oai.settings import Settings
+from oai.statistics import make_statistics
 from provider.aggregate import sources
 from provider.aggregate.following import Follower, horizon, is_lost
 from provider.aggregate.gathering import Gatherer
@@ -29,6 +30,7 @@ from provider.holdings.publishing import Check, no_check, publish
 LOCK: Final = 0x7A_61_67_67  # "zagg": one process publishes at a time
 _TOGETHER: Final = 2000
 """Records that one transaction looks at."""
+_JOINED: Final = ("oai_record", "oai_set_mapping", "aggregate_record", "aggregate_membership")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,5 +166,7 @@ class Updater:
         )
 
     def _publish(self, change: Callable[[datetime], int]) -> int:
+        # The tables grow with each piece, and the next one is joined with them.
+        make_statistics(self.session.get_bind().engine, *_JOINED)
         margin = self.settings.provider.publish_margin
         return publish(self.session, change, margin=margin, rows=self.together, moves=MOVES)

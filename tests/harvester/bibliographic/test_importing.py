@@ -25,6 +25,16 @@ from oai.errors import UsageError
 from tests.harvester.bibliographic.conftest import Catalogue, counts
 from tests.plans import work_of
 
+OTHER_ROWS = """
+    INSERT INTO bibliographic_record (repository_id, metadata_prefix, identifier_key, identifier, datestamp,
+                                      basis, format, content_digest, words)
+    SELECT :id, 'marc21', md5(n::text)::uuid, n, '', '', '', '', '' FROM generate_series(1, :rows) AS n
+    """
+THEIR_NUMBERS = """
+    INSERT INTO bibliographic_identifier (bibliographic_id, position, scheme, value, found)
+    SELECT bibliographic_id, n, 'isbn', n, n
+    FROM bibliographic_record CROSS JOIN generate_series(1, 10) AS n WHERE basis = ''
+    """
 ROWS = """
     SELECT row.identifier, row.title, row.words::text, row.notes::text, row.file_digest, row.content_digest,
            ARRAY(SELECT name FROM bibliographic_contributor c
@@ -266,15 +276,7 @@ async def test_rows_of_deleted_records_are_found_by_their_keys(catalogue: Catalo
 def test_rows_of_deleted_records_are_looked_for_once(catalogue: Catalogue) -> None:
     scope = Scope(repository_id=catalogue.repository_id, metadata_prefix="marc21", bases=[])
     with catalogue.database.session() as session, catalogue.database.session() as deleting:
-        session.execute(
-            text(
-                "INSERT INTO bibliographic_record (repository_id, metadata_prefix, identifier_key,"
-                " identifier, datestamp, basis, format, file_digest, content_digest, words)"
-                " SELECT :id, 'marc21', md5(n::text)::uuid, n, '', '', '', '', '', ''"
-                " FROM generate_series(1, 50) AS n"
-            ),
-            {"id": catalogue.repository_id},
-        )
+        session.execute(text(OTHER_ROWS), {"id": catalogue.repository_id, "rows": 50})
         session.commit()
         pieces = []
         with work_of(catalogue.database, "SELECT bibliographic_id FROM") as work:
@@ -284,3 +286,28 @@ def test_rows_of_deleted_records_are_looked_for_once(catalogue: Catalogue) -> No
                 pieces.append(len(numbers))
     assert (pieces, len(work)) == ([10] * 5, 1)
     assert catalogue.rows("SELECT count(*) FROM bibliographic_record") == [(0,)]
+
+
+async def test_an_import_does_not_go_through_all_numbers_of_all_records(catalogue: Catalogue) -> None:
+    for title in ("First", "Second"):
+        for number in range(300):
+            catalogue.put(number, f"020 __ $a 978-80-200-{number:04}-0", f"245 10 $a {title} {number}")
+        await catalogue.harvest()
+        with work_of(catalogue.database, "DELETE FROM bibliographic_identifier") as work:
+            found = catalogue.imported()
+        if title == "First":
+            write_others(catalogue, 20_000)
+    assert found.updated == 300
+    assert (len(work) > 0, [rows for rows in work if rows > 10 * 300]) == (True, [])
+
+
+def write_others(catalogue: Catalogue, rows: int) -> None:
+    """Write bibliographic rows of another repository, with ten numbers each."""
+    with catalogue.database.session() as session:
+        other = session.execute(
+            text("INSERT INTO oai_repository (base_url, base_dir) VALUES (:n, :n) RETURNING repository_id"),
+            {"n": f"other{rows}"},
+        ).scalar_one()
+        session.execute(text(OTHER_ROWS), {"id": other, "rows": rows})
+        session.execute(text(THEIR_NUMBERS))
+        session.commit()

@@ -11,8 +11,9 @@ from harvester.store.models import Directory
 from harvester.store.rebuilding import Rebuilder, Rebuilt
 from oai.database import Database
 from oai.errors import UsageError
-from tests.harvester.fake_repository import Item
+from tests.harvester.fake_repository import Item, many
 from tests.harvester.library import Library, touch
+from tests.plans import work_of
 
 
 def rebuild(library: Library) -> Rebuilt:
@@ -186,3 +187,16 @@ async def test_the_command_makes_a_repository_anew_where_only_its_files_are_left
     library.repository_id = found["repository_id"]
     outcome = await library.run()
     assert (outcome.status, outcome.counts["unchanged"]) == ("no changes", 25)
+
+
+async def test_a_rebuild_does_not_go_through_the_sets_of_all_records(library: Library) -> None:
+    library.fake.items[:] = many(300)
+    await library.run()
+    with library.database.session() as session:
+        session.execute(
+            text("INSERT INTO oai_set_mapping SELECT n, 'a' FROM generate_series(1000000, 1020000) AS n")
+        )
+        session.commit()
+    with work_of(library.database, "FROM oai_set_mapping") as work:
+        assert rebuild(library).kept == 300
+    assert (len(work) > 0, [rows for rows in work if rows > 10 * 300]) == (True, [])

@@ -27,6 +27,17 @@ CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS
 CREATE TRIGGER slow_statement AFTER INSERT ON aggregate_membership
     FOR EACH STATEMENT EXECUTE FUNCTION linger();
 """
+MANY_MEMBERSHIPS = """
+WITH other AS (
+    INSERT INTO aggregate_record (repository_id, format_id, identifier, identifier_key, harvested_identifier,
+        harvested_key, datestamp, harvested_datestamp, harvest_time, deleted, altered, set_ids)
+    SELECT 1, 1, n, md5(n::text)::uuid, n, md5(n::text)::uuid, now(), '', now(), true, false, '{}'
+    FROM generate_series(1, 20000) AS n
+    RETURNING id
+)
+INSERT INTO aggregate_membership (record_id, set_id, format_id, datestamp)
+SELECT id, 1000 + n, 1, now() FROM other CROSS JOIN generate_series(1, 10) AS n
+"""
 # Kept counts and memberships against what they count.
 FAULTS = """
 SELECT 'count', set_id, format_id, records FROM aggregate_count WHERE records <> 0
@@ -151,10 +162,23 @@ def _rows_gone_through(harvested: Harvested) -> tuple[int, int]:
     """
     database = harvested.database
     with (
-        work_of(database, "leaving", "FROM aggregate_record") as work,
+        work_of(database, "leaving", "deleted IS false") as work,
         updater(database.engine, harvested.settings) as found,
     ):
         assert found is not None
         changed = replace(found, together=PIECE).run().records
     many = sorted(rows for rows in work if rows > 20 * PIECE)
     return changed, len(many) - 2
+
+
+def test_an_update_does_not_go_through_all_memberships(harvested: Harvested) -> None:
+    for version in (0, 1):
+        with harvested.database.session() as session:
+            for number in range(300):
+                harvested.write(session, str(number), version=version, sets=["a:b"])
+            if version:
+                session.execute(text(MANY_MEMBERSHIPS))
+            session.commit()
+        with work_of(harvested.database, "DELETE FROM aggregate_membership") as work:
+            assert harvested.update() == 300
+    assert [rows for rows in work if rows > 20 * 300] == []
