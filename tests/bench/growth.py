@@ -26,8 +26,8 @@ _REPOSITORIES: Final = 2500
 """Each with ten runs and a hundred records, so n is 25,000 runs and 250,000 records."""
 _SHOWN: Final = 12
 _PAGE_FLOOR: Final = 0.005
-_NOTHING: Final = 10
-"""What a step costs at this size is its start."""
+_NOTHING: Final = 16
+"""What a step costs at this size is its start; two documents for each archive file."""
 _STARTS: Final = 2
 _TIMES: Final = 4
 _ALLOWED: Final = 5.0
