@@ -197,6 +197,7 @@ def growing_place() -> Iterator[Place]:
             _make_template(server.url, folder)
             with _fakes() as address:
                 postmaster = postmaster_pid(cluster_folder(folder / "server"))
+                assert postmaster is not None
                 yield Place(server=server.url, postmaster=postmaster, fakes=address, folder=folder)
         finally:
             server.release()
