@@ -58,13 +58,24 @@ class Spent:
 
 def _server_processor(postmaster: int) -> float:
     """Seconds of a processor that the server's processes took, those that have ended included (Linux)."""
-    ticks = sum(_times(postmaster, _OF_ITSELF + _OF_ENDED))
+    while True:
+        with contextlib.suppress(OSError):
+            children = _children(postmaster)
+            ticks = sum(_times(postmaster, _OF_ITSELF + _OF_ENDED))
+            ticks += sum(sum(_times(child, _OF_ITSELF)) for child in children)
+            # What one took that ended meanwhile would be in neither part, or in both.
+            if _children(postmaster) == children:
+                return ticks / os.sysconf("SC_CLK_TCK")
+        time.sleep(0.01)
+
+
+def _children(postmaster: int) -> list[int]:
+    found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
-            process = int(entry.name)
-            if _fields(process)[_PARENT] == str(postmaster):
-                ticks += sum(_times(process, _OF_ITSELF))
-    return ticks / os.sysconf("SC_CLK_TCK")
+            if _fields(int(entry.name))[_PARENT] == str(postmaster):
+                found.append(int(entry.name))
+    return sorted(found)
 
 
 def _times(process: int, which: Sequence[int]) -> list[int]:
