@@ -1,5 +1,6 @@
 """The steps whose growth is measured: harvests, the store, rules, the import, the archive, the aggregate."""
 
+import time
 from functools import partial
 from typing import Final
 
@@ -211,6 +212,9 @@ def _index(ground: Ground, *options: str) -> None:
 def _write_and_index(ground: Ground) -> None:
     _write_archive(ground)
     _index(ground)
+    # Documents are dated some seconds ahead, and are not listed before.
+    while ground.query("SELECT max(datestamp) > clock_timestamp() FROM document") == [(True,)]:
+        time.sleep(0.2)
 
 
 def _collection(ground: Ground, *arguments: str) -> None:
