@@ -22,8 +22,8 @@ def _harvest(ground: Ground, *options: str) -> None:
     ground.zatva("harvest", ground.url, "--out", str(ground.root / "out"), "--quiet", *options)
 
 
-def _begin(ground: Ground, policy: DeletedRecord, prefix: str = "oai_dc", divisor: int = 1) -> None:
-    ground.repository(records=max(1, ground.size // divisor), policy=policy.value, prefix=prefix)
+def _begin(ground: Ground, policy: DeletedRecord, prefix: str = "oai_dc") -> None:
+    ground.repository(records=ground.size, policy=policy.value, prefix=prefix)
 
 
 def _harvests(policy: DeletedRecord) -> Chain:
