@@ -212,7 +212,11 @@ def _index(ground: Ground, *options: str) -> None:
 def _write_and_index(ground: Ground) -> None:
     _write_archive(ground)
     _index(ground)
-    # Documents are dated some seconds ahead, and are not listed before.
+    _wait_until_due(ground)
+
+
+def _wait_until_due(ground: Ground) -> None:
+    """Documents are dated some seconds ahead: before, they are not listed, and need not be dated again."""
     while ground.query("SELECT max(datestamp) > clock_timestamp() FROM document") == [(True,)]:
         time.sleep(0.2)
 
@@ -244,7 +248,11 @@ _ARCHIVE: Final = Chain(
             before=lambda ground: _collection(ground, "add", "serials:nov07"),
             work=lambda ground: _collection(ground, "assign", "serials:nov07", *_EVERYTHING),
         ),
-        Step(name="collection move", work=lambda ground: _collection(ground, "move", "serials", "journals")),
+        Step(
+            name="collection move",
+            before=_wait_until_due,
+            work=lambda ground: _collection(ground, "move", "serials", "journals"),
+        ),
         Step(
             name="access withheld", work=lambda ground: _collection(ground, "access", "journals", "withheld")
         ),
