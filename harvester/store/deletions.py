@@ -17,6 +17,7 @@ from oai.database import Database
 
 _TOGETHER = 1000
 
+# Each record by its key: as a join, it could become a pass through all records for each page.
 _STAGE = text(
     """
     INSERT INTO oai_held_deletion (harvest_id, run_started, record_id, datestamp, set_specs, reason, digest)
@@ -24,7 +25,9 @@ _STAGE = text(
            record.digest
     FROM unnest(CAST(:ids AS bigint[]), CAST(:datestamps AS text[]), CAST(:set_specs AS text[]))
         AS row(record_id, datestamp, set_specs)
-    JOIN oai_record AS record USING (record_id)
+    CROSS JOIN LATERAL (
+        SELECT digest FROM oai_record AS known WHERE known.record_id = row.record_id OFFSET 0
+    ) AS record
     ON CONFLICT (harvest_id, run_started, record_id) DO UPDATE
     SET datestamp = excluded.datestamp, set_specs = excluded.set_specs, digest = excluded.digest
     RETURNING xmax = 0

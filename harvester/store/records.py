@@ -116,7 +116,14 @@ _UNCHANGED = text(
       AND harvest_time < :run_started
     """
 )
-_FORGET_SETS = text("DELETE FROM oai_set_mapping WHERE record_id = ANY(CAST(:ids AS bigint[]))")
+# If it knows the length of an array, PostgreSQL takes each number for a part of a table without statistics,
+# and reads all of it. It does not know it of one that comes from a query.
+_FORGET_SETS = text(
+    """
+    DELETE FROM oai_set_mapping
+    WHERE record_id = ANY(ARRAY(SELECT unnest(CAST(:ids AS bigint[]))))
+    """
+)
 _WRITE_SETS = text(
     """
     INSERT INTO oai_set_mapping (record_id, set_spec)

@@ -15,8 +15,8 @@ from provider.models import Document
 
 _MARK = """
 WITH changed AS (
-    UPDATE document SET deleted = :deleted FROM chosen
-    WHERE chosen.id = document.id AND document.deleted <> :deleted RETURNING document.id
+    UPDATE document SET deleted = :deleted
+    WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND deleted <> :deleted RETURNING id
 )
 INSERT INTO altered SELECT id FROM changed
 """

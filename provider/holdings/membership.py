@@ -27,7 +27,7 @@ SELECT CAST(:collection AS int) AS collection_id, count(*) FILTER (WHERE added) 
 _UNASSIGN: Final = """
 WITH changed AS (
     UPDATE document_collection AS membership SET direct = false
-    FROM chosen WHERE membership.document_id = chosen.id AND membership.direct
+    WHERE membership.document_id = ANY(ARRAY(SELECT id FROM chosen)) AND membership.direct
         AND membership.collection_id = ANY(:collections)
     RETURNING membership.document_id
 )
@@ -77,7 +77,8 @@ stray AS (
 removed AS (
     DELETE FROM document_collection AS membership
     USING stray
-    WHERE membership.document_id = stray.document_id AND membership.collection_id = stray.collection_id
+    WHERE membership.document_id = ANY(ARRAY(SELECT document_id FROM stray))
+        AND membership.document_id = stray.document_id AND membership.collection_id = stray.collection_id
         AND NOT membership.direct
     RETURNING membership.document_id, membership.collection_id
 ),
@@ -87,7 +88,7 @@ SELECT collection_id, -count(*) AS documents FROM removed GROUP BY collection_id
 _COUNT: Final = "UPDATE collection SET documents = documents + :documents WHERE id = :collection_id"
 _TOLD_OLD_SPEC: Final = """
 INSERT INTO altered
-SELECT document.id FROM chosen JOIN document USING (id) WHERE document.datestamp <= :moved
+SELECT id FROM document WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND datestamp <= :moved
 """
 
 

@@ -38,24 +38,27 @@ _BEGIN_CHUNK = (
     "CREATE TEMP TABLE chosen (id bigint PRIMARY KEY) ON COMMIT DROP",
     "CREATE TEMP TABLE altered (id bigint) ON COMMIT DROP",
 )
-# In order and locked, so that two changes of one document come one after the other.
+# In order and locked, so that two changes of one document come one after the other. Here and below, documents
+# are found by an array of their ids: joined, a chunk of them can become a pass through the whole archive.
 _CHOOSE = """
 INSERT INTO chosen
-SELECT document.id FROM picked JOIN document USING (id) WHERE picked.id > :after AND picked.id <= :last
-ORDER BY document.id FOR NO KEY UPDATE OF document
+SELECT id FROM document
+WHERE id = ANY(ARRAY(SELECT id FROM picked WHERE picked.id > :after AND picked.id <= :last))
+ORDER BY id FOR NO KEY UPDATE
 """
 # What is withheld and was never listed stays so.
 _DATE_ALTERED = (
     """
     UPDATE document SET datestamp = :datestamp
-    FROM (SELECT DISTINCT id FROM altered) AS changed
-    WHERE changed.id = document.id
+    WHERE id = ANY(ARRAY(SELECT DISTINCT id FROM altered))
         AND NOT (document.datestamp = :unlisted AND document.access = 'withheld')
     """,
     """
     UPDATE document_collection AS membership SET datestamp = document.datestamp
-    FROM (SELECT DISTINCT id FROM altered) AS changed JOIN document USING (id)
-    WHERE changed.id = membership.document_id AND membership.datestamp <> document.datestamp
+    FROM document
+    WHERE document.id = ANY(ARRAY(SELECT DISTINCT id FROM altered))
+        AND membership.document_id = ANY(ARRAY(SELECT DISTINCT id FROM altered))
+        AND document.id = membership.document_id AND membership.datestamp <> document.datestamp
     """,
 )
 DOCUMENT_MOVES = (

@@ -45,7 +45,7 @@ effective AS (
 changed AS (
     UPDATE document SET access = effective.access, embargo_until = effective.embargo_until
     FROM effective
-    WHERE document.id = effective.id
+    WHERE document.id = effective.id AND document.id = ANY(ARRAY(SELECT id FROM chosen))
         AND (document.access, document.embargo_until)
             IS DISTINCT FROM (effective.access, effective.embargo_until)
     RETURNING document.id
