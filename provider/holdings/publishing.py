@@ -54,11 +54,11 @@ _DATE_ALTERED = (
         AND NOT (document.datestamp = :unlisted AND document.access = 'withheld')
     """,
     """
-    UPDATE document_collection AS membership SET datestamp = document.datestamp
-    FROM document
-    WHERE document.id = ANY(ARRAY(SELECT DISTINCT id FROM altered))
-        AND membership.document_id = ANY(ARRAY(SELECT DISTINCT id FROM altered))
-        AND document.id = membership.document_id AND membership.datestamp <> document.datestamp
+    UPDATE document_collection AS membership SET datestamp = dated.datestamp
+    FROM (
+        SELECT id, datestamp FROM document WHERE id = ANY(ARRAY(SELECT DISTINCT id FROM altered)) OFFSET 0
+    ) AS dated
+    WHERE membership.document_id = dated.id AND membership.datestamp <> dated.datestamp
     """,
 )
 DOCUMENT_MOVES = (
