@@ -124,7 +124,7 @@ def _overlooked(body: Source, pieces: list[Piece], *, first: int, last: int) -> 
 
 def _judged(body: Source, pieces: list[Piece], *, first: int, last: int) -> list[Piece]:
     """The pieces, with a fault for those that cannot be trusted to be records of the list."""
-    sound = [not piece.fault and _balanced(piece.raw) for piece in pieces]
+    sound = [not piece.fault and _balanced(piece) for piece in pieces]
     trusted: set[int] = set()
     if last >= 0:
         trusted |= set(_chain(body, pieces, sound, range(len(pieces) - 1, -1, -1), last))
@@ -169,10 +169,10 @@ def _chain(
         position = piece.offset
 
 
-def _balanced(raw: bytes) -> bool:
-    """Whether each tag in the piece that opens is closed in its turn."""
+def _balanced(piece: Piece) -> bool:
+    """Whether each tag in the piece that opens is closed in its turn; the piece stays where it is."""
     opened: list[bytes] = []
-    for tag in _ANY_TAG.finditer(raw):
+    for tag in _ANY_TAG.finditer(piece.source, piece.offset - piece.shift, piece.end - piece.shift):
         if tag["name"] is None or tag["empty"]:
             continue
         if not tag["close"]:
