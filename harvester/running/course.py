@@ -5,6 +5,7 @@ from functools import partial
 
 from harvester.client.protocol_client import ProtocolClient
 from harvester.reading.errors import (
+    AnswerTooLargeError,
     ClientError,
     EndlessListError,
     MalformedAnswerError,
@@ -239,7 +240,10 @@ class Course:
         with run.allowance.working():
             await check_alive(brisk, error)
             isolation = Isolation(client=brisk, plan=self._plan, allowance=run.allowance)
-            division = await isolation.divide(window, run.progress.watch)
+            try:
+                division = await isolation.divide(window, run.progress.watch)
+            except AnswerTooLargeError:
+                raise error from None  # the run is resumed at the page, so that is the place to name
         if division is None:
             return await self._put_off()
         if division.hopeless:

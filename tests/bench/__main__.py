@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.bench import bibliographic, growth, harvest, manager, provider, web, whole_way
+from tests.bench import bibliographic, growth, harvest, large_answers, manager, provider, web, whole_way
 
 
 def main() -> int:
@@ -24,7 +24,13 @@ def main() -> int:
     other.add_argument(
         "--others", type=Path, help="Python of an environment with sickle and oaiharvest from PyPI"
     )
+    other.add_argument(
+        "--policy", choices=("no", "transient", "persistent"), default="persistent", help="its deletedRecord"
+    )
     other.set_defaults(measure=harvest.measure)
+    large = benchmarks.add_parser("large", help="large and hostile answers: time and memory")
+    large.add_argument("--records", type=int, default=200_000, help="records in the honest one")
+    large.set_defaults(measure=large_answers.measure)
     catalogue = benchmarks.add_parser("bibliographic", help="MARC 21 records: harvested, imported, searched")
     catalogue.add_argument("--records", type=int, default=100_000, help="records in the repository")
     catalogue.set_defaults(measure=bibliographic.measure)

@@ -31,15 +31,20 @@ _OTHERS = {
 """Programs that write each record into a file with another client, by the client's name."""
 
 
-def measure(*, records: int, others: Path | None) -> None:
+def measure(*, records: int, policy: str, others: Path | None) -> None:
     """Print a Markdown table; `others` is the Python of an environment that has sickle and oaiharvest."""
     with tempfile.TemporaryDirectory(prefix="zatva-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
         environment = {**os.environ, "ZATVA_DATA": str(root / "data")}
         environment.pop("ZATVA_DATABASE_URL", None)
-        with open_database(load_settings(data=root / "data", database_url=None)), served(records) as url:
-            what = f"{records:,} records of 1 kB in pages of 500, {os.cpu_count()} cores"
+        with (
+            open_database(load_settings(data=root / "data", database_url=None)),
+            served(records, policy=policy) as url,
+        ):
+            what = (
+                f"{records:,} records of 1 kB in pages of 500, deletedRecord {policy}, {os.cpu_count()} cores"
+            )
             say(what, "records/s", "times the floor's speed", "peak")
             say("---", "---:", "---:", "---:")
             floor = _plain(environment, url, root / "plain")
@@ -90,9 +95,9 @@ def _tell(name: str, records: int, taken: Measured, floor: Measured) -> None:
 
 
 @contextlib.contextmanager
-def served(records: int, prefix: str = "oai_dc") -> Iterator[str]:
+def served(records: int, prefix: str = "oai_dc", policy: str = "persistent") -> Iterator[str]:
     """Serve so many records from memory, in a process of its own; gives the base URL."""
-    command = [sys.executable, "-m", "tests.bench.memory_repository", str(records), prefix]
+    command = [sys.executable, "-m", "tests.bench.memory_repository", str(records), prefix, policy]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None

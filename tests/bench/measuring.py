@@ -5,7 +5,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,21 +22,23 @@ for path in sys.argv[1:]:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """One process, measured by the operating system: wall-clock seconds and peak memory in bytes."""
+    """One process, measured by the operating system: wall-clock seconds, peak memory in bytes, exit code."""
 
     seconds: float
     peak: int
+    status: int = 0
 
 
-def run(environment: Mapping[str, str], *command: str) -> Measured:
-    """Run a command to its end; the peak is that of the largest of its processes."""
+def run(environment: Mapping[str, str], *command: str, allowed: Collection[int] = (0,)) -> Measured:
+    """Run a command to its end, with one of these exit codes; the peak is that of its largest process."""
     begun = time.monotonic()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
+    if process.returncode not in allowed:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    return Measured(seconds=time.monotonic() - begun, peak=usage.ru_maxrss * _KIB)
+    seconds = time.monotonic() - begun
+    return Measured(seconds=seconds, peak=usage.ru_maxrss * _KIB, status=process.returncode)
 
 
 def zatva(*arguments: str) -> tuple[str, ...]:

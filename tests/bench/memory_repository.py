@@ -1,6 +1,6 @@
 """A repository that answers ListRecords from memory.
 
-`python -m tests.bench.memory_repository RECORDS [marc21]`.
+`python -m tests.bench.memory_repository RECORDS [oai_dc|marc21 [no|transient|persistent]]`.
 
 Its answers are made before the first request, pages of 500 records of about 1 kB each in `oai_dc`, or of
 2 kB in `marc21`, and are sent with as little work as possible, so that a benchmark measures the harvester.
@@ -17,7 +17,7 @@ from tests.bench.marc_records import marc_record
 PAGE = 500
 _LENGTH = re.compile(rb"\ncontent-length: *([0-9]+)", re.IGNORECASE)
 _DATE = "2024-05-01T12:00:00Z"
-_HEAD = (
+HEAD = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/">'
     f"<responseDate>{_DATE}</responseDate><request>http://bench.example/oai</request>"
 )
@@ -25,15 +25,19 @@ _DC = (
     '<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/"'
     ' xmlns:dc="http://purl.org/dc/elements/1.1/">'
 )
-_IDENTIFY = (
-    f"{_HEAD}<Identify><repositoryName>Bench</repositoryName><baseURL>http://bench.example/oai</baseURL>"
-    "<protocolVersion>2.0</protocolVersion><adminEmail>a@bench.example</adminEmail>"
-    "<earliestDatestamp>2020-01-01T00:00:00Z</earliestDatestamp><deletedRecord>persistent</deletedRecord>"
-    "<granularity>YYYY-MM-DDThh:mm:ssZ</granularity></Identify></OAI-PMH>"
-)
 
 
-def _record(number: int) -> str:
+def identify(policy: str = "persistent") -> str:
+    """Identify, with this deletedRecord."""
+    return (
+        f"{HEAD}<Identify><repositoryName>Bench</repositoryName><baseURL>http://bench.example/oai</baseURL>"
+        "<protocolVersion>2.0</protocolVersion><adminEmail>a@bench.example</adminEmail>"
+        f"<earliestDatestamp>2020-01-01T00:00:00Z</earliestDatestamp><deletedRecord>{policy}</deletedRecord>"
+        "<granularity>YYYY-MM-DDThh:mm:ssZ</granularity></Identify></OAI-PMH>"
+    )
+
+
+def record(number: int) -> str:
     words = f"Record number {number} of a benchmark "
     return (
         f"<record><header><identifier>oai:bench.example:{number % 97}:{number}</identifier>"
@@ -60,19 +64,20 @@ def _pages(records: int, record: Callable[[int], str]) -> list[bytes]:
         token = str(end) if end < records else ""
         listed = "".join(record(number) for number in range(begin, end))
         pages.append(
-            f"{_HEAD}<ListRecords>{listed}"
+            f"{HEAD}<ListRecords>{listed}"
             f'<resumptionToken cursor="{begin}" completeListSize="{records}">{token}</resumptionToken>'
             "</ListRecords></OAI-PMH>".encode()
         )
     return pages
 
 
-_RECORDS = {"oai_dc": _record, "marc21": _marc_record}
+_RECORDS: dict[str, Callable[[int], str]] = {"oai_dc": record, "marc21": _marc_record}
 
 
 class _Server:
-    def __init__(self, pages: list[bytes]) -> None:
+    def __init__(self, pages: list[bytes], policy: str) -> None:
         self._pages = pages
+        self._identify = identify(policy).encode()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection."""
@@ -93,12 +98,12 @@ class _Server:
     def _body(self, arguments: Mapping[str, list[str]]) -> bytes:
         if arguments.get("verb") == ["ListRecords"]:
             return self._pages[int(arguments.get("resumptionToken", ["0"])[0]) // PAGE]
-        return _IDENTIFY.encode()
+        return self._identify
 
 
-async def _serve(records: int, prefix: str) -> None:
+async def _serve(records: int, prefix: str, policy: str) -> None:
     pages = _pages(records, _RECORDS[prefix])
-    server = await asyncio.start_server(_Server(pages).answer, "127.0.0.1", 0)
+    server = await asyncio.start_server(_Server(pages, policy).answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     sys.stderr.write(f"repository at http://127.0.0.1:{port}/oai\n")
     sys.stderr.flush()
@@ -106,4 +111,6 @@ async def _serve(records: int, prefix: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "oai_dc"))
+    _, number, *more = sys.argv
+    chosen, told = (*more, *("oai_dc", "persistent")[len(more) :])
+    asyncio.run(_serve(int(number), chosen, told))

@@ -156,3 +156,11 @@ async def test_a_large_answer_that_takes_too_much_memory_ends_the_run(
     outcome = await library.run(validation=Level.STRICT)
     assert (outcome.verdict, outcome.failure.code if outcome.failure else None) == ("failed", "memory")
     assert "harvester.max_memory" in str(outcome.failure_reason)
+
+
+async def test_a_server_whose_headers_are_beyond_the_limit_as_well_is_not_searched(library: Library) -> None:
+    library.change_settings(max_answer_bytes=1_024)
+    outcome = await library.run()
+    assert (outcome.verdict, outcome.failure.code if outcome.failure else None) == ("failed", "answer_bytes")
+    assert "verb=ListRecords" in str(outcome.failure_reason)
+    assert len(library.fake.asked) < 10
