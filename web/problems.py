@@ -74,7 +74,7 @@ _ANSWERS: Final[Mapping[type[ZatvaError], tuple[str, str]]] = MappingProxyType(
         ),
         EndlessListError: (
             mark("The repository's list of sets does not come to an end."),
-            mark("Write to its administrator: the resumption tokens go in circles."),
+            mark("Write to its administrator: its pages repeat themselves or stay empty."),
         ),
         MalformedAnswerError: (
             mark("The answer is OAI-PMH, but broken."),
@@ -82,7 +82,7 @@ _ANSWERS: Final[Mapping[type[ZatvaError], tuple[str, str]]] = MappingProxyType(
         ),
         AnswerTooLargeError: (
             mark("The answer is too large."),
-            mark("Raise the setting max_answer_bytes if you trust the repository."),
+            mark("Raise the setting named below if you trust the repository."),
         ),
     }
 )
