@@ -218,11 +218,11 @@ async def test_empty_pages_are_followed_but_not_for_ever() -> None:
         _page(0, str(number), 1).replace(b"<record>", b"<!--").replace(b"</record>", b"-->")
         for number in range(9)
     ]
-    found = [record async for record in _client(Script(*empty, _page(0, ""))).records()]
+    found = [record async for record in _client(Script(*empty, _page(0, ""))).records(loose=True)]
     assert len(found) == 2
     endless = Script(*(empty[0].replace(b">0<", b">%d<" % number) for number in range(1200)))
     with pytest.raises(EndlessListError, match="pages in a row have no records"):
-        _ = [record async for record in _client(endless).records()]
+        _ = [record async for record in _client(endless).records(loose=True)]
 
 
 async def _kind(url: str) -> TransportKind:
