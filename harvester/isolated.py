@@ -45,8 +45,8 @@ class _Asked(NamedTuple):
     memory: int
 
 
-class _Told(NamedTuple):
-    """What the process says: a note under its name, or, without a name, the result or the error."""
+class _Message(NamedTuple):
+    """What the process sends: a note under its name, or, without a name, the result or the error."""
 
     name: str
     value: Any
@@ -71,15 +71,15 @@ async def isolated(
     turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
     async with turn, _process() as process:
         try:
-            told = await _result(process, asked, notes or {})
+            message = await _result(process, asked, notes or {})
         except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError):
             status = await process.wait()
             if status > 0 and status != _OUT_OF_MEMORY:
                 raise RuntimeError(f"a process for {url} ended with {status}; see its error output") from None
             raise AnswerTooLargeError(url, limits.failure(FailureCode.MEMORY, limits.memory)) from None
-    if told.is_error:
-        raise told.value
-    result: _T = told.value
+    if message.is_error:
+        raise message.value
+    result: _T = message.value
     return result
 
 
@@ -99,21 +99,21 @@ async def _process() -> AsyncIterator[asyncio.subprocess.Process]:
 
 async def _result(
     process: asyncio.subprocess.Process, asked: _Asked, notes: Mapping[str, Callable[[Any], None]]
-) -> _Told:
+) -> _Message:
     assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 both are pipes
     process.stdin.write(pickle.dumps(asked))
     process.stdin.write_eof()
     while True:
         (length,) = _LENGTH.unpack(await process.stdout.readexactly(_LENGTH.size))
         data = await process.stdout.readexactly(length)
-        told: _Told = await asyncio.to_thread(pickle.loads, data)
-        if not told.name:
-            return told
-        notes[told.name](told.value)
+        message: _Message = await asyncio.to_thread(pickle.loads, data)
+        if not message.name:
+            return message
+        notes[message.name](message.value)
 
 
 def main() -> None:
-    """Do the work that standard input asks for, and tell standard output what comes of it."""
+    """Do the work that standard input asks for, and write what comes of it to standard output."""
     outlive_no_parent(int(sys.argv[-1]))
     asked: _Asked = pickle.load(sys.stdin.buffer)  # noqa: S301 from our own parent
     work = getattr(importlib.import_module(asked.module), asked.name)
@@ -121,20 +121,20 @@ def main() -> None:
     share_memory()
     limit_memory(asked.memory)
     try:
-        told = _Told("", asyncio.run(work(*asked.arguments, **asked.options, **notes)))
+        message = _Message("", asyncio.run(work(*asked.arguments, **asked.options, **notes)))
     except MemoryError:
         os._exit(_OUT_OF_MEMORY)
     except Exception as error:  # noqa: BLE001 it is raised in the parent
-        told = _Told("", error, is_error=True)
-    _send(told)
+        message = _Message("", error, is_error=True)
+    _send(message)
 
 
 def _tell(name: str, value: object) -> None:
-    _send(_Told(name, value))
+    _send(_Message(name, value))
 
 
-def _send(told: _Told) -> None:
-    data = pickle.dumps(told)
+def _send(message: _Message) -> None:
+    data = pickle.dumps(message)
     sys.stdout.buffer.write(_LENGTH.pack(len(data)) + data)
     sys.stdout.buffer.flush()
 

@@ -1,4 +1,4 @@
-"""Notices a list that never ends: it goes in circles, gives the same items for ever, or never fills."""
+"""Notices a list that never ends: it goes in circles, repeats the same items, or never fills."""
 
 import hashlib
 from collections.abc import Sequence

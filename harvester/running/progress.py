@@ -19,7 +19,7 @@ _A_YEAR = 366 * 86_400.0
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerAtHand:
-    """A large answer that is taken in parts: what held before it, because it may come again."""
+    """A large answer that is stored in parts: the state before it, in case it has to be requested again."""
 
     watch: dict[str, Any]
     """The list at hand before the answer (`ListWatch.as_json`)."""
