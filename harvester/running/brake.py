@@ -8,7 +8,8 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester.models import Repository
-from harvester.running import disappearance, holds
+from harvester.running import checkpoints, disappearance, holds
+from harvester.running.checkpoints import Checkpoint
 from harvester.running.disappearance import OURS
 from harvester.running.holds import SAMPLE, Held, HeldRunError, HoldKind
 from harvester.running.parameters import HarvestRequest
@@ -63,6 +64,8 @@ class Brake:
     minimum: int
     looks: bool
     """Whether the run finds out what has disappeared."""
+    disappeared: int | None = None
+    """How many records have; None before it was found out."""
     updates: int = 0
     """Of the run so far."""
     any_staged: bool = False
@@ -134,6 +137,8 @@ class Brake:
         return Settlement(deleted=deleted, disappeared=disappeared)
 
     def _stage_disappeared(self, session: Session, verdict: Verdict, response_date: str | None) -> int:
+        if self.disappeared is not None:
+            return self.disappeared
         if not self.looks or verdict is not Verdict.COMPLETE:
             return 0
         found = disappearance.stage_disappeared(
@@ -145,6 +150,7 @@ class Brake:
             datestamp=response_date or format_datestamp(utc_now()),
         )
         disappearance.forget_seen(session, self.run)
+        checkpoints.note_disappeared(session, self.run.harvest_id, found)
         self.any_staged = self.any_staged or bool(found)
         return found
 
@@ -204,10 +210,9 @@ def begin_brake(
     request: HarvestRequest,
     *,
     run: RunKey,
-    looks: bool,
-    counts: Mapping[str, int],
+    point: Checkpoint,
 ) -> Brake:
-    """The brake of a run that begins or is resumed; `looks` and `counts` are its. The caller commits."""
+    """The brake of a run that begins, or is resumed, at the checkpoint. The caller commits."""
     deletions.forget_stale(session, run)
     disappearance.forget_earlier(session, run)
     own, ours = repository, settings.harvester
@@ -219,7 +224,8 @@ def begin_brake(
         deletions_allowed=ours.brake_deletions if own.brake_deletions is None else own.brake_deletions,
         updates_allowed=None if holds.updates_released(session, run) else updates,
         minimum=ours.brake_minimum,
-        looks=looks,
-        updates=counts.get("updated", 0),
+        looks=point.looks,
+        disappeared=point.disappeared,
+        updates=point.counts.get("updated", 0),
         any_staged=deletions.any_staged(session, run),
     )

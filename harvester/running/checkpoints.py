@@ -36,6 +36,8 @@ class Checkpoint:
     run_started: datetime
     looks: bool
     """Whether the run notes what it sees, to find what has disappeared; decided when it began."""
+    disappeared: int | None
+    """How many records it has found to have disappeared; None before it has looked for them."""
     lost: str | None
     """The process that had the run before, and ended without a word."""
 
@@ -97,6 +99,7 @@ def begin(session: Session, request: HarvestRequest, plan: Plan, *, now: datetim
         run_started=row.run_started or now,
         # Runs of versions before this one noted what they saw, and did not say so.
         looks=looks and bool((row.run_parameters or {}).get("looks", True)),
+        disappeared=(row.run_parameters or {}).get("disappeared"),
         lost=lost,
     )
 
@@ -111,6 +114,15 @@ def save(session: Session, harvest_id: int, *, warnings: Sequence[str] = (), **v
 def note(session: Session, harvest_id: int, message: str) -> None:
     """Note what the run waits for, or what went wrong."""
     _update(session, harvest_id, last_error=message)
+
+
+def note_disappeared(session: Session, harvest_id: int, number: int) -> None:
+    """Note that the run has staged the deletion of so many records that disappeared, in that transaction.
+
+    What it saw is forgotten with it. A run killed behind it must not look again: all would be missing.
+    """
+    found = func.jsonb_build_object("disappeared", number)
+    _update(session, harvest_id, run_parameters=Harvest.run_parameters.concat(found))
 
 
 def end(

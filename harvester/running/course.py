@@ -119,6 +119,9 @@ class Course:
         return found.empty
 
     async def _one_list(self, window: Window) -> End:
+        if (end := self.run.progress.last_page) is not None:  # the run was cut off right behind that page
+            await self._finish(window, end)
+            return end
         try:
             end = await self.pump.take_list(self._fetching(window), self._plan.selection(window))
         except ClientError as error:

@@ -73,7 +73,8 @@ class Plan:
     metadata_prefix: str
     set_spec: str
     windows: Sequence[Window]
-    """In the order in which they are asked for; one that is to be sliced stands for its slices."""
+    """In the order in which they are asked for; one that is to be sliced stands for its slices. Empty where
+    everything was taken in by a run that was cut off before it came to its end."""
     resumes: bool
     resumption_token: str
     """Of the first request, where a run that was cut off is gone on with."""
@@ -93,8 +94,10 @@ class Plan:
         """Each list that will be asked for if there is something in each, the slices one by one."""
         return [found for window in self.windows for found in slices(window, self.calendar)]
 
-    def first_request(self) -> str:
-        """The address of the first list request."""
+    def first_request(self) -> str | None:
+        """The address of the first list request; None where nothing is left to ask for."""
+        if not self.windows:
+            return None
         verb = ("verb", self.verb.value)
         if self.resumption_token:
             return request_url(self.base_url, [verb, ("resumptionToken", self.resumption_token)])
@@ -158,7 +161,7 @@ class Plan:
             f"filter: {self.filter_file or 'none'}",
             f"normalise: {self.normalize_file or 'none'}",
             *self._limits(),
-            f"first request: {self.first_request()}",
+            f"first request: {self.first_request() or 'none: all lists were taken in'}",
         ]
         return "\n".join([*lines, *(f"note: {remark}" for remark in self.remarks)])
 
@@ -172,8 +175,9 @@ def plan(
     if resumes:
         from_ = standing.parameters.get("from")
         why = "as the run that was cut off, which goes on"
-        windows = [window_from_json(found) for found in standing.state.get("windows", [])]
-        windows = windows or [_whole(request, from_, times)]
+        # No windows at all are those of a run that was cut off behind its last list: only its end is missing.
+        saved = standing.state.get("windows")
+        windows = [_whole(request, from_, times)] if saved is None else list(map(window_from_json, saved))
     else:
         from_, why = _from(target.possible(request), standing, times.granularity, overlap)
         windows = [_whole(request, from_, times)]

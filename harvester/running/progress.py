@@ -47,6 +47,9 @@ class Progress:
     counted: Counter[str] = field(default_factory=Counter)
     """What the list at hand added to the run's counts."""
     answer: AnswerAtHand | None = None
+    last_page: End | None = None
+    """How the list at hand ended, once its last page is taken in; saved with that page, so that a run that is
+    killed before `finish` does not request the list again."""
     end: End = End.NO_RECORDS_MATCH
     """Of the last list that ended."""
 
@@ -122,7 +125,7 @@ class Progress:
         self.windows[:1] = windows
         self.watch = watch or ListWatch()
         self.counted = Counter()
-        self.answer = None
+        self.answer = self.last_page = None
         self.fetched = []
 
     def estimated_end(self, now: datetime, rate: float | None) -> datetime | None:
@@ -178,6 +181,7 @@ class Progress:
             "counted": dict(self.counted),
             "end": self.end.value,
             **({"answer": self.answer.as_json()} if self.answer else {}),
+            **({"last_page": self.last_page.value} if self.last_page else {}),
         }
 
 
@@ -191,6 +195,7 @@ def progress_from_json(found: dict[str, Any], marks: Marks) -> Progress:
         counted=Counter(found.get("counted", {})),
         end=End(found.get("end", End.NO_RECORDS_MATCH)),
         answer=_answer_from_json(found.get("answer")),
+        last_page=End(found["last_page"]) if "last_page" in found else None,
     )
 
 

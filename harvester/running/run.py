@@ -91,8 +91,7 @@ class Run(RunState):
                 self.settings,
                 self.request,
                 run=RunKey(harvest_id=point.harvest_id, run_started=point.run_started),
-                looks=point.looks,
-                counts=point.counts,
+                point=point,
             )
             session.commit()
         self.source.note_run(self.request, self.plan, point)

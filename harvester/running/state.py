@@ -29,7 +29,7 @@ from harvester.running.refusals import Refusal
 from harvester.running.sourcing import Source, as_it_is
 from harvester.running.taken import Taken
 from harvester.running.uncommitted import Uncommitted
-from harvester.running.verdict import End, Evidence
+from harvester.running.verdict import PROPER, End, Evidence
 from oai.database import Database
 from oai.datestamps import format_datestamp, utc_now
 from oai.settings import Settings
@@ -180,6 +180,7 @@ class RunState:
         self.progress.see(fetched)
         if page.rest is None:
             self.token = page.next_token
+        self.progress.last_page = taken.end if taken.end in PROPER else None
 
     def _save_marks(self, session: Session) -> None:
         """Save the marks that are new; those of a list that is done with go."""

@@ -1,7 +1,5 @@
 """Answers of many megabytes: taken in parts, resumed behind a kill, and refused beyond the limits by name."""
 
-import asyncio
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from harvester.running.parameters import Method
 from harvester.running.preparing import Level
 from oai.errors import ExitCode
 from tests.harvester.fake_repository import Item
+from tests.harvester.killing import kill_where_it_stalls, stall
 from tests.harvester.library import Library
 
 FILTERS = """<filters match="any"><selectionNamespaces>xmlns:dc='http://purl.org/dc/elements/1.1/'
@@ -75,19 +74,16 @@ async def test_headers_of_a_large_list_are_fetched_one_by_one(library: Library) 
 
 
 async def test_a_run_that_is_killed_within_a_large_answer_counts_each_record_once(library: Library) -> None:
-    count = 4000
-    library.fake.items = large_items(count)
-    library.fake.page_size = count
-    harvest = (sys.executable, "-m", "zatva.cli", "harvest", "1", "-q")
-    process = await asyncio.create_subprocess_exec(*harvest, env=library.environment)
-    async with asyncio.timeout(120):
-        while not (state := _state(library)):  # noqa: ASYNC110 another process does it
-            await asyncio.sleep(0.01)
-    process.kill()
-    await process.wait()
-    assert (state["list"]["begun"] > 0, state["answer"]["marks"]) == (True, 0)
+    library.fake.items = large_items()
+    library.fake.page_size = COUNT
+    # What came before the first is committed behind it, for it has waited long by then.
+    stall(library, "INSERT ON oai_record", "new.identifier ~ '[^0-9]200$'", name="delay", seconds=1.2)
+    stall(library, "INSERT ON oai_record", "new.identifier ~ '[^0-9]550$'")
+    await kill_where_it_stalls(library, "oai_record")
+    state = _state(library)
+    assert (0 < state["list"]["begun"] < COUNT, state["answer"]["marks"]) == (True, 0)
     outcome = await library.run()
-    assert (outcome.verdict, outcome.counts["records"], outcome.counts["new"]) == ("complete", count, count)
+    assert (outcome.verdict, outcome.counts["records"], outcome.counts["new"]) == ("complete", COUNT, COUNT)
     assert (outcome.counts["unchanged"], outcome.evidence.repeated) == (0, 0)
     assert library.audit()[0].clean
 

@@ -68,7 +68,7 @@ def test_slices_are_listed_one_by_one() -> None:
     found = planned(Standing(), slice=Slice.MONTH)
     assert len(found.lists()) == len(found.as_json()["lists"]) == 6
     assert "until 2024-01-31T23:59:59Z" in found.in_words()
-    assert found.first_request().endswith("verb=ListRecords&metadataPrefix=oai_dc")
+    assert str(found.first_request()).endswith("verb=ListRecords&metadataPrefix=oai_dc")
     assert any("each year is asked for as a whole first" in remark for remark in found.remarks)
 
 

@@ -1,0 +1,54 @@
+"""A harvest in a process of its own that is killed at a chosen statement."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+from sqlalchemy import text
+
+from tests.harvester.library import Library
+
+_ASLEEP = text(
+    "SELECT pid FROM pg_stat_activity"
+    " WHERE datname = current_database() AND wait_event = 'PgSleep' AND query !~ 'pg_stat_activity'"
+)
+_LONG = 300
+
+
+def stall(library: Library, event: str, when: str, *, name: str = "stall", seconds: float = _LONG) -> None:
+    """Let each statement wait that does `event` ("INSERT ON oai_history") to a row for which `when` holds."""
+    with library.database.session() as session:
+        session.execute(
+            text(
+                f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql"
+                f" AS $$ BEGIN PERFORM pg_sleep({seconds}); RETURN NEW; END $$"
+            )
+        )
+        session.execute(
+            text(f"CREATE TRIGGER {name} BEFORE {event} FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION {name}()")
+        )
+        session.commit()
+
+
+async def kill_where_it_stalls(library: Library, table: str, *, arguments: Sequence[str] = ()) -> None:
+    """Start the first repository's harvest, kill it where `stall` holds it up, and let the table go on."""
+    harvest = (sys.executable, "-m", "zatva.cli", "harvest", "1", "-q", *arguments)
+    process = await asyncio.create_subprocess_exec(*harvest, env=library.environment)
+    async with asyncio.timeout(120):
+        while not (asleep := _asleep(library)):
+            assert process.returncode is None
+            await asyncio.sleep(0.02)
+    process.kill()
+    await process.wait()
+    with library.database.session() as session:
+        for backend in asleep:
+            session.execute(text("SELECT pg_terminate_backend(:pid, 10000)"), {"pid": backend})
+        session.execute(text(f"DROP TRIGGER stall ON {table}"))
+        session.commit()
+
+
+def _asleep(library: Library) -> list[int]:
+    """The database processes that have waited for longer than any of the short delays."""
+    long = text(f"{_ASLEEP.text} AND now() - query_start > interval '2 s'")
+    with library.database.session() as session:
+        return list(session.scalars(long))
