@@ -133,13 +133,13 @@ def days_of(session: Session, choice: Choice, *, zone: str) -> list[Day]:
     return [_day(day, parts) for day, parts in found.items()]
 
 
-def _run_by_run(choice: Choice, zone: str) -> Select[Any]:
+def _run_by_run(choice: Choice, zone: str) -> Any:  # noqa: ANN401 a SELECT
     """The sums by day and status; each run of these repositories is asked on which day it ended."""
     day = cast(func.timezone(zone, History.harvest_end_time), Date)
     return _sums(choice).add_columns(day).group_by(day).order_by(day)
 
 
-def _day_by_day(choice: Choice, zone: str) -> Select[Any]:
+def _day_by_day(choice: Choice, zone: str) -> Any:  # noqa: ANN401 a SELECT
     """The sums by day and status, each day read from the index by the time of the end.
 
     For the runs of all repositories that takes a quarter of the time; for those of a few repositories it
@@ -161,10 +161,10 @@ def _local_days(choice: Choice, zone: str) -> Any:  # noqa: ANN401 an SQL expres
     return days.table_valued(column("day", DateTime()), name="days").render_derived()
 
 
-def _sums(choice: Choice) -> Select[Any]:
+def _sums(choice: Choice) -> Any:  # noqa: ANN401 a SELECT
     """Runs, records and changes by status."""
     changes = History.new_count + History.updated_count + History.deleted_count
-    query: Select[Any] = (
+    query: Any = (
         select(
             History.status,
             func.count().label("runs"),

@@ -105,6 +105,10 @@ def _export(ground: Ground, *what: str) -> None:
     ground.zatva("store", "export", *what, "--as", "jsonl", "--out", str(ground.root / "export"), "--quiet")
 
 
+def _database(ground: Ground, *arguments: str) -> None:
+    ground.zatva("database", *arguments, str(ground.root / "backup"), "--quiet")
+
+
 _STORE: Final = Chain(
     name="store",
     steps=(
@@ -117,6 +121,8 @@ _STORE: Final = Chain(
         Step(name="export of a run", work=lambda ground: _export(ground, "--run", "1")),
         Step(name="list of changes", work=lambda ground: ground.zatva("job", "changes", "--quiet")),
         Step(name="rebuild, rows there", work=_rebuild),
+        Step(name="database backup", work=lambda ground: _database(ground, "backup")),
+        Step(name="database restore", work=lambda ground: _database(ground, "restore", "--force")),
         Step(name="repository remove", work=lambda ground: ground.zatva("repository", "remove", "1")),
         Step(name="rebuild, no rows", work=_rebuild),
         Step(
