@@ -15,15 +15,21 @@ _UTILITIES = ("CREATE", "ANALYZE")
 
 
 @contextlib.contextmanager
-def plans_of(database: Database, *words: str) -> Iterator[list[Plan]]:
-    """Gather the plans of the statements in the block that have one of the words in them."""
+def plans_of(database: Database, *words: str, run: bool = False) -> Iterator[list[Plan]]:
+    """Gather the plans of the statements in the block that have one of the words in them.
+
+    With `run` each statement is run once more for its plan to have counts of rows; that run is rolled back.
+    """
     found: list[Plan] = []
+    options = "ANALYZE, FORMAT JSON" if run else "FORMAT JSON"
 
     def explain(_connection: Any, cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
         if any(word in statement for word in words) and not statement.lstrip().startswith(_UTILITIES):
             with cursor.connection.cursor() as beside:
-                beside.execute("EXPLAIN (FORMAT JSON) " + statement, parameters)
+                beside.execute("SAVEPOINT plan")
+                beside.execute(f"EXPLAIN ({options}) {statement}", parameters)
                 plan = beside.fetchone()[0]
+                beside.execute("ROLLBACK TO plan")
             found.append((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])
 
     event.listen(database.engine, "before_cursor_execute", explain)
@@ -47,30 +53,15 @@ def repeated_scans(plan: Plan) -> list[str]:
 
 @contextlib.contextmanager
 def work_of(database: Database, *words: str) -> Iterator[list[int]]:
-    """Gather how many rows the statements in the block go through that have one of the words in them.
-
-    Each is carried out twice: once to count, which is undone, and then in earnest.
-    """
-    found: list[int] = []
-
-    def count(_connection: Any, cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
-        if any(word in statement for word in words) and not statement.lstrip().startswith(_UTILITIES):
-            with cursor.connection.cursor() as beside:
-                beside.execute("SAVEPOINT work")
-                beside.execute("EXPLAIN (ANALYZE, FORMAT JSON) " + statement, parameters)
-                plan = beside.fetchone()[0]
-                beside.execute("ROLLBACK TO work")
-            found.append(_rows(plan[0]["Plan"]))
-
-    event.listen(database.engine, "before_cursor_execute", count)
-    try:
-        yield found
-    finally:
-        event.remove(database.engine, "before_cursor_execute", count)
+    """Gather how many rows such statements in the block go through; the numbers come behind the block."""
+    work: list[int] = []
+    with plans_of(database, *words, run=True) as plans:
+        yield work
+    work += map(_rows, plans)
 
 
 def _rows(plan: Plan) -> int:
-    """Rows that a plan's parts gave or threw away, in all their rounds."""
+    """Rows that the parts of a plan that was run gave or threw away, in all their rounds."""
     thrown = sum(plan.get(f"Rows Removed by {by}", 0) for by in ("Filter", "Join Filter", "Index Recheck"))
     own = (plan["Actual Rows"] + thrown) * plan["Actual Loops"]
     return int(own) + sum(_rows(part) for part in plan.get("Plans", []))

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from lxml import etree
 
@@ -50,20 +51,20 @@ async def examine(
     manners = manners.model_copy(update={"timeout": min(manners.timeout, _REQUEST_SECONDS)})
     pause = max(manners.delay, _POLITE_SECONDS)
     begun = time.monotonic()
+    client = partial(
+        Client,
+        base_url,
+        limits=manners.limits,
+        max_wait=_MAX_WAIT,
+        max_wait_total=_MAX_WAIT,
+        clock=clock,
+        sleep=sleep,
+    )
 
     async def by_post() -> Identity:
         await sleep(pause)
         async with open_transport(manners, method="POST") as posting:
-            client = Client(
-                base_url,
-                posting,
-                limits=manners.limits,
-                retries=0,
-                max_wait=_MAX_WAIT,
-                max_wait_total=_MAX_WAIT,
-                sleep=sleep,
-            )
-            return await client.identify(loose=True)
+            return await client(posting, retries=0).identify(loose=True)
 
     async with open_transport(manners) as transport:
         watching = Watching(transport)
@@ -74,17 +75,8 @@ async def examine(
                 await sleep(pause)
             return await watching(url, arguments)
 
-        client = Client(
-            base_url,
-            paced,
-            limits=manners.limits,
-            retries=_RETRIES,
-            max_wait=_MAX_WAIT,
-            max_wait_total=_MAX_WAIT,
-            clock=clock,
-            sleep=sleep,
-        )
-        case = Case(client=client, send=paced, watching=watching, now=datetime.fromtimestamp(clock(), UTC))
+        now = datetime.fromtimestamp(clock(), UTC)
+        case = Case(client=client(paced, retries=_RETRIES), send=paced, watching=watching, now=now)
         await _look(case, settings, by_post, on_fact)
     return _report(case, requests=len(watching.exchanges) + 1, seconds=time.monotonic() - begun)
 

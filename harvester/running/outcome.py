@@ -83,6 +83,23 @@ class Outcome:
             "warnings": list(self.warnings),
         }
 
+    def columns(self) -> dict[str, Any]:
+        """Its columns of the row in `oai_history`."""
+        return {
+            "repository_id": self.repository_id,
+            "harvest_start_time": self.started,
+            "status": self.status.value,
+            "verdict": self.verdict.value,
+            "failure_reason": self.failure_reason,
+            "failure_code": self.failure.code.value if self.failure else None,
+            "failure_facts": dict(self.failure.facts) if self.failure else None,
+            "warnings": list(self.warnings),
+            "evidence": self.evidence.as_json(),
+            "raw_path": self.raw_path,
+            "pace": [list(sample) for sample in self.pace],
+            **{column: self.counts.get(name, 0) for name, column in _COLUMNS.items()},
+        }
+
     def in_words(self) -> str:
         """The result for people."""
         named = {name: self.counts.get(name, 0) for name in COUNTS}
@@ -134,28 +151,17 @@ def write_history(
     row = History(
         harvest_id=run.harvest_id if run else None,
         run_started=run.run_started if run else None,
-        repository_id=outcome.repository_id,
-        harvest_start_time=outcome.started,
         job_id=request.job_id,
         recurring_id=request.recurring_id,
-        status=outcome.status.value,
-        verdict=outcome.verdict.value,
-        failure_reason=outcome.failure_reason,
-        failure_code=outcome.failure.code.value if outcome.failure else None,
-        failure_facts=dict(outcome.failure.facts) if outcome.failure else None,
         set_spec=request.set_spec or None,
         metadata_prefix=request.metadata_prefix,
-        warnings=list(outcome.warnings),
-        evidence=outcome.evidence.as_json(),
         harvest_method=int(request.method),
         host=socket.gethostname(),
         process_id=os.getpid(),
-        raw_path=outcome.raw_path,
-        pace=[list(sample) for sample in outcome.pace],
         replay_of=request.replay,
         filter_digest=rules[0],
         normalize_digest=rules[1],
-        **{column: outcome.counts.get(name, 0) for name, column in _COLUMNS.items()},
+        **outcome.columns(),
     )
     session.add(row)
     session.flush()
