@@ -37,6 +37,7 @@ hypothesis.settings.load_profile("zatva")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of this suite."""
+    parser.addoption("--freeze", action="store_true", help="write the files in tests/interfaces/frozen")
     parser.addoption("--long", action="store_true", help="property and kill tests with many more examples")
 
 

@@ -27,7 +27,7 @@ from zatva.init import example
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "reference"
-_MODELS = (
+MODELS = (
     provider.models,
     provider.http.models,
     provider.aggregate.models,

@@ -17,6 +17,7 @@ from oai.database import Database
 from tests.commands import Done, zatva_beside
 from tests.harvester.client.raw_server import RawServer, serve_raw
 from tests.harvester.fake_repository import FakeRepository, many, serve
+from tests.ports import free_port
 
 UNKNOWN = "no-such-host.invalid"
 NOTHING = {"repositories": 0, "runs": 0, "checkpoints": 0}
@@ -33,14 +34,6 @@ async def mute() -> AsyncIterator[RawServer]:
     """A server that closes each connection without a byte."""
     async with serve_raw(RawServer(answer=lambda _: b"")) as server:
         yield server
-
-
-@pytest.fixture
-def free_port() -> int:
-    """A port at which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def kept(database: Database) -> dict[str, int | None]:
@@ -97,10 +90,8 @@ async def test_a_server_that_gives_no_answer_leaves_nothing_after_all_tries(
     assert not (tmp_path / "out").exists()
 
 
-async def test_nobody_at_the_port_leaves_nothing(
-    free_port: int, environment: dict[str, str], database: Database
-) -> None:
-    done = await zatva_beside(environment, "harvest", f"http://127.0.0.1:{free_port}/oai", "--retries", "0")
+async def test_nobody_at_the_port_leaves_nothing(environment: dict[str, str], database: Database) -> None:
+    done = await zatva_beside(environment, "harvest", f"http://127.0.0.1:{free_port()}/oai", "--retries", "0")
     assert (done.returncode, "does not accept connections" in done.stderr) == (4, True)
     assert done.stdout.startswith("Failed: no answer")
     assert kept(database) == NOTHING
@@ -108,9 +99,9 @@ async def test_nobody_at_the_port_leaves_nothing(
 
 @pytest.mark.parametrize("by_number", [True, False])
 async def test_a_repository_that_was_known_stays_and_the_run_is_in_its_history(
-    free_port: int, environment: dict[str, str], database: Database, *, by_number: bool
+    environment: dict[str, str], database: Database, *, by_number: bool
 ) -> None:
-    url = f"http://127.0.0.1:{free_port}/oai"
+    url = f"http://127.0.0.1:{free_port()}/oai"
     with database.session() as session:
         session.add(Repository(base_url=url, base_dir="known"))
         session.commit()

@@ -17,6 +17,7 @@ from oai.database import Database
 from oai.errors import UsageError
 from oai.settings import Settings
 from tests.manager.conftest import Tables, managing
+from tests.ports import free_port
 
 
 @contextlib.asynccontextmanager
@@ -25,13 +26,6 @@ async def asking(database: Database, *, leads: bool) -> AsyncIterator[TestClient
         app = create_app(transactions, lambda: leads)
         async with TestClient(TestServer(app)) as client:
             yield client
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 async def test_a_manager_that_leads_or_stands_by_is_ready(database: Database) -> None:

@@ -12,13 +12,9 @@ from oai.serving import open_listener
 from oai.settings import Settings
 from provider.app import create_app
 from provider.http.attending import ATTENDANCE
+from tests.ports import free_port
 from tests.provider.archive import Archive
 from tests.provider.conftest import BASE_URL, small_pages
-
-
-def free_port() -> int:
-    with open_listener("127.0.0.1", 0) as listener:
-        return int(listener.getsockname()[1])
 
 
 async def figures(port: int) -> dict[str, float]:

@@ -1,0 +1,1 @@
+"""What other programs, scripts and databases hold us to, frozen as files; see `surfaces`."""

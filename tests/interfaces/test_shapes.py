@@ -1,0 +1,187 @@
+"""What commands print with `--json`, and the names of the metrics, as programs and alarms read them."""
+
+import asyncio
+import json
+import re
+import urllib.request
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.commands import results, zatva
+from tests.end_to_end.processes import running
+from tests.harvester.fake_repository import FakeRepository, many, serve
+from tests.interfaces.comparing import compare
+from tests.ports import free_port
+from tests.provider.archives import Page, write_pages
+
+RULES = (
+    "<filters match=\"any\"><selectionNamespaces>xmlns:dc='http://purl.org/dc/elements/1.1/'"
+    '</selectionNamespaces><filter xpath="//dc:title" regexp="."/></filters>'
+)
+COMMANDS = """
+database current
+database check
+provider index {archive}
+provider status
+provider statistics
+provider collection add serials:nov07 --name Serials
+provider collection assign serials:nov07 --url-prefix http://example.org
+provider collection access serials:nov07 withheld
+provider collection list
+provider collection move serials journals
+provider collection remove journals:nov07 --url-prefix http://example.org
+provider collection drop journals --force
+provider access refresh
+provider hide --url-prefix http://example.org
+provider unhide --url-prefix http://example.org
+provider find http://example.org/1
+provider verify
+provider harvesters
+probe {url}
+harvest {url} --out {out} --keep-raw
+repository add {other}
+repository list
+repository show 1
+repository edit 1 --name Library
+repository policy 1
+repository remove 2
+store verify 1
+import run --repository 1
+import status
+import list
+import source 1
+import set list
+import search
+import show 1
+schedule add 1 --frequency daily --format oai_dc
+schedule list
+schedule show 1
+schedule edit 1 --frequency weekly
+schedule pause 1
+schedule resume 1
+schedule run 1
+job list
+job pause 1
+job resume 1
+job history
+job show 1
+job errors 1
+job changes
+job remove 1
+schedule remove 1
+manager status
+worker drain --all
+rule add All {rules}
+rule list
+rule show 1
+rule versions 1
+rule examples
+rule check {rules}
+rule try {rules} --repository 1
+rule replay 1 --filter {rules}
+rule remove 1
+notify add --mail a@example.org --on error
+notify list
+notify sent
+notify remove 1
+organisation add library --name Library
+organisation list
+user add Eva
+user list
+user role Eva curator
+user disable Eva
+user enable Eva
+user link Eva
+token add Eva program --scope read
+token list
+token revoke 1
+organisation remove library
+provider aggregate add 1
+provider aggregate list
+provider aggregate update
+provider aggregate status
+provider aggregate remove 1
+"""
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeRepository]:
+    async with serve(FakeRepository(items=many(12), sets=["a"])) as served:
+        yield served
+
+
+async def test_the_keys_of_what_commands_print(
+    fake: FakeRepository, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    (tmp_path / "rules.xml").write_text(RULES)
+    (tmp_path / "archive").mkdir()
+    write_pages(tmp_path / "archive" / "a.warc.gz", [Page(url=f"http://example.org/{n}") for n in range(3)])
+    places = {name: str(tmp_path / name) for name in ("archive", "out")}
+    urls = {"url": fake.url, "other": fake.url.replace("127.0.0.1", "localhost")}
+    words = {**places, **urls, "rules": str(tmp_path / "rules.xml")}
+    found = {}
+    for line in COMMANDS.strip().splitlines():
+        command = [word.format(**words) for word in line.split()]
+        printed = await asyncio.to_thread(_printed, environment, command)
+        found[re.split(r" (?:[{0-9]|--|[A-Z])", line)[0]] = printed
+    compare("json_keys", found, request)
+
+
+def test_the_names_of_the_metrics(
+    environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    ports = {"manager": free_port(), "provider": free_port()}
+    own = {
+        "ZATVA_MANAGER__HEALTH_PORT": str(ports["manager"]),
+        "ZATVA_PROVIDER__METRICS_PORT": str(ports["provider"]),
+    }
+    _printed(environment, ["user", "add", "Alena", "--role", "administrator"])
+    (made,) = results(environment, "token", "add", "Alena", "tests", "--scope", "read")
+    words = ("serve", "--port", "0", "--web-port", "0")
+    with running({**environment, **own}, tmp_path / "log", *words, ready="dashboard at") as (_, dashboard):
+        addresses = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
+        found = {
+            name: _metrics(at, made["token"]) for name, at in {**addresses, "dashboard": dashboard}.items()
+        }
+    compare("metrics", found, request)
+
+
+def _metrics(base_url: str, token: str) -> dict[str, str]:
+    """Kinds of the metrics by name."""
+    headers = {"Authorization": f"Bearer {token}"}
+    asked = urllib.request.Request(f"{base_url}/metrics", headers=headers)  # noqa: S310 our own address
+    with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310 as above
+        families = text_string_to_metric_families(answer.read().decode())
+        return {family.name: family.type for family in families if family.name.startswith("zatva_")}
+
+
+def _printed(environment: Mapping[str, str], command: list[str]) -> Any:
+    done = zatva(environment, *command, "--json")
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    return shape([json.loads(line) for line in done.stdout.splitlines()])
+
+
+def shape(value: Any) -> Any:
+    """Kinds instead of values; of a list, what its members have together."""
+    if isinstance(value, dict):
+        return {key: shape(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [merged([shape(one) for one in value])] if value else []
+    return (
+        "nothing"
+        if value is None
+        else {bool: "truth", int: "number", float: "number", str: "text"}[type(value)]
+    )
+
+
+def merged(shapes: list[Any]) -> Any:
+    """One shape for all: the keys of any of them."""
+    if all(isinstance(one, dict) for one in shapes):
+        keys = {key for one in shapes for key in one}
+        return {key: merged([one[key] for one in shapes if key in one]) for key in keys}
+    others = [one for one in shapes if one not in ("nothing", [])]
+    return others[0] if others else shapes[0]

@@ -1,0 +1,106 @@
+"""Words and numbers that databases, queues, browsers and receivers keep, by what they are for."""
+
+from enum import Enum
+from typing import Any
+
+import harvester.bibliographic.conditions
+import harvester.bibliographic.imports
+import harvester.bibliographic.record
+import harvester.bibliographic.searching
+import harvester.repositories
+import harvester.rule_lab.kinds
+import harvester.running.holds
+import harvester.running.locks
+import harvester.running.parameters
+import harvester.running.preparing
+import harvester.running.verdict
+import harvester.running.windows
+import harvester.store.auditing
+import harvester.vocabulary
+import manager.leadership
+import manager.models
+import manager.notices.models
+import manager.queue
+import oai.migrations
+import oai.vocabulary
+import provider.aggregate.catalogue
+import provider.aggregate.updating
+import provider.holdings.arcs
+import provider.holdings.counting
+import provider.holdings.fixity
+import provider.holdings.rules
+import provider.http.resume_keys
+import provider.indexing.indexer
+import provider.models
+import provider.protocol.tokens
+import web.cookies
+import web.csrf
+import web.models
+import web.rights
+
+_ENUMS: dict[str, type[Enum]] = {
+    "access to a collection": provider.models.Access,
+    "access protocol": harvester.vocabulary.AccessProtocol,
+    "change of a record": harvester.vocabulary.Change,
+    "channel of a notice": manager.notices.models.Channel,
+    "deletion policy": harvester.vocabulary.DeletionPolicy,
+    "deletion reason": harvester.vocabulary.DeletionReason,
+    "end of a list": harvester.running.verdict.End,
+    "fault of a file in the store": harvester.store.auditing.Kind,
+    "fault of an archived document": provider.holdings.fixity.Fault,
+    "harvest method": harvester.running.parameters.Method,
+    "held run": harvester.running.holds.HoldKind,
+    "held run's state": harvester.running.holds.HoldState,
+    "indexed file's state": provider.models.IndexFileState,
+    "job's status": manager.models.JobStatus,
+    "kind of bibliographic record": harvester.bibliographic.record.Kind,
+    "kind of notice": manager.notices.models.Kind,
+    "kind of rule": harvester.rule_lab.kinds.RuleKind,
+    "language": manager.notices.models.Language,
+    "link": web.models.LinkKind,
+    "note of a bibliographic record": harvester.bibliographic.record.NoteKind,
+    "notice's state": manager.notices.models.NoticeState,
+    "OAI error": oai.vocabulary.ErrorCode,
+    "occasion of a notice": manager.notices.models.Occasion,
+    "order of a search": harvester.bibliographic.searching.Order,
+    "operator of a condition": harvester.bibliographic.conditions.Operator,
+    "overlap of jobs": manager.models.Overlap,
+    "record's status": harvester.vocabulary.RecordStatus,
+    "right": web.rights.Right,
+    "role": web.rights.Role,
+    "run's status": harvester.vocabulary.RunStatus,
+    "schedule's state": manager.models.RecurringState,
+    "scope of a token": web.rights.Scope,
+    "slice of a list": harvester.running.windows.Slice,
+    "validation": harvester.running.preparing.Level,
+    "verdict": harvester.running.verdict.Verdict,
+}
+_KEYS: dict[str, Any] = {
+    "cookie of a session": web.cookies._SESSION,  # noqa: SLF001
+    "cookie of a form": web.cookies._FORM,  # noqa: SLF001
+    "field of a form's token": web.csrf.FIELD,
+    "lock: adding a repository": harvester.repositories._ADDING_LOCK,  # noqa: SLF001
+    "lock: counting documents": provider.holdings.counting._LOCK,  # noqa: SLF001
+    "lock: fence of the leader": manager.leadership._FENCE,  # noqa: SLF001
+    "lock: import of a repository": harvester.bibliographic.imports._CLASS,  # noqa: SLF001
+    "lock: index file": provider.indexing.indexer._FILE_CLASS,  # noqa: SLF001
+    "lock: leader": manager.leadership._LOCK,  # noqa: SLF001
+    "lock: name of an archive file": provider.holdings.arcs._NAME_CLASS,  # noqa: SLF001
+    "lock: repository": harvester.running.locks._CLASS,  # noqa: SLF001
+    "lock: rules": provider.holdings.rules._TREE_LOCK,  # noqa: SLF001
+    "lock: update of the aggregate": provider.aggregate.updating.LOCK,
+    "lock: upgrade": oai.migrations._UPGRADE_LOCK,  # noqa: SLF001
+    "queue of harvests": manager.queue.QUEUE,
+    "queue of index files": manager.queue.INDEX_QUEUE,
+    "signing: look-ups": provider.http.resume_keys.PURPOSE,
+    "signing: tokens": provider.protocol.tokens.PURPOSE,
+    "signing: tokens of the aggregate": provider.aggregate.catalogue.PURPOSE,
+    "task of a harvest": manager.queue.TASK,
+    "task of an index file": manager.queue.INDEX_TASK,
+}
+
+
+def stored_words() -> dict[str, Any]:
+    """Values of each enumeration by member, and each key."""
+    words = {name: {member.name: member.value for member in kind} for name, kind in _ENUMS.items()}
+    return {"enumerations": words, "keys": _KEYS}
