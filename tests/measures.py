@@ -1,0 +1,157 @@
+"""Measures of the code: its modules, and how far its words are from the field's (`script/measure`).
+
+Each figure has an aim. What is not reached yet is printed; nothing fails, for the figures are for whoever
+changes the structure.
+"""
+
+import ast
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import grimp
+
+ROOT: Final = Path(__file__).parent.parent
+PACKAGES: Final = ("oai", "provider", "harvester", "manager", "web", "zatva")
+# Words that say in a private dialect what the field has words for.
+DIALECT: Final = re.compile(
+    r"""\b(?:
+        (?:is|are|was|were|be|been)\ told | tells? | anew | once\ more | gone\ on\ with | go(?:es)?\ on\ with
+        | of\ that\ number | unless\ told | taken\ in | take\ in | set\ aside | stands?\ in | lies?\ in
+        | cannot\ be\ had | nobody | for\ ever | that\ should\ not\ be | report\ what\ it\ says
+        | make\ anything\ of | examin(?:e|es|ed|ing|ation|ations) | the\ house | brakes?
+        )\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_DOCS: Final = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A figure, and what it should be at most."""
+
+    name: str
+    value: float
+    aim: float
+
+    def __str__(self) -> str:
+        mark = "" if self.value <= self.aim else "  over"
+        return f"{self.name:<58} {self.value:>8,.0f}   at most {self.aim:,.0f}{mark}"
+
+
+def measures() -> Iterator[Measure]:
+    """All of them."""
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in _modules()}
+    yield from _of_modules(trees)
+    yield from _of_functions(trees)
+    yield from _of_words(trees)
+    tests = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "tests").rglob("*.py")]
+    yield Measure(name="private names that tests patch", value=sum(map(_patched, tests)), aim=0)
+
+
+def _modules() -> list[Path]:
+    """Modules with something in them."""
+    found = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    return sorted(path for path in found if path.read_text(encoding="utf-8").count("\n") > 1)
+
+
+def _of_modules(trees: Mapping[Path, ast.Module]) -> Iterator[Measure]:
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    importers = [graph.find_modules_that_directly_import(name) for name in graph.modules]
+    lines = [len(path.read_text(encoding="utf-8").splitlines()) for path in trees]
+    names = Counter(
+        node.name
+        for tree in trees.values()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    yield Measure(name="lines of the product", value=sum(lines), aim=73_000)
+    yield Measure(name="modules", value=len(trees), aim=450)
+    yield Measure(name="modules of under 40 lines", value=sum(count < 40 for count in lines), aim=20)
+    yield Measure(name="modules of over 450 lines", value=sum(count > 450 for count in lines), aim=0)
+    yield Measure(name="modules with one importer", value=sum(len(one) == 1 for one in importers), aim=110)
+    yield Measure(
+        name="modules named by what they do (…ing)",
+        value=sum(path.stem.endswith("ing") for path in trees),
+        aim=40,
+    )
+    yield Measure(
+        name="public names of three classes or more", value=sum(count > 2 for count in names.values()), aim=8
+    )
+
+
+def _of_functions(trees: Mapping[Path, ast.Module]) -> Iterator[Measure]:
+    functions = [
+        node
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    lengths = sorted(_length(node) for node in functions)
+    yield Measure(name="lines of a function, median", value=statistics.median(lengths), aim=9)
+    yield Measure(name="lines of a function, nine of ten", value=lengths[len(lengths) * 9 // 10], aim=22)
+    yield Measure(name="functions of over 40 lines", value=sum(length > 40 for length in lengths), aim=0)
+    asserts = sum(isinstance(node, ast.Assert) for tree in trees.values() for node in ast.walk(tree))
+    yield Measure(name="asserts in the product", value=asserts, aim=0)
+
+
+def _of_words(trees: Mapping[Path, ast.Module]) -> Iterator[Measure]:
+    strings = docstrings = 0
+    for tree in trees.values():
+        documented = _docstrings(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found = len(DIALECT.findall(node.value))
+                docstrings += found if node in documented else 0
+                strings += found if node not in documented else 0
+    for path in (ROOT / "web").rglob("*.html"):
+        strings += len(DIALECT.findall(path.read_text(encoding="utf-8")))
+    yield Measure(name="words of the dialect in docs", value=_in_docs(), aim=0)
+    yield Measure(name="words of the dialect in strings and templates", value=strings, aim=0)
+    yield Measure(name="words of the dialect in docstrings", value=docstrings, aim=49)
+
+
+def _in_docs() -> int:
+    found = 0
+    for name in _DOCS:
+        place = ROOT / name
+        for path in [place] if place.is_file() else place.rglob("*.md"):
+            if "decisions" not in path.parts:
+                found += len(DIALECT.findall(path.read_text(encoding="utf-8")))
+    return found
+
+
+def _docstrings(tree: ast.Module) -> set[ast.Constant]:
+    """Strings that are statements by themselves: of modules, classes, functions, fields."""
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+
+
+def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def _patched(tree: ast.Module) -> int:
+    """Calls of monkeypatch.setattr or mock.patch with a private name."""
+    found = 0
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "setattr"
+        ):
+            texts = [one.value for one in node.args if isinstance(one, ast.Constant)]
+            found += any(str(text).rpartition(".")[2].startswith("_") for text in texts)
+    return found
+
+
+if __name__ == "__main__":
+    for measure in measures():
+        print(measure)  # noqa: T201 what it is for
