@@ -99,6 +99,7 @@ def _unanswered(invocation: Invocation, error: TransportError, *, seconds: float
         seconds=seconds,
         started=utc_now(),
         failure_reason=str(error),
+        failure=error.failure,
     )
     words = f"{status.capitalize()}: no answer in {seconds:,.1f} s. Nothing was stored, no repository added."
     invocation.console.result({**outcome.as_json(), "repository_id": None}, words)

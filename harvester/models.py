@@ -25,6 +25,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from harvester.vocabulary import AccessProtocol, Change, DeletionPolicy, RecordStatus
+from oai.failures import Failure, FailureCode
 from oai.models import Base
 
 
@@ -200,6 +201,8 @@ class Harvest(Base):
     """Of the run under way or cut off: the windows still to ask for, and the evidence so far."""
     warnings: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
     """Of the run under way or cut off."""
+    warning_failures: Mapped[list[dict[str, Any] | None]] = mapped_column(JSONB, server_default=text("'[]'"))
+    """For each warning its code and facts, or null."""
     records_per_second: Mapped[float | None]
     estimated_end: Mapped[datetime | None]
     """When the run should end, by its rate and completeListSize."""
@@ -207,6 +210,9 @@ class Harvest(Base):
     process_id: Mapped[int | None]
     host: Mapped[str | None] = mapped_column(Text)
     last_error: Mapped[str | None] = mapped_column(Text)
+    """What the run waits for, warned of last, or ended with."""
+    last_failure: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """The same as a code with facts (`FailureCode`), where it has one."""
     updated: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
 
 
@@ -237,6 +243,15 @@ class History(Base):
     """What failed (`FailureCode`), for programs; NULL if the failure has no code."""
     failure_facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     """Numbers and texts that the sentence for `failure_code` needs."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why not everything is here; None where no reason is kept."""
+        found = Failure.stored(self.failure_code, self.failure_facts)
+        if found is None and self.failure_reason:
+            return Failure(code=FailureCode.OTHER)
+        return found
+
     set_spec: Mapped[str | None] = mapped_column(Text)
     metadata_prefix: Mapped[str | None] = mapped_column(Text)
     new_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
@@ -248,6 +263,8 @@ class History(Base):
     requests: Mapped[int] = mapped_column(server_default="0")
     bytes: Mapped[int] = mapped_column(BigInteger, server_default="0")
     warnings: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
+    warning_failures: Mapped[list[dict[str, Any] | None]] = mapped_column(JSONB, server_default=text("'[]'"))
+    """For each warning its code and facts, or null."""
     evidence: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'"))
     """What the verdict rests on."""
     harvest_method: Mapped[int] = mapped_column(SmallInteger, server_default="0")

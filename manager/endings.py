@@ -13,10 +13,12 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from harvester.models import Harvest, History
+from harvester.running.notes import Note, columns_of, notes_of
 from harvester.running.quarantine import Ward
 from harvester.vocabulary import RunStatus
 from manager.launching import Run
 from oai.datestamps import format_datestamp
+from oai.failures import Failure, FailureCode
 
 _COUNTS: Final = ("new", "updated", "unchanged", "deleted", "filtered", "invalid")
 _LONGEST_NOTE: Final = 500
@@ -43,24 +45,15 @@ class Cause(Enum):
     """Its worker is gone without a word."""
 
 
-ENDED_BY_US: Final = {
-    Cause.STOPPED: (RunStatus.KILLED, "the job was stopped, and %(process)s did not finish its page in time"),
-    Cause.PAUSED: (RunStatus.KILLED, "the job was paused, and %(process)s did not finish its page in time"),
-    Cause.DELETED: (RunStatus.KILLED, "the job was deleted, so %(process)s was ended"),
-    Cause.KILLED: (RunStatus.KILLED, "the job was killed, and %(process)s with it"),
-    Cause.RESTARTED: (RunStatus.FAILED, "%(process)s made no progress and was ended; another one goes on"),
-    Cause.SHUTDOWN: (
-        RunStatus.KILLED,
-        "the manager ended, and %(process)s with it; the harvest goes on with the next one",
-    ),
-    Cause.LOST: (RunStatus.LOST, "%(process)s is gone, and the worker that ran it, too"),
+_ENDED_BY_US: Final = {
+    Cause.STOPPED: (RunStatus.KILLED, FailureCode.PROCESS_STOPPED),
+    Cause.PAUSED: (RunStatus.KILLED, FailureCode.PROCESS_PAUSED),
+    Cause.DELETED: (RunStatus.KILLED, FailureCode.PROCESS_DELETED),
+    Cause.KILLED: (RunStatus.KILLED, FailureCode.PROCESS_KILLED),
+    Cause.RESTARTED: (RunStatus.FAILED, FailureCode.PROCESS_RESTARTED),
+    Cause.SHUTDOWN: (RunStatus.KILLED, FailureCode.PROCESS_ENDED_WITH_MANAGER),
+    Cause.LOST: (RunStatus.LOST, FailureCode.PROCESS_LOST),
 }
-PROCESS: Final = "process %(number)s on host %(host)s"
-NOT_STARTED: Final = "the harvest could not be started on host %(host)s"
-BY_SIGNAL: Final = "%(process)s was ended by signal %(signal)s"
-BY_ITSELF: Final = "%(process)s ended with exit code %(code)s and wrote no history"
-LAST_SAID: Final = "; the last it said: "
-"""Before the last line of what the process wrote, where it wrote anything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +71,15 @@ def write_cut_off(session: Session, run: Run, ending: Ending) -> History:
     """Add the row that the harvester did not write, with what it had committed. The caller commits."""
     query = select(Harvest).where(Harvest.job_id == run.job_id).limit(1).with_for_update()
     reached = session.scalars(query).one_or_none()
-    status, reason = _in_words(run, ending)
+    status, failure = _failure(run, ending)
     ended = History(
         repository_id=run.repository_id,
         recurring_id=run.recurring_id,
         job_id=run.job_id,
         status=status,
-        failure_reason=reason,
+        failure_reason=_reason(failure),
+        failure_code=failure.code.value,
+        failure_facts=dict(failure.facts),
         set_spec=run.set_spec,
         metadata_prefix=run.metadata_prefix,
         harvest_method=run.harvest_method,
@@ -112,7 +107,7 @@ def _reached(harvest: Harvest, ending: Ending) -> dict[str, Any]:
         "requests": counts.get("requests", 0),
         "bytes": counts.get("bytes", 0),
         **{f"{name}_count": counts.get(name, 0) for name in _COUNTS},
-        "warnings": [*harvest.warnings, *_last_note(harvest)],
+        **columns_of([*notes_of(harvest.warnings, harvest.warning_failures), *_last_note(harvest)]),
         "evidence": {
             "end": "cut off",
             "cause": ending.cause.name.lower(),
@@ -125,12 +120,13 @@ def _reached(harvest: Harvest, ending: Ending) -> dict[str, Any]:
     }
 
 
-def _last_note(harvest: Harvest) -> list[str]:
+def _last_note(harvest: Harvest) -> list[Note]:
     """What it had noted last, unless that is among its warnings."""
     note = harvest.last_error
     if not note or note in harvest.warnings:
         return []
-    return [f"when it was cut off: {note[:_LONGEST_NOTE]}"]
+    failure = Failure.from_json(harvest.last_failure)
+    return [Note(text=f"when it was cut off: {note[:_LONGEST_NOTE]}", failure=failure)]
 
 
 def _claim_errors(session: Session, harvest: Harvest, ended: History, run_started: datetime) -> None:
@@ -146,18 +142,23 @@ def _claim_errors(session: Session, harvest: Harvest, ended: History, run_starte
     ward.close(session, history_id=ended.history_id, complete=False, now=now)
 
 
-def _in_words(run: Run, ending: Ending) -> tuple[RunStatus, str]:
-    host, code = repr(run.host), ending.exit_code
-    process = PROCESS % {"number": run.process_id, "host": host}
-    if ending.cause in ENDED_BY_US:
-        status, sentence = ENDED_BY_US[ending.cause]
-        return status, sentence % {"process": process}
-    if code is None:
-        told = NOT_STARTED % {"host": host}
-    elif code < 0:
-        told = BY_SIGNAL % {"process": process, "signal": -code}
-    else:
-        told = BY_ITSELF % {"process": process, "code": code}
+def _failure(run: Run, ending: Ending) -> tuple[RunStatus, Failure]:
+    facts: dict[str, object] = {"number": run.process_id, "host": run.host}
+    if ending.cause in _ENDED_BY_US:
+        status, failed = _ENDED_BY_US[ending.cause]
+        return status, Failure(code=failed, facts=facts)
     # PostgreSQL keeps no NUL.
     last_line = ending.said.replace("\0", "").strip().rpartition("\n")[2].strip()
-    return RunStatus.FAILED, f"{told}{LAST_SAID}{last_line}" if last_line else told
+    if last_line:
+        facts["said"] = last_line
+    code = ending.exit_code
+    if code is None:
+        return RunStatus.FAILED, Failure(code=FailureCode.PROCESS_NOT_STARTED, facts=facts)
+    if code < 0:
+        return RunStatus.FAILED, Failure(code=FailureCode.PROCESS_SIGNALLED, facts={**facts, "signal": -code})
+    return RunStatus.FAILED, Failure(code=FailureCode.PROCESS_EXITED, facts={**facts, "exit_code": code})
+
+
+def _reason(failure: Failure) -> str:
+    said = failure.facts.get("said")
+    return f"{failure.sentence()}; the last it said: {said}" if said else failure.sentence()

@@ -11,17 +11,13 @@ from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob, RecurringState
 from manager.notices.announcing import tell
 from manager.notices.models import Occasion
+from oai.failures import Failure, FailureCode
 from oai.sections import ManagerSettings
 
 logger = logging.getLogger(__name__)
 
 GOOD: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.NO_CHANGES})
 BAD: Final = frozenset({RunStatus.FAILED, RunStatus.LOST})
-IN_A_ROW: Final = (
-    "%(count)s runs in a row failed, the last one: %(reason)s; "
-    "mend what is wrong, then `zatva schedule resume %(schedule)s`"
-)
-"""Why a schedule is suspended."""
 _LONGEST: Final = timedelta(days=1)
 _DOUBLINGS: Final = 30
 _WEIGHT: Final = 0.3
@@ -66,11 +62,11 @@ def _suspend_where_due(
     if not active or not settings.suspend_after or schedule.failures < settings.suspend_after:
         return
     schedule.state = RecurringState.SUSPENDED
-    schedule.state_reason = IN_A_ROW % {
-        "count": schedule.failures,
-        "reason": ended.failure_reason or ended.status,
-        "schedule": schedule.id,
-    }
+    last = Failure.stored(ended.failure_code, ended.failure_facts) or Failure(code=FailureCode.OTHER)
+    reason = ended.failure_reason or ended.status
+    facts = {"count": schedule.failures, "schedule": schedule.id, "last": last.as_json(), "reason": reason}
+    failure = Failure(code=FailureCode.SCHEDULE_FAILING, facts=facts)
+    schedule.explain(failure, failure.sentence())
     logger.warning("schedule %d is suspended: %s", schedule.id, schedule.state_reason)
     tell(
         session,
@@ -78,5 +74,5 @@ def _suspend_where_due(
         repository_id=schedule.repository_id,
         recurring_id=schedule.id,
         job_id=ended.job_id,
-        reason=schedule.state_reason,
+        reason=failure.sentence(),
     )

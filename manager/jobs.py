@@ -258,7 +258,9 @@ def _state_under_way(job: Job, harvest: Harvest | None) -> tuple[str, Reason | N
         return "starting", None
     wait = wait_of(harvest)
     if wait is not None:
-        return "waiting", Reason(code=Code.SERVER, facts={"text": wait.text})
+        return "waiting", Reason(
+            code=Code.SERVER, facts={"text": wait.text, "failure": wait.failure.as_json()}
+        )
     if job.stuck_since is not None:
         return "running", Reason(code=Code.STUCK, facts={"since": format_datestamp(job.stuck_since)})
     return "running", None

@@ -16,17 +16,12 @@ from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.models import RecurringJob
 from manager.plans import Plan
 from oai.datestamps import format_datestamp
+from oai.failures import Failure, FailureCode
 
 MOST: Final = 1000
 """So many due times are counted; a gap of more tells only that it has at least so many."""
 
-BECAUSE: Final = {
-    RunStatus.SKIPPED: "%(when)s: the run before was still under way",
-    RunStatus.MISSED: "%(when)s: it did not begin in time, and one run makes up for all that were missed",
-}
-DUE_ONCE: Final = "due at %(first)s"
-DUE_OFTEN: Final = "%(count)s due times, %(first)s to %(last)s"
-DUE_MOST: Final = "%(count)s or more due times, %(first)s to %(last)s"
+_CODES: Final = {RunStatus.SKIPPED: FailureCode.RUN_SKIPPED, RunStatus.MISSED: FailureCode.RUN_MISSED}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,13 +84,18 @@ def _last_run(session: Session, recurring_id: int) -> _Span | None:
 
 def _row(schedule: RecurringJob, status: RunStatus, times: list[datetime], now: datetime) -> History:
     first, last = format_datestamp(times[0]), format_datestamp(times[-1])
-    sentence = DUE_ONCE if len(times) == 1 else DUE_MOST if len(times) == MOST else DUE_OFTEN
-    when = sentence % {"count": f"{len(times):,}", "first": first, "last": last}
+    most = len(times) == MOST
+    facts = {"count": len(times), "more": most, "first": first, "last": last}
+    failure = Failure(code=_CODES[status], facts=facts)
+    when = f"{len(times):,}{' or more' if most else ''} due times, {first} to {last}"
+    in_english = Failure(code=failure.code, facts={"times": when if len(times) > 1 else f"due at {first}"})
     return History(
         repository_id=schedule.repository_id,
         recurring_id=schedule.id,
         status=status,
-        failure_reason=BECAUSE[status] % {"when": when},
+        failure_reason=in_english.sentence(),
+        failure_code=failure.code.value,
+        failure_facts=facts,
         set_spec=schedule.set_spec,
         metadata_prefix=schedule.metadata_prefix,
         harvest_method=schedule.method,

@@ -22,6 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
+from oai.failures import Failure
 from oai.models import Base
 
 _EARLIEST = "1970-01-01 00:00:00+00"
@@ -99,6 +100,7 @@ class RecurringJob(Base):
     """A schedule: what to harvest, from when on, how often."""
 
     __tablename__ = "oai_recurring_job"
+
     __table_args__ = (
         _plausible("start_date"),
         _plausible("end_date"),
@@ -128,6 +130,8 @@ class RecurringJob(Base):
     state: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     state_reason: Mapped[str | None] = mapped_column(Text)
     """Why a row was set aside, or makes no more jobs."""
+    state_failure: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """The same as a code with facts (`FailureCode`)."""
     last_due: Mapped[datetime | None]
     """When the last job made from it was due; the next one is due later. None as long as it made none."""
     method: Mapped[int] = mapped_column(SmallInteger, server_default="0")
@@ -152,6 +156,11 @@ class RecurringJob(Base):
     """How many of its runs have failed since the last good one; each lets the next one wait longer."""
     usual_seconds: Mapped[float | None]
     """How long its good runs take, the later ones counting for more."""
+
+    def explain(self, failure: Failure | None, reason: str | None) -> None:
+        """Set why it makes no more jobs: as a code with facts, and in technical words."""
+        self.state_failure = failure.as_json() if failure else None
+        self.state_reason = reason
 
 
 class Job(Base):

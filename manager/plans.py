@@ -22,7 +22,7 @@ from manager.frequency import Frequency, parse_frequency, parse_zone
 from manager.models import Job, Overlap, RecurringJob
 from manager.reasons import Code, Reason
 from oai.datestamps import parse_datestamp
-from oai.errors import UsageError, ZatvaError
+from oai.errors import UsageError, ZatvaError, failure_of
 
 _YEARS: Final = range(1970, 9000)
 _CHOICES: Final = {"method": (0, 1), "validation": (0, 1, 2), "overlap": tuple(Overlap)}
@@ -108,7 +108,7 @@ def check_surroundings(session: Session, row: RecurringJob | Job) -> None:
         try:
             load(Path(path))
         except (ZatvaError, OSError, ValueError) as error:
-            raise UsageError(f"{name} {path!r}: {error}") from None
+            raise UsageError(f"{name} {path!r}: {error}") from error
 
 
 def check_job(session: Session, job: Job) -> Reason | None:
@@ -117,7 +117,7 @@ def check_job(session: Session, job: Job) -> Reason | None:
         _check_parameters(job)
         check_surroundings(session, job)
     except UsageError as error:
-        return Reason(code=Code.SET_ASIDE, facts={"text": str(error)})
+        return Reason(code=Code.SET_ASIDE, facts={"text": str(error), "failure": failure_of(error).as_json()})
     return None
 
 

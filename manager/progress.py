@@ -1,15 +1,13 @@
 """How far a running harvest is, read from its row of `oai_harvest`."""
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any
 
 from harvester.models import Harvest
 from oai.datestamps import parse_datestamp
-
-_WAITS: Final = re.compile(r"waiting (?P<text>until (?P<until>\S+): .*|.*)", re.DOTALL)
-"""How the harvester's note begins when the repository has asked it to wait."""
+from oai.failures import Failure, FailureCode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +27,9 @@ class Progress:
     last_progress: datetime
     """When the last page was committed (UTC)."""
     last_error: str | None
+    """What the harvest waits for, or warned of last, in technical words."""
+    last_failure: Mapping[str, Any] | None
+    """The same as `Failure.as_json` has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,8 @@ class Wait:
     """That the repository has asked the harvester to wait."""
 
     text: str
-    """Until when, and what it said."""
+    """Until when, and what it said, in technical words."""
+    failure: Failure
     until: datetime | None
 
 
@@ -57,19 +59,21 @@ def progress_of(harvest: Harvest, now: datetime) -> Progress:
         errors=counts.get("invalid", 0),
         last_progress=harvest.updated,
         last_error=harvest.last_error,
+        last_failure=harvest.last_failure,
     )
 
 
 def wait_of(harvest: Harvest | None) -> Wait | None:
     """What the repository keeps a harvest waiting for, where it does."""
-    found = _WAITS.fullmatch((harvest.last_error if harvest is not None else None) or "")
-    if found is None:
+    failure = Failure.from_json(harvest.last_failure) if harvest is not None else None
+    if harvest is None or failure is None or failure.code is not FailureCode.WAITING:
         return None
     try:
-        until = parse_datestamp(found["until"] or "").moment
+        until = parse_datestamp(str(failure.facts.get("until"))).moment
     except ValueError:
         until = None
-    return Wait(text=found["text"], until=until)
+    text = (harvest.last_error or "").removeprefix("waiting ")
+    return Wait(text=text, failure=failure, until=until)
 
 
 def _seconds_left(harvest: Harvest, records: int, rate: float, now: datetime) -> float | None:

@@ -7,7 +7,6 @@ whose runs fail gets its next job later and later.
 
 import logging
 from datetime import datetime, timedelta
-from typing import Final
 
 from sqlalchemy import and_, exists, or_, select
 from sqlalchemy.orm import Session
@@ -19,13 +18,11 @@ from manager.notices.announcing import tell
 from manager.notices.models import Occasion
 from manager.plans import Plan, check_surroundings, read_plan
 from manager.schedules import database_now, drop_planned_jobs, job_of
-from oai.errors import UsageError
+from oai.errors import UsageError, failure_of
+from oai.failures import Failure, FailureCode
 from oai.sections import ManagerSettings
 
 logger = logging.getLogger(__name__)
-
-IS_OVER: Final = "its end date %(end)s has come"
-"""Why a schedule makes no more jobs."""
 
 
 def wanting(session: Session) -> list[int]:
@@ -59,14 +56,16 @@ def make_job(session: Session, recurring_id: int, settings: ManagerSettings) -> 
             note_left_out(session, schedule, plan, now, due=due)
     except (UsageError, ArithmeticError) as error:
         # A time beyond the year 9999 is an ArithmeticError.
-        _set_aside(session, schedule, str(error))
+        _set_aside(session, schedule, error)
         return None
     return _job_due(session, schedule, plan, due)
 
 
-def _set_aside(session: Session, schedule: RecurringJob, reason: str) -> None:
+def _set_aside(session: Session, schedule: RecurringJob, error: Exception) -> None:
+    reason = str(error)
     schedule.state = RecurringState.SET_ASIDE
-    schedule.state_reason = reason
+    failure = failure_of(error) if isinstance(error, UsageError) else None
+    schedule.explain(failure or Failure(code=FailureCode.REQUEST_INVALID), reason)
     logger.warning("schedule %d is set aside: %s", schedule.id, reason)
     tell(
         session,
@@ -81,9 +80,10 @@ def _job_due(session: Session, schedule: RecurringJob, plan: Plan, due: datetime
     """Add the job that is due then, and give its id; None where no more is due."""
     schedule.state = RecurringState.ONE_OFF if plan.frequency is None else RecurringState.RECURRING
     if due is None:
-        schedule.state_reason = IS_OVER % {"end": schedule.end_date}
+        over = Failure(code=FailureCode.SCHEDULE_OVER, facts={"end": str(schedule.end_date)})
+        schedule.explain(over, over.sentence())
         return None
-    schedule.state_reason = None
+    schedule.explain(None, None)
     schedule.last_due = due
     job = job_of(session, schedule, due=due)
     session.add(job)

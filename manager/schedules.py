@@ -100,7 +100,7 @@ def change_schedule(session: Session, recurring_id: int, **columns: Any) -> Recu
         raise
     if schedule.state != RecurringState.PAUSED:
         schedule.state = RecurringState.NEW
-    schedule.state_reason = None
+    schedule.explain(None, None)
     schedule.failures = 0
     session.flush()
     return schedule
@@ -118,7 +118,7 @@ def resume_schedule(session: Session, recurring_id: int) -> None:
     schedule = _schedule(session, recurring_id)
     if schedule.state in (RecurringState.PAUSED, RecurringState.SET_ASIDE, RecurringState.SUSPENDED):
         schedule.state = RecurringState.NEW
-        schedule.state_reason = None
+        schedule.explain(None, None)
         schedule.failures = 0
 
 

@@ -22,6 +22,7 @@ from manager.launching import Run, run_of
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules import database_now
 from oai.errors import ExitCode
+from oai.failures import Failure, FailureCode
 from oai.sections import ManagerSettings
 
 _PARAMETERS = (
@@ -36,11 +37,11 @@ WANTED: Final = {
     JobStatus.RESTARTING: Cause.RESTARTED,
 }
 """What the status of a job that is under way asks for."""
-ASKED_FOR: Final = {
-    Cause.STOPPED: "the job was stopped after a page; the next harvest goes on from there",
-    Cause.PAUSED: "the job was paused after a page; it goes on from there when it is resumed",
-    Cause.RESTARTED: "it made no progress and was ended after a page; another process goes on from there",
-    Cause.SHUTDOWN: "the manager ended, and the harvest with it; it goes on with the next one",
+_ASKED_FOR: Final = {
+    Cause.STOPPED: Failure(code=FailureCode.JOB_STOPPED),
+    Cause.PAUSED: Failure(code=FailureCode.JOB_PAUSED),
+    Cause.RESTARTED: Failure(code=FailureCode.JOB_RESTARTED),
+    Cause.SHUTDOWN: Failure(code=FailureCode.MANAGER_ENDED),
 }
 """What an interrupted harvest was interrupted for."""
 _AT_FAULT: Final = (Cause.ENDED, Cause.LOST, Cause.RESTARTED)
@@ -62,9 +63,11 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
         if written is not None and written.status in GOOD:
             _withdraw(session, run, written, settings)
         return
-    if written is not None and ended.status == RunStatus.INCOMPLETE and ending.cause in ASKED_FOR:
+    if written is not None and ended.status == RunStatus.INCOMPLETE and ending.cause in _ASKED_FOR:
         # The harvester knows no more than that it was interrupted.
-        ended.failure_reason = ASKED_FOR[ending.cause]
+        failure = _ASKED_FOR[ending.cause]
+        ended.failure_reason, ended.failure_code = failure.sentence(), failure.code.value
+        ended.failure_facts = {}
     if ending.cause is Cause.PAUSED and ended.status not in GOOD:
         _put_by(job, ended)
     else:

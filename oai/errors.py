@@ -17,11 +17,12 @@
 A message says what was found, where, and what to do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import ClassVar
+from types import MappingProxyType
+from typing import ClassVar, Final
 
-from oai.failures import Failure
+from oai.failures import Failure, FailureCode
 from oai.vocabulary import ErrorCode
 
 
@@ -54,7 +55,8 @@ class ZatvaError(Exception):
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAULT
     failure: Failure | None = None
-    """What failed as a code with facts, where the error has one; rows keep that beside the message."""
+    """What failed as a code with facts, where the error has one; rows keep that beside the message. An error
+    without one has that of its cause (`failure_of`)."""
 
     def __init__(self, message: str = "", **values: object) -> None:
         super().__init__(message % values if values else message)
@@ -71,6 +73,20 @@ class ZatvaError(Exception):
         return words % values if values else words
 
 
+def failure_of(error: BaseException) -> Failure:
+    """What failed as a code with facts: the error's own, or that of what led to it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ZatvaError) and cause.failure is not None:
+            url = getattr(cause, "url", "")
+            facts = {"url": url, **cause.failure.facts} if url else cause.failure.facts
+            return Failure(code=cause.failure.code, facts=facts)
+        cause = cause.__cause__
+    if isinstance(error, ZatvaError):
+        return Failure(code=_OF_CLASS.get(error.exit_code, FailureCode.OTHER))
+    return Failure(code=FailureCode.INTERNAL_ERROR, facts={"error": type(error).__name__})
+
+
 def _rebuilt(kind: type[ZatvaError], args: tuple[object, ...], state: dict[str, object]) -> ZatvaError:
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
@@ -81,6 +97,18 @@ def _in_words(value: object, translate: Callable[[str], str]) -> object:
     if isinstance(value, ZatvaError):
         return value.in_words(translate)
     return translate(value) if isinstance(value, Phrase) else value
+
+
+_OF_CLASS: Final[Mapping[ExitCode, FailureCode]] = MappingProxyType(
+    {
+        ExitCode.USAGE: FailureCode.REQUEST_INVALID,
+        ExitCode.NOT_READY: FailureCode.REQUEST_INVALID,
+        ExitCode.STRICT_CHECK: FailureCode.INVALID,
+        ExitCode.TRY_LATER: FailureCode.SERVER_BUSY,
+        ExitCode.INTERRUPTED: FailureCode.INTERRUPTED,
+    }
+)
+"""Codes of errors that have none of their own, by the branch of the tree."""
 
 
 class UsageError(ZatvaError):
@@ -99,6 +127,7 @@ class DatabaseNotReadyError(ZatvaError):
     """The database cannot be reached or written to, or its tables are not those of this version."""
 
     exit_code = ExitCode.NOT_READY
+    failure = Failure(code=FailureCode.DATABASE)
 
 
 class ProtocolError(ZatvaError):
@@ -117,9 +146,18 @@ class MalformedXmlError(ZatvaError):
 
     exit_code = ExitCode.REMOTE_FAILED
 
-    def __init__(self, source: str, reason: str, *, line: int = 0, column: int = 0) -> None:
+    def __init__(
+        self,
+        source: str,
+        reason: str,
+        *,
+        line: int = 0,
+        column: int = 0,
+        code: FailureCode = FailureCode.RECORD_XML,
+    ) -> None:
         where = f"{source}, line {line}, column {column}" if line else source
         super().__init__(f"{where}: {reason}")
+        self.failure = Failure(code=code, facts={"line": line, "column": column} if line else {})
         self.source = source
         self.reason = reason
         self.line = line

@@ -1,18 +1,56 @@
 """Failures as data: a code and its facts, from which sentences are made where people read them.
 
-Rows keep the code and the facts, and programs compare those; a sentence is never read back by a program.
+Rows keep the code and the facts beside the technical reason in English; programs compare codes, and no
+program reads a sentence. What a code means to people, and what they can do, is in `translations/`, in each
+language: `explained` gives it.
 """
 
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Self
+
+_TRANSLATIONS: Final = Path(__file__).parent / "translations"
+_TIMES: Final = frozenset({"at", "first", "last", "until", "end"})
+"""Facts that are times."""
+_UNKNOWN: Final = "?"
 
 
 class FailureCode(StrEnum):
-    """What failed. The values are stored in rows and stay."""
+    """What failed. The values are stored in rows and stay; the comments name the facts of each."""
 
+    # The way to the repository. Facts: url, where the request is known.
+    HOST_UNKNOWN = "host_unknown"
+    CONNECTION_REFUSED = "connection_refused"
+    TLS = "tls"
+    TIMEOUT = "timeout"
+    DISCONNECTED = "disconnected"
+    """The connection or the answer broke off."""
+    REDIRECT = "redirect"
+    ADDRESS_INVALID = "address_invalid"
+    ADDRESS_PRIVATE = "address_private"
+    # HTTP. Facts: url, status; seconds (or null) of a server that is busy.
+    HTTP_GONE = "http_gone"
+    HTTP_FORBIDDEN = "http_forbidden"
+    HTTP_SERVER_ERROR = "http_server_error"
+    HTTP_STATUS = "http_status"
+    SERVER_BUSY = "server_busy"
+    # The protocol. Facts: url; error and message, as the repository sent them.
+    NOT_OAI_PMH = "not_oai_pmh"
+    MALFORMED_ANSWER = "malformed_answer"
+    BAD_REQUEST = "bad_request"
+    BAD_TOKEN = "bad_token"  # noqa: S105 a resumption token
+    FORMAT_NOT_OFFERED = "format_not_offered"
+    NO_SETS = "no_sets"
+    REPOSITORY_ERROR = "repository_error"
+    """Another error of the protocol, or one that the repository made up."""
+    INVALID = "invalid"
+    """A strict harvest met something that the protocol or the format does not allow."""
+    # Limits. Facts: limit, setting, and what the comment names.
     ANSWER_BYTES = "answer_bytes"
     """An answer has more bytes than are accepted; facts: limit, setting."""
     ANSWER_RATIO = "answer_ratio"
@@ -35,8 +73,136 @@ class FailureCode(StrEnum):
     """Working around faults took longer than a run may spend on it; facts: limit, setting."""
     WAITING_TIME = "waiting_time"
     """The repository asked to wait again and again and sent no page; facts: limit, setting."""
+    # How a list ended. Facts: count.
+    RECORDS_MISSING = "records_missing"
+    LIST_ENDED_ABRUPTLY = "list_ended_abruptly"
+    """A full page without the empty token of a last page."""
+    LIST_ENDED_BY_ERROR = "list_ended_by_error"
+    """noRecordsMatch in place of a last page."""
+    LIST_UNCONFIRMED = "list_unconfirmed"
+    """An answer was broken, and the repository does not say how many records there are."""
+    REQUESTS_SPENT = "requests_spent"
+    """Looking for the record that breaks an answer took more requests than allowed; facts: setting."""
+    RECORDS_REFUSED = "records_refused"
+    # What waits for a person.
+    HELD = "held"
+    RELEASED = "released"
+    """A held run that somebody released; facts: at."""
+    # Our side.
+    RULES = "rules"
+    REQUEST_INVALID = "request_invalid"
+    """What was asked for or planned is impossible."""
+    REPOSITORY_BUSY = "repository_busy"
+    INTERRUPTED = "interrupted"
+    DATABASE = "database"
+    DISK_FULL = "disk_full"
+    PLACE_UNUSABLE = "place_unusable"
+    INTERNAL_ERROR = "internal_error"
+    """Facts: error, the name of its class."""
+    OTHER = "other"
+    """Not classified; also rows of versions before this one."""
+    # Jobs that were ended between two pages, and processes that were ended. Facts of processes: number, host;
+    # said, the last line that it wrote.
+    JOB_STOPPED = "job_stopped"
+    JOB_PAUSED = "job_paused"
+    JOB_RESTARTED = "job_restarted"
+    MANAGER_ENDED = "manager_ended"
+    PROCESS_STOPPED = "process_stopped"
+    PROCESS_PAUSED = "process_paused"
+    PROCESS_DELETED = "process_deleted"
+    PROCESS_KILLED = "process_killed"
+    PROCESS_RESTARTED = "process_restarted"
+    PROCESS_ENDED_WITH_MANAGER = "process_ended_with_manager"
+    PROCESS_LOST = "process_lost"
+    PROCESS_NOT_STARTED = "process_not_started"
+    PROCESS_SIGNALLED = "process_signalled"
+    """Facts also: signal."""
+    PROCESS_EXITED = "process_exited"
+    """Facts also: exit_code."""
+    # Due times at which no run began. Facts: count, more (whether there are more), first, last.
+    RUN_SKIPPED = "run_skipped"
+    RUN_MISSED = "run_missed"
+    # Schedules that make no more jobs.
+    SCHEDULE_FAILING = "schedule_failing"
+    """Facts: count, schedule; last, the last run's failure as `Failure.as_json`; reason, in English."""
+    SCHEDULE_OVER = "schedule_over"
+    """Facts: end."""
+    # One record, or one part of an answer. Facts: line and column, where the parser knows them.
+    RECORD_CHARACTER = "record_character"
+    """A character that XML does not allow."""
+    RECORD_ENCODING = "record_encoding"
+    RECORD_XML = "record_xml"
+    RECORD_HEADER = "record_header"
+    RECORD_METADATA_MISSING = "record_metadata_missing"
+    RECORD_STRUCTURE = "record_structure"
+    """Not header, metadata and about; or something else in place of a record."""
+    RECORD_INVALID = "record_invalid"
+    RECORD_RULE_LIMIT = "record_rule_limit"
+    RECORD_MISMATCH = "record_mismatch"
+    """Another record came than was asked for; facts: found."""
+    RECORD_OTHER = "record_other"
+    """Also rows of versions before this one."""
+    # Waits.
+    WAITING = "waiting"
+    """Facts: until; for, the failure that the wait is for as `Failure.as_json`."""
 
 
+_KINDS: Final[Mapping[FailureCode, str]] = MappingProxyType(
+    {
+        FailureCode.HOST_UNKNOWN: "name",
+        FailureCode.CONNECTION_REFUSED: "refused",
+        FailureCode.TLS: "certificate",
+        FailureCode.TIMEOUT: "timeout",
+        FailureCode.DISCONNECTED: "disconnected",
+        FailureCode.REDIRECT: "redirect",
+        FailureCode.ADDRESS_PRIVATE: "private",
+        FailureCode.HTTP_GONE: "gone",
+        FailureCode.HTTP_FORBIDDEN: "forbidden",
+        FailureCode.HTTP_SERVER_ERROR: "server",
+        FailureCode.HTTP_STATUS: "http",
+        FailureCode.SERVER_BUSY: "busy",
+        FailureCode.WAITING_TIME: "busy",
+        FailureCode.NOT_OAI_PMH: "not oai",
+        FailureCode.MALFORMED_ANSWER: "broken",
+        FailureCode.BAD_REQUEST: "argument",
+        FailureCode.BAD_TOKEN: "token",
+        FailureCode.LIST_IN_CIRCLES: "token",
+        FailureCode.NO_NEW_RECORDS: "token",
+        FailureCode.EMPTY_PAGES: "token",
+        FailureCode.FORMAT_NOT_OFFERED: "format",
+        FailureCode.NO_SETS: "set",
+        FailureCode.INVALID: "invalid",
+        FailureCode.ANSWER_BYTES: "large",
+        FailureCode.ANSWER_RATIO: "large",
+        FailureCode.PART_BYTES: "large",
+        FailureCode.PART_ELEMENTS: "large",
+        FailureCode.PART_DEPTH: "large",
+        FailureCode.MEMORY: "large",
+        FailureCode.RECORDS_MISSING: "missing",
+        FailureCode.LIST_ENDED_ABRUPTLY: "missing",
+        FailureCode.LIST_ENDED_BY_ERROR: "missing",
+        FailureCode.LIST_UNCONFIRMED: "missing",
+        FailureCode.RECORDS_REFUSED: "records",
+        FailureCode.HELD: "held",
+        FailureCode.RELEASED: "released",
+        FailureCode.RULES: "rules",
+        FailureCode.REQUEST_INVALID: "plan",
+        FailureCode.REPOSITORY_BUSY: "running",
+        FailureCode.INTERRUPTED: "interrupted",
+        FailureCode.DATABASE: "database",
+        FailureCode.DISK_FULL: "disk",
+        FailureCode.INTERNAL_ERROR: "fault",
+        FailureCode.PROCESS_LOST: "process",
+        FailureCode.PROCESS_NOT_STARTED: "process",
+        FailureCode.PROCESS_SIGNALLED: "process",
+        FailureCode.PROCESS_EXITED: "process",
+    }
+)
+"""`failure_kind` of letters, webhooks and hooks, which is coarser and stays; of the others it is `other`."""
+
+
+# Numbers that are names are written as they are.
+_NAMES: Final = frozenset({"number", "signal", "exit_code", "schedule", "status"})
 SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
     {
         FailureCode.ANSWER_BYTES: (
@@ -81,6 +247,50 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
             "the repository asked to wait for more than %(limit)s seconds in a row without sending a page;"
             " to wait longer, raise %(setting)s"
         ),
+        FailureCode.JOB_STOPPED: ("the job was stopped after a page; the next harvest goes on from there"),
+        FailureCode.JOB_PAUSED: ("the job was paused after a page; it goes on from there when it is resumed"),
+        FailureCode.JOB_RESTARTED: (
+            "it made no progress and was ended after a page; another process goes on from there"
+        ),
+        FailureCode.MANAGER_ENDED: (
+            "the manager ended, and the harvest with it; it goes on with the next one"
+        ),
+        FailureCode.PROCESS_STOPPED: (
+            "the job was stopped, and process %(number)s on host '%(host)s' did not finish its page in time"
+        ),
+        FailureCode.PROCESS_PAUSED: (
+            "the job was paused, and process %(number)s on host '%(host)s' did not finish its page in time"
+        ),
+        FailureCode.PROCESS_DELETED: (
+            "the job was deleted, so process %(number)s on host '%(host)s' was ended"
+        ),
+        FailureCode.PROCESS_KILLED: ("the job was killed, and process %(number)s on host '%(host)s' with it"),
+        FailureCode.PROCESS_RESTARTED: (
+            "process %(number)s on host '%(host)s' made no progress and was ended; another one goes on"
+        ),
+        FailureCode.PROCESS_ENDED_WITH_MANAGER: (
+            "the manager ended, and process %(number)s on host '%(host)s' with it; the harvest goes on with"
+            " the next one"
+        ),
+        FailureCode.PROCESS_LOST: (
+            "process %(number)s on host '%(host)s' is gone, and the worker that ran it, too"
+        ),
+        FailureCode.PROCESS_NOT_STARTED: ("the harvest could not be started on host '%(host)s'"),
+        FailureCode.PROCESS_SIGNALLED: (
+            "process %(number)s on host '%(host)s' was ended by signal %(signal)s"
+        ),
+        FailureCode.PROCESS_EXITED: (
+            "process %(number)s on host '%(host)s' ended with exit code %(exit_code)s and wrote no history"
+        ),
+        FailureCode.RUN_SKIPPED: ("%(times)s: the run before was still under way"),
+        FailureCode.RUN_MISSED: (
+            "%(times)s: it did not begin in time, and one run makes up for all that were missed"
+        ),
+        FailureCode.SCHEDULE_FAILING: (
+            "%(count)s runs in a row failed, the last one: %(reason)s; mend what is wrong, then"
+            " `zatva schedule resume %(schedule)s`"
+        ),
+        FailureCode.SCHEDULE_OVER: ("its end date %(end)s has come"),
     }
 )
 
@@ -93,15 +303,105 @@ class Failure:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Texts and whole numbers, as JSON has them."""
 
+    @classmethod
+    def stored(cls, code: str | None, facts: Mapping[str, Any] | None) -> Self | None:
+        """The failure as a row keeps it; None where it keeps none, `OTHER` for a code of a later version."""
+        if code is None:
+            return None
+        known = code in set(FailureCode)
+        return cls(code=FailureCode(code) if known else FailureCode.OTHER, facts=facts or {})
+
+    @classmethod
+    def from_json(cls, found: object) -> Self | None:
+        """The failure as `as_json` gave it; None where it is nothing like that."""
+        if not isinstance(found, dict) or not isinstance(found.get("code"), str):
+            return None
+        return cls.stored(found["code"], {name: value for name, value in found.items() if name != "code"})
+
+    def as_json(self) -> dict[str, Any]:
+        """The code and the facts in one object."""
+        return {"code": self.code.value, **self.facts}
+
+    @property
+    def kind(self) -> str:
+        """`failure_kind` in what is sent to others."""
+        return _KINDS.get(self.code, FailureCode.OTHER.value)
+
     @property
     def is_limit(self) -> bool:
         """Whether a limit was met that a setting can raise."""
         return "setting" in self.facts
 
-    def sentence(self, translate: Callable[[str], str] = str) -> str:
-        """What happened and what to do, in English or as `translate` gives the English sentence."""
-        return translate(SENTENCES[self.code]) % {name: _shown(value) for name, value in self.facts.items()}
+    def sentence(self) -> str:
+        """The technical reason in English, for rows, logs and exceptions."""
+        facts = _Shown({name: _shown(name, value) for name, value in self.facts.items()})
+        return SENTENCES[self.code] % facts
 
 
-def _shown(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else repr(value) if value == "" else str(value)
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """A failure in words that need no knowledge of the protocol."""
+
+    what: str
+    todo: str = ""
+    who: str = ""
+    """Who can do it, for the reference; in English alone."""
+
+
+def explained(
+    failure: Failure,
+    language: str,
+    show_time: Callable[[str], str] = str,
+    *,
+    fact: Callable[[str], str] = lambda _name: _UNKNOWN,
+) -> Explanation:
+    """What happened and what to do, in the language (`en`, `cs`, `sk`).
+
+    `show_time` writes a time (ISO 8601, UTC) as the reader reads it; `fact` gives the text in place of a fact
+    that the failure lacks.
+    """
+    words = _words(language)[failure.code]
+
+    def show(name: str, value: object) -> str:
+        inner = Failure.from_json(value)
+        if inner is not None:
+            return explained(inner, language, show_time).what
+        return show_time(str(value)) if name in _TIMES else _shown(name, value)
+
+    facts = {name: show(name, value) for name, value in failure.facts.items()}
+    if "first" in facts:
+        facts["times"] = _times(failure, facts)
+    shown = _Shown(facts, fact)
+    return Explanation(what=words.what % shown, todo=words.todo % shown, who=words.who)
+
+
+def _times(failure: Failure, facts: Mapping[str, str]) -> str:
+    if failure.facts.get("count") == 1:
+        return facts["first"]
+    more = "≥ " if failure.facts.get("more") else ""
+    return f"{more}{facts['count']} ({facts['first']} – {facts['last']})"  # noqa: RUF001 a dash between times
+
+
+@cache
+def _words(language: str) -> Mapping[str, Explanation]:
+    text = (_TRANSLATIONS / f"{language}.toml").read_text(encoding="utf-8")
+    return {code: Explanation(**words) for code, words in tomllib.loads(text).items()}
+
+
+class _Shown(dict[str, str]):
+    """Facts as they are shown."""
+
+    def __init__(
+        self, facts: Mapping[str, str], missing: Callable[[str], str] = lambda _name: _UNKNOWN
+    ) -> None:
+        super().__init__(facts)
+        self._missing = missing
+
+    def __missing__(self, name: str) -> str:
+        return self._missing(name)
+
+
+def _shown(name: str, value: object) -> str:
+    if isinstance(value, int) and name not in _NAMES:
+        return f"{value:,}"
+    return repr(value) if value == "" else str(value)

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from oai.database import place
 from oai.errors import DatabaseNotReadyError, TryLaterError, ZatvaError
+from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 
 _AGAIN: Final = "then run the command again"
@@ -75,9 +76,14 @@ def mishap(error: BaseException, settings: Settings | None = None) -> ZatvaError
             kind, advice = _remedy(cause)
             said = cause.diag.message_primary or str(cause).strip().partition("\n")[0]
             where = f"database {place(settings)}" if settings else "database"
-            return kind(f"{where}: {said}; {advice}")
-        if isinstance(cause, OSError) and (told := _place_told(cause, settings)):
-            return ZatvaError(told)
+            found = kind(f"{where}: {said}; {advice}")
+            found.failure = Failure(code=FailureCode.DATABASE)
+            return found
+        if isinstance(cause, OSError) and (words := _place_told(cause, settings)):
+            found = ZatvaError(words)
+            full = cause.errno in _FULL
+            found.failure = Failure(code=FailureCode.DISK_FULL if full else FailureCode.PLACE_UNUSABLE)
+            return found
     return None
 
 

@@ -3,6 +3,8 @@
 import codecs
 import contextlib
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 from xml.parsers import expat
 
@@ -50,6 +52,17 @@ PARSER_OPTIONS: Final[dict[str, Any]] = {
     "dtd_validation": False,
 }
 _NO_MEMORY: Final = 2
+_CODES: Final[Mapping[int, FailureCode]] = MappingProxyType(
+    {
+        0: FailureCode.RECORD_ENCODING,
+        8: FailureCode.RECORD_CHARACTER,
+        9: FailureCode.RECORD_CHARACTER,
+        31: FailureCode.RECORD_ENCODING,
+        32: FailureCode.RECORD_ENCODING,
+        81: FailureCode.RECORD_ENCODING,
+    }
+)
+"""By libxml2's errors (xmlParserErrors): character references and characters; encodings."""
 LIMIT_CODES: Final = frozenset({45, 110, 114})
 """Of libxml2's errors: a comment or a name is too long, any other limit of its own is met."""
 
@@ -119,7 +132,10 @@ def malformed(error: etree.XMLSyntaxError, source: str) -> MalformedXmlError:
     if getattr(error, "code", 0) == _NO_MEMORY:
         raise MemoryError
     line, column = error.position or (0, 0)
-    return MalformedXmlError(source, error.msg or "not XML", line=line or 0, column=column or 0)
+    words = error.msg or "not XML"
+    # libxml2 tells bytes that are not UTF-8 from characters that are not allowed in words alone.
+    code = _CODES.get(0 if "UTF-8" in words else getattr(error, "code", 0), FailureCode.RECORD_XML)
+    return MalformedXmlError(source, words, line=line or 0, column=column or 0, code=code)
 
 
 def tags_in(data: bytes) -> int:

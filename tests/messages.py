@@ -19,8 +19,6 @@ from harvester.doctor import letters
 from harvester.doctor import sentences as doctor
 from harvester.doctor.subjects import SUBJECTS
 from harvester.vocabulary import RunStatus
-from manager import recognising
-from manager.failures import IN_A_ROW
 from manager.models import RecurringState
 from manager.reasons import SENTENCES
 from web import states
@@ -75,7 +73,7 @@ def gathered() -> Catalog:
         catalog.add(message)
     for text in _of_other_parts():
         catalog.add(text)
-    for text in (*SENTENCES.values(), *_managers_sentences(), *_table_words(), *_doctors_words()):
+    for text in (*SENTENCES.values(), *_table_words(), *_doctors_words()):
         if text and not text.startswith("%(text)"):
             catalog.add(text)
     return catalog
@@ -88,11 +86,6 @@ def _of_other_parts() -> Iterator[str]:
             for _line, message, *_ in extract("python", file, keywords={keyword: None, "Phrase": None}):
                 if isinstance(message, str):
                     yield message
-
-
-def _managers_sentences() -> set[str]:
-    """Reasons that the manager gives; pages have words of their own for schedules that failed in a row."""
-    return set(recognising.SENTENCES) - {IN_A_ROW}
 
 
 def _doctors_words() -> set[str]:

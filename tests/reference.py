@@ -19,6 +19,7 @@ import provider.http.models
 import provider.models
 import web.app
 import web.models
+from oai.failures import Failure, FailureCode, explained
 from oai.models import Base
 from tests.parsers import commands_of
 from tests.routes import routes_of
@@ -115,7 +116,33 @@ def routes() -> str:
     return "\n".join([*lines, ""])
 
 
-FILES = {"commands.md": commands, "settings.md": settings, "tables.md": tables, "routes.md": routes}
+def failures() -> str:
+    """Every failure code, with what it means to people."""
+    lines = [
+        "# Failure codes",
+        "",
+        "Rows, `--json`, the API and letters name a failure by its code and the facts that belong to it.",
+        "Pages and letters explain it in the reader's language; this is the English text, with facts in braces.",
+        "`failure_kind` in webhooks and hooks is coarser; several codes share one.",
+        "",
+        "| code | `failure_kind` | what happened | what to do | who |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for code in FailureCode:
+        failure = Failure(code=code)
+        words = explained(failure, "en", fact=lambda name: f"{{{name}}}")
+        cells = [f"`{code}`", failure.kind, words.what, words.todo or "nothing", words.who]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+FILES = {
+    "commands.md": commands,
+    "settings.md": settings,
+    "tables.md": tables,
+    "routes.md": routes,
+    "failures.md": failures,
+}
 
 
 def _is_own(action: argparse.Action) -> bool:

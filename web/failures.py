@@ -1,106 +1,69 @@
 """Why something failed, in the reader's language first, and then as whoever noticed it wrote it."""
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
-from manager.failures import IN_A_ROW
-from manager.notices.advice import Words, kind_of_failure, words_of
-from manager.recognising import Recognised, recognised
-from web.errors_grouped import in_plain_words
+from harvester.models import History
+from manager.models import RecurringJob
+from manager.progress import Progress
+from manager.reasons import Reason
+from oai.failures import Explanation, Failure, FailureCode, explained
 from web.formats import on_the_clock
-from web.run_log import tells_of_a_record
 from web.words import _, language
 
-_OF_THE_WAY: Final = frozenset(
-    {"name", "refused", "certificate", "timeout", "busy", "server", "disconnected", "token", "disk"}
-)
-"""Kinds of failure that a harvest notes and gets over; other words in its notes tell of no failure."""
-_TIMES: Final = frozenset({"first", "last", "end"})
-_WAITING: Final = re.compile(r"(?:waiting )?until (?P<until>\S+): (?P<why>.*)", re.DOTALL)
+_SAY_ALL: Final = ("job_", "manager_", "process_", "run_", "schedule_over")
+"""Codes of the manager whose words have all that the technical reason has."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure:
+class Explained:
     """What happened, in the reader's language."""
 
-    kind: str
-    """Of `manager.notices.advice`; `known` where the sentence says all that there is."""
     what: str
     todo: str = ""
     technical: str = ""
-    """The words that were noted, in English; empty where they say no more."""
+    """The reason that was noted, in English; empty where it says no more."""
 
 
-def failure_of(reason: str | None, status: str = "failed") -> Failure | None:
-    """Why a run ended as it did; None where it left no reason."""
-    if not reason:
+def explain(failure: Failure | None, reason: str | None) -> Explained | None:
+    """A failure with the technical reason for it; None where there is neither."""
+    if failure is None and not reason:
         return None
-    exactly = recognised(reason)
-    if exactly is not None:
-        return _exactly(exactly, reason)
-    kind = kind_of_failure(status, reason)
-    words = _words(kind)
-    return Failure(kind=kind, what=words.what, todo=words.todo, technical=reason)
+    found = failure or Failure(code=FailureCode.OTHER)
+    words = in_words(found)
+    technical = reason or ""
+    if found.code.startswith(_SAY_ALL):
+        technical = str(found.facts.get("said", ""))
+    return Explained(what=words.what, todo=words.todo, technical=technical)
 
 
-def set_aside(reason: str | None) -> Failure | None:
-    """Why a schedule or a job makes no more harvests."""
-    found = failure_of(reason)
-    if reason and found is not None and found.kind not in {"known", "rules"}:
-        words = _words("plan")
-        return Failure(kind="plan", what=words.what, todo=words.todo, technical=reason)
-    return found
+def of_run(run: History) -> Explained | None:
+    """Why a run ended as it did; None where it left no reason."""
+    return explain(run.failure, run.failure_reason)
 
 
-def waiting_for(text: str) -> Failure:
-    """Why a harvest waits before it asks again."""
-    found = _WAITING.fullmatch(text)
-    kind = kind_of_failure("failed", found["why"] if found else text)
-    parts = [_words(kind).what] if kind in _OF_THE_WAY else []
-    if found is not None:
-        parts.append(_("It asks again at %(time)s.") % {"time": on_the_clock(found["until"])})
-    return Failure(kind=kind, what=" ".join(parts) or _words("busy").what, technical=text)
+def of_schedule(schedule: RecurringJob) -> Explained | None:
+    """Why a schedule makes no more jobs."""
+    return explain(Failure.from_json(schedule.state_failure), schedule.state_reason)
 
 
-def noted(text: str) -> Failure:
-    """What a harvest that goes on has noted last."""
-    if _WAITING.fullmatch(text):
-        return waiting_for(text)
-    kind = kind_of_failure("failed", text)
-    if tells_of_a_record(text):
-        what = in_plain_words(text)
-    elif kind in _OF_THE_WAY:
-        what = _words(kind).what
-    else:
-        what = _("Something was odd, and the harvest goes on.")
-    return Failure(kind=kind, what=what, technical=text)
+def of_job(reason: Reason) -> Explained | None:
+    """Why a job was set aside, or what its harvest waits for."""
+    failure = Failure.from_json(reason.facts.get("failure"))
+    return explain(failure or Failure(code=FailureCode.REQUEST_INVALID), str(reason.facts.get("text", "")))
 
 
-def _words(kind: str) -> Words:
-    return words_of(kind, language.get())
+def noted(progress: Progress) -> Explained | None:
+    """What a harvest that continues has noted last."""
+    failure = Failure.from_json(progress.last_failure)
+    if failure is not None:
+        return explain(failure, progress.last_error)
+    if not progress.last_error:
+        return None
+    what = _("Something was odd, and the harvest continues.")
+    return Explained(what=what, technical=progress.last_error)
 
 
-def _exactly(found: Recognised, reason: str) -> Failure:
-    """What the manager says itself: there are words for the very sentence."""
-    if found.sentence == IN_A_ROW:
-        last = failure_of(found.values["reason"])
-        assert last is not None  # noqa: S101 no place is empty
-        what = _(
-            "Runs that failed one after the other: %(count)s; the schedule waits until somebody resumes it."
-        ) % {"count": found.values["count"]}
-        return Failure(kind="known", what=f"{what} {last.what}", todo=last.todo, technical=reason)
-    told = _told(found)
-    return Failure(kind="known", what=f"{told[:1].upper()}{told[1:]}.", technical=found.said)
-
-
-def _told(found: Recognised) -> str:
-    return _(found.sentence) % {name: _value(name, value) for name, value in found.values.items()}
-
-
-def _value(name: str, value: str) -> object:
-    """What stands in a place: a sentence of its own, a time, or a name as it is."""
-    inner = recognised(value)
-    if inner is not None:
-        return _told(inner)
-    return on_the_clock(value) if name in _TIMES else value
+def in_words(failure: Failure) -> Explanation:
+    """What a failure means and what to do, in the reader's language and on the reader's clock."""
+    return explained(failure, language.get(), lambda moment: str(on_the_clock(moment)))

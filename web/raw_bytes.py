@@ -1,6 +1,5 @@
 """Bytes that could not be read, shown as numbered lines of text with the faulty one marked."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +7,6 @@ from typing import Final
 from oai.errors import MalformedXmlError
 from oai.xml import parse
 
-_LINE: Final = re.compile(r"\bline (\d+)")
 _AROUND: Final = 60
 _LONGEST: Final = 2000
 _FIRST_PRINTABLE: Final = 0x20
@@ -39,9 +37,12 @@ class RawView:
     """What the parser says of the bytes alone."""
 
 
-def view_of(raw: bytes, reason: str) -> RawView:
-    """The bytes as text: control characters as pictures, and the line in which reading them fails."""
-    line, column, said = _fault(raw, reason)
+def view_of(raw: bytes, *, line: int = 0) -> RawView:
+    """The bytes as text: control characters as pictures, and the line in which reading them fails.
+
+    `line` is where the fault is that no parser notices; 0 if it is not known.
+    """
+    line, column, said = _fault(raw, line)
     text = raw.decode("utf-8", errors="replace")
     lines = [_visible(each)[:_LONGEST] for each in text.split("\n")]
     centre = line or 1
@@ -58,16 +59,15 @@ def view_of(raw: bytes, reason: str) -> RawView:
     return RawView(lines=shown, total=len(lines), encoding_note="\ufffd" in text, parser=said)
 
 
-def _fault(raw: bytes, reason: str) -> tuple[int, int, str]:
-    """Line, column and what is said of it: by the parser where it fails, else by the reason."""
+def _fault(raw: bytes, line: int) -> tuple[int, int, str]:
+    """Line, column and what is said of it: by the parser if it fails."""
     try:
         parse(raw, source="the bytes")
     except MalformedXmlError as error:
         if error.line:
             return error.line, error.column, str(error)
         return 0, 0, str(error)
-    found = _LINE.search(reason)
-    return (int(found[1]) if found else 0), 0, ""
+    return line, 0, ""
 
 
 def _visible(text: str) -> str:

@@ -1,24 +1,15 @@
 """A run's log: when it began and ended, what it warned of and what it refused, each line with its level."""
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
 
 from harvester.models import History
 from harvester.running.models import Quarantined
-from harvester.running.refusals import Refusal
+from harvester.running.notes import Note, notes_of
 from oai.datestamps import format_datestamp
 from web.words import _
-
-_REFUSED: Final = re.compile(
-    r"https?://\S+, byte [\d,]+: |https?://\S+: record ['\"]|the records .* are left out: "
-)
-"""Warnings of records that did not come; see `harvester.running.refusals` and `…isolation`."""
-_LONGEST: Final = 2000
-"""Characters that a run keeps of a warning; see `harvester.running.notes`."""
 
 
 class Level(StrEnum):
@@ -43,13 +34,13 @@ class Line:
 
 def lines_of(run: History, errors: Iterable[Quarantined]) -> list[Line]:
     """The whole log; `errors` are what is kept of the run's refusals."""
-    kept = {_as_warned(error): error.quarantine_id for error in errors}
+    kept = {error.fault_key.hex: error.quarantine_id for error in errors}
     begun = _("The harvest began: %(format)s of %(set)s.") % {
         "format": run.metadata_prefix or "?",
         "set": run.set_spec or _("the whole repository"),
     }
     lines = [Line(level=Level.INFO, text=begun, at=run.harvest_start_time)]
-    lines += [_line(warning, kept.get(warning)) for warning in run.warnings]
+    lines += [_line(note, kept) for note in notes_of(run.warnings, run.warning_failures)]
     if run.failure_reason:
         lines.append(Line(level=Level.ERROR, text=run.failure_reason))
     ended = _("It ended: %(status)s; records seen: %(records)s, requests: %(requests)s.") % {
@@ -66,11 +57,6 @@ def at_least(lines: Iterable[Line], level: Level) -> list[Line]:
     return [line for line in lines if order.index(line.level) <= order.index(level)]
 
 
-def tells_of_a_record(warning: str) -> bool:
-    """Whether the warning is of records that did not come."""
-    return _REFUSED.match(warning) is not None
-
-
 def as_text(lines: Iterable[Line]) -> str:
     """For a file: a line each, its level first; times are UTC."""
     return "".join(
@@ -84,17 +70,11 @@ def counts_of(lines: Sequence[Line]) -> dict[Level, int]:
     return {level: len(at_least(lines, level)) for level in Level}
 
 
-def _line(warning: str, error: int | None) -> Line:
-    refused = error is not None or tells_of_a_record(warning)
-    return Line(level=Level.ERROR if refused else Level.WARNING, text=warning, error=error)
-
-
-def _as_warned(error: Quarantined) -> str:
-    """The entry as the run warned of it."""
-    refusal = Refusal(
-        reason=error.reason, url=error.url, identifier=error.identifier, offset=error.byte_offset
-    )
-    return refusal.in_words()[:_LONGEST]
+def _line(note: Note, kept: Mapping[str, int]) -> Line:
+    """A warning; one of something that was refused is an error, with its entry where that is kept still."""
+    key = note.failure.facts.get("fault_key") if note.failure is not None else None
+    level = Level.WARNING if key is None else Level.ERROR
+    return Line(level=level, text=note.text, error=kept.get(str(key)))
 
 
 def _one_line(text: str) -> str:

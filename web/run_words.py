@@ -5,7 +5,7 @@ from typing import Final
 from harvester.models import History
 from harvester.vocabulary import MADE_UP, NOT_RUN, RunStatus
 from manager.runs import Usual
-from web.failures import Failure, failure_of
+from web.failures import Explained, of_run
 from web.formats import duration, number
 from web.words import _
 
@@ -15,7 +15,7 @@ _FEW_SECONDS: Final = 10.0
 
 def summary(run: History, usual: Usual | None) -> list[str]:
     """The sentences, the most important first."""
-    failure = failure_of(run.failure_reason, run.status)
+    failure = of_run(run)
     why = [failure.what] if failure is not None else []
     if run.status in NOT_RUN:
         return [_("There was no harvest."), *why, *_advice(run, failure)]
@@ -66,7 +66,7 @@ def _time(run: History, usual: Usual | None) -> list[str]:
     return [_("It took %(time)s; usually it takes %(usual)s.") % values]
 
 
-def _advice(run: History, failure: Failure | None) -> list[str]:
+def _advice(run: History, failure: Explained | None) -> list[str]:
     if run.status == RunStatus.FAILED and failure is not None and failure.todo:
         return [failure.todo]
     advice = {

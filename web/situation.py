@@ -12,6 +12,7 @@ from harvester.vocabulary import NOT_RUN
 from manager.models import RecurringJob, RecurringState
 from manager.runs import TROUBLED
 from oai.datestamps import utc_now
+from oai.failures import Failure
 from web.run_words import is_made_up
 
 _ATTENTION_DAYS: Final = 30
@@ -46,6 +47,7 @@ class Trouble:
     set_spec: str | None
     status: str
     reason: str | None
+    failure: Failure | None
     ended: datetime
     made_up: bool
     """Whether the demo made it up."""
@@ -118,6 +120,7 @@ def _trouble(run: History, name: str, protocol: str) -> Trouble:
         set_spec=run.set_spec,
         status=run.status,
         reason=run.failure_reason,
+        failure=run.failure,
         ended=run.harvest_end_time,
         made_up=is_made_up(run),
     )

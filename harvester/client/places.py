@@ -7,6 +7,7 @@ from typing import Final
 
 from harvester.reading.answers import Fault
 from oai.errors import UsageError
+from oai.failures import Failure, FailureCode
 
 _TOKEN: Final = re.compile(r"([1-9][0-9]{0,17})(?:/([0-9]{1,18}))?")
 
@@ -32,7 +33,7 @@ class Place:
                 f"the number of records fell from {self.size:,} to {size:,} while the result was read, so"
                 " that records may have been passed over; harvest again"
             )
-            yield Fault(offset=-1, reason=reason, raw=b"")
+            yield Fault(offset=-1, reason=reason, raw=b"", failure=Failure(code=FailureCode.RECORDS_MISSING))
 
 
 def read_place(token: str) -> Place:

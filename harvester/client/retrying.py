@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TypedDict
+from typing import Self, TypedDict
 from urllib.parse import urlsplit
 
 from harvester.client.transport import HttpReply
@@ -29,6 +29,19 @@ _LEAST_COUNTED = 1.0
 _LONGEST_ASKED = 366 * 86_400.0
 _ENDING = b"OAI-PMH>"
 _TAIL_BYTES = 4096
+
+
+class WaitReason(str):
+    """Why a client waits, in technical words; `failure` says the same as a code with facts."""
+
+    __slots__ = ("failure",)
+    failure: Failure | None
+
+    def __new__(cls, words: str, failure: Failure | None) -> Self:
+        """The words with their failure."""
+        reason = super().__new__(cls, words)
+        reason.failure = failure
+        return reason
 
 
 class WaitingTooLongError(ServerBusyError):
@@ -95,7 +108,7 @@ class Retrying:
             except TransportError as error:
                 if last or error.kind in _HOPELESS or self._is_unknown_host(error):
                     raise
-                await self._wait(self._delay(number), str(error))
+                await self._wait(self._delay(number), str(error), error.failure)
                 number += 1
                 continue
             self.answered.update(urlsplit(address).netloc for address in (reply.url, *reply.hops))
@@ -107,7 +120,8 @@ class Retrying:
             delay = self._delay_after(reply, asked, number, last=last and not kept)
             if reply.status in _BUSY:
                 waited = self._waited(reply, asked, waited, delay)
-            await self._wait(delay, f"HTTP status {reply.status}")
+            failure = HttpStatusError(reply.url, reply.status).failure
+            await self._wait(delay, f"HTTP status {reply.status}", failure)
             number += not kept
 
     def _is_unknown_host(self, error: TransportError) -> bool:
@@ -120,8 +134,8 @@ class Retrying:
         lookup = getattr(error.__cause__, "os_error", None)
         return getattr(lookup, "errno", None) != socket.EAI_AGAIN
 
-    async def _wait(self, seconds: float, reason: str) -> None:
-        self.on_wait(seconds, reason)
+    async def _wait(self, seconds: float, reason: str, failure: Failure | None) -> None:
+        self.on_wait(seconds, WaitReason(reason, failure))
         await self.sleep(seconds)
 
     def _delay(self, number: int) -> float:

@@ -101,10 +101,10 @@ class Fault:
     offset: int
     reason: str
     raw: bytes
+    failure: Failure
+    """What is wrong as a code with facts."""
     size: int | None = None
     """Of the part, if `raw` is only its beginning."""
-    failure: Failure | None = None
-    """What is wrong as a code with facts, where there is one."""
 
 
 Rest = Callable[[], Awaitable["Page"]]

@@ -16,6 +16,7 @@ from harvester.reading.errors import (
     ClientError,
     MalformedAnswerError,
     NotOaiPmhError,
+    PartError,
     oai_error,
 )
 from harvester.reading.strictness import check_envelope
@@ -130,7 +131,7 @@ def adopt(element: etree._Element) -> bool:
 def text_of(element: etree._Element) -> str:
     """The element's text without blanks around it; comments and instructions in it do not end it.
 
-    Raises ValueError where it holds other elements.
+    Raises PartError where it holds other elements.
     """
     text = element.text or ""
     for child in element:
@@ -139,7 +140,7 @@ def text_of(element: etree._Element) -> str:
         text += child.tail or ""
     else:
         return text.strip()
-    raise ValueError(f"{local_name(element)!r} holds more than text: {text.strip()!r}")
+    raise PartError(f"{local_name(element)!r} holds more than text: {text.strip()!r}")
 
 
 def text_at(element: etree._Element, path: str) -> str:

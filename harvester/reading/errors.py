@@ -22,9 +22,10 @@ Every message says what was found, where, and what to do.
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import ClassVar
 
 from oai.errors import RemoteError, TryLaterError
-from oai.failures import Failure
+from oai.failures import Failure, FailureCode
 from oai.vocabulary import ErrorCode
 
 _SHOWN_BYTES = 120
@@ -44,6 +45,31 @@ class TransportKind(StrEnum):
     """It would have led to an address that is not on the public internet, which the settings do not allow."""
 
 
+_OF_TRANSPORT: Mapping[TransportKind, FailureCode] = MappingProxyType(
+    {
+        TransportKind.DNS: FailureCode.HOST_UNKNOWN,
+        TransportKind.REFUSED: FailureCode.CONNECTION_REFUSED,
+        TransportKind.TLS: FailureCode.TLS,
+        TransportKind.TIMEOUT: FailureCode.TIMEOUT,
+        TransportKind.DISCONNECTED: FailureCode.DISCONNECTED,
+        TransportKind.REDIRECT: FailureCode.REDIRECT,
+        TransportKind.ADDRESS: FailureCode.ADDRESS_INVALID,
+        TransportKind.PRIVATE: FailureCode.ADDRESS_PRIVATE,
+    }
+)
+_OF_STATUS: Mapping[int, FailureCode] = MappingProxyType(
+    {
+        401: FailureCode.HTTP_FORBIDDEN,
+        403: FailureCode.HTTP_FORBIDDEN,
+        404: FailureCode.HTTP_GONE,
+        410: FailureCode.HTTP_GONE,
+        429: FailureCode.SERVER_BUSY,
+        503: FailureCode.SERVER_BUSY,
+    }
+)
+_SERVER_ERRORS = range(500, 600)
+
+
 class ClientError(RemoteError):
     """No usable answer. `raw` is the answer's body where one came."""
 
@@ -57,6 +83,7 @@ class TransportError(ClientError):
         super().__init__(f"{url}: {reason}")
         self.url = url
         self.kind = kind
+        self.failure = Failure(code=_OF_TRANSPORT[kind])
 
 
 class HttpStatusError(ClientError):
@@ -66,6 +93,8 @@ class HttpStatusError(ClientError):
         super().__init__(f"{url}: HTTP status {status} {reason}".rstrip())
         self.url = url
         self.status = status
+        other = FailureCode.HTTP_SERVER_ERROR if status in _SERVER_ERRORS else FailureCode.HTTP_STATUS
+        self.failure = Failure(code=_OF_STATUS.get(status, other), facts={"status": status})
 
 
 class AnswerTooLargeError(ClientError):
@@ -79,8 +108,18 @@ class AnswerTooLargeError(ClientError):
         self.failure = failure
 
 
+class PartError(ValueError):
+    """A record, a header or another part of a list is not as the protocol has it."""
+
+    def __init__(self, reason: str, code: FailureCode = FailureCode.RECORD_STRUCTURE) -> None:
+        super().__init__(reason)
+        self.failure = Failure(code=code)
+
+
 class NotOaiPmhError(ClientError):
     """An answer, but not OAI-PMH."""
+
+    failure = Failure(code=FailureCode.NOT_OAI_PMH)
 
     def __init__(self, url: str, reason: str, found: bytes) -> None:
         super().__init__(f"{url}: {reason}; it begins with {_shown(found)!r}. Is this the base URL?")
@@ -90,6 +129,8 @@ class NotOaiPmhError(ClientError):
 
 class MalformedAnswerError(ClientError):
     """OAI-PMH that is broken: not well-formed, or required parts missing."""
+
+    failure: Failure | None = Failure(code=FailureCode.MALFORMED_ANSWER)
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"{url}: {reason}")
@@ -108,28 +149,39 @@ class EndlessListError(MalformedAnswerError):
 class OaiError(ClientError):
     """One of the protocol's errors, by its code; servers also make up codes, so it is a plain string."""
 
+    failure_code: ClassVar = FailureCode.REPOSITORY_ERROR
+
     def __init__(self, url: str, code: str, message: str, *, response_date: str = "") -> None:
         super().__init__(f"{url}: {code}: {message}" if message else f"{url}: {code}")
         self.url = url
         self.code = code
         self.message = message
         self.response_date = response_date
+        self.failure = Failure(code=self.failure_code, facts={"error": code, "message": message})
 
 
 class BadArgumentError(OaiError):
     """The request has arguments that the server does not take."""
 
+    failure_code = FailureCode.BAD_REQUEST
+
 
 class BadResumptionTokenError(OaiError):
     """The resumption token is wrong or has expired."""
+
+    failure_code = FailureCode.BAD_TOKEN
 
 
 class BadVerbError(OaiError):
     """The server does not know the verb."""
 
+    failure_code = FailureCode.BAD_REQUEST
+
 
 class CannotDisseminateFormatError(OaiError):
     """The item or the repository does not have the metadata format."""
+
+    failure_code = FailureCode.FORMAT_NOT_OFFERED
 
 
 class IdDoesNotExistError(OaiError):
@@ -143,9 +195,13 @@ class NoRecordsMatchError(OaiError):
 class NoMetadataFormatsError(OaiError):
     """The item has no metadata formats."""
 
+    failure_code = FailureCode.FORMAT_NOT_OFFERED
+
 
 class NoSetHierarchyError(OaiError):
     """The repository has no sets."""
+
+    failure_code = FailureCode.NO_SETS
 
 
 _BY_CODE: Mapping[str, type[OaiError]] = MappingProxyType(
@@ -176,10 +232,13 @@ class ServerBusyError(TryLaterError):
         self.url = url
         self.status = status
         self.seconds = seconds
+        self.failure = Failure(code=FailureCode.SERVER_BUSY, facts={"status": status, "seconds": seconds})
 
 
 class RepositoryBusyError(TryLaterError):
     """Another harvest of the same repository is under way."""
+
+    failure = Failure(code=FailureCode.REPOSITORY_BUSY)
 
 
 def _shown(found: bytes) -> str:

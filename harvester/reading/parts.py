@@ -4,6 +4,8 @@ from lxml import etree
 
 from harvester.reading.answers import Header, Record, ResumptionToken
 from harvester.reading.envelope import OAI, text_of
+from harvester.reading.errors import PartError
+from oai.failures import FailureCode
 
 RECORD = OAI + "record"
 HEADER = OAI + "header"
@@ -17,17 +19,18 @@ _WHOLE = [HEADER, _METADATA]
 
 
 def read_record(element: etree._Element) -> Record:
-    """A record. Raises ValueError that says what is wrong with it."""
+    """A record. Raises PartError that says what is wrong with it."""
     # Comments and instructions have a function for a tag.
     children = [child for child in element if not callable(child.tag)]
     tags = [child.tag for child in children]
     if HEADER not in tags:
-        raise ValueError("a record without a header")
+        raise PartError("a record without a header", FailureCode.RECORD_HEADER)
     header = read_header(children[tags.index(HEADER)])
     if tags != _WHOLE and not _is_made_of_known_parts(tags):
-        raise ValueError(f"record {header.identifier!r} is not made of header, metadata and about")
+        raise PartError(f"record {header.identifier!r} is not made of header, metadata and about")
     if not header.deleted and (len(tags) == 1 or not len(children[1])):
-        raise ValueError(f"record {header.identifier!r} has no metadata and is not deleted")
+        reason = f"record {header.identifier!r} has no metadata and is not deleted"
+        raise PartError(reason, FailureCode.RECORD_METADATA_MISSING)
     return Record(header=header, element=element)
 
 
@@ -36,7 +39,7 @@ def _is_made_of_known_parts(tags: list[str]) -> bool:
 
 
 def read_header(element: etree._Element) -> Header:
-    """A header. Raises ValueError that says what is wrong with it."""
+    """A header. Raises PartError that says what is wrong with it."""
     identifier = datestamp = ""
     set_specs: list[str] = []
     for child in element:
@@ -49,9 +52,9 @@ def read_header(element: etree._Element) -> Header:
         elif tag == _SET_SPEC and text:
             set_specs.append(text)
     if not identifier:
-        raise ValueError("a header without an identifier")
+        raise PartError("a header without an identifier", FailureCode.RECORD_HEADER)
     if not datestamp:
-        raise ValueError(f"record {identifier!r} has no datestamp")
+        raise PartError(f"record {identifier!r} has no datestamp", FailureCode.RECORD_HEADER)
     deleted = (element.get("status") or "").strip().lower() == "deleted"
     return Header(identifier=identifier, datestamp=datestamp, set_specs=tuple(set_specs), deleted=deleted)
 

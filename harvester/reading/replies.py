@@ -13,7 +13,7 @@ from lxml import etree
 
 from harvester.reading.answers import Fault, Header, Page, Record, Rest, ResumptionToken
 from harvester.reading.envelope import Envelope, adopt, local_name, open_envelope, readable_body
-from harvester.reading.errors import AnswerTooLargeError, MalformedAnswerError
+from harvester.reading.errors import AnswerTooLargeError, MalformedAnswerError, PartError
 from harvester.reading.parts import HEADER, RECORD, TOKEN, read_header, read_record, read_token
 from harvester.reading.prolog import trimmed
 from harvester.reading.salvage import Cut, Piece, cut, escaped_ampersands, fault_in, only_child
@@ -21,6 +21,7 @@ from harvester.reading.splitting import Large, Part, Splitting, split
 from harvester.reading.spooled import Body, Spooled
 from harvester.reading.strictness import check_header, check_list, check_record, check_token
 from oai.errors import MalformedXmlError
+from oai.failures import Failure, FailureCode
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.vocabulary import Verb
 from oai.xml import tags_in
@@ -177,7 +178,7 @@ def _second_try(reader: "_PageReader", body: bytes, error: _Broken) -> Page:
     if cut_up is None:
         raise error
     page = reader.salvage(cut_up, size=len(around.body), error=error)
-    if not page.headers and error.failure is not None:
+    if not page.headers and error.failure is not None and error.failure.is_limit:
         raise error  # what is beyond a limit may be all that there is
     return page
 
@@ -220,9 +221,11 @@ class _PageReader:
                 self._take(token)
         if cut_off and not self._faults:
             reason = "the answer breaks off before the list's end"
-            self._faults.append(Fault(offset=size, reason=reason, raw=b""))
-        if error.failure is not None and not any(fault.failure for fault in self._faults):
-            self._faults.append(Fault(offset=0, reason=reason, raw=b"", failure=error.failure))
+            failure = Failure(code=FailureCode.DISCONNECTED)
+            self._faults.append(Fault(offset=size, reason=reason, raw=b"", failure=failure))
+        limit = error.failure if error.failure is not None and error.failure.is_limit else None
+        if limit is not None and not any(fault.failure.is_limit for fault in self._faults):
+            self._faults.append(Fault(offset=0, reason=reason, raw=b"", failure=limit))
         return self._page(cut_up.response_date, size, cut_off=cut_off)
 
     def _take(self, element: etree._Element, offset: int = -1) -> None:
@@ -231,7 +234,7 @@ class _PageReader:
             self._adopt(element)
         try:
             self._read(element)
-        except ValueError as error:
+        except PartError as error:
             if self._adopt(element):
                 self._take(element, offset)
                 return
@@ -239,7 +242,7 @@ class _PageReader:
             if self._stray > _MOST_STRAY:
                 return
             raw = etree.tostring(element, encoding="UTF-8", with_tail=False)
-            self._faults.append(Fault(offset=offset, reason=str(error), raw=raw))
+            self._faults.append(Fault(offset=offset, reason=str(error), raw=raw, failure=error.failure))
 
     def _adopt(self, element: etree._Element) -> bool:
         adopted = local_name(element) in {"record", "header", "resumptionToken"} and adopt(element)
@@ -258,13 +261,14 @@ class _PageReader:
         elif element.tag == TOKEN:
             self._token = read_token(element)
         else:
-            raise ValueError(f"{local_name(element)!r} where a part of the list belongs")
+            raise PartError(f"{local_name(element)!r} where a part of the list belongs")
 
     def _page(self, response_date: str, size: int, *, cut_off: bool = False) -> Page:
         more = self._stray - _MOST_STRAY
         if more > 0:
             reason = f"{more:,} more elements where parts of the list belong"
-            self._faults.append(Fault(offset=-1, reason=reason, raw=b""))
+            failure = Failure(code=FailureCode.RECORD_STRUCTURE)
+            self._faults.append(Fault(offset=-1, reason=reason, raw=b"", failure=failure))
         return Page(
             url=self.url,
             response_date=response_date,

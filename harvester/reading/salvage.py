@@ -16,7 +16,7 @@ from lxml import etree
 from harvester.reading.answers import Fault
 from harvester.reading.envelope import local_name
 from oai.errors import MalformedXmlError
-from oai.failures import FailureCode
+from oai.failures import Failure, FailureCode
 from oai.limits import AnswerLimits
 from oai.vocabulary import Verb
 from oai.xml import parse
@@ -295,7 +295,12 @@ def fault_in(piece: Piece, error: MalformedXmlError) -> Fault:
     raw = piece.raw
     named = next(identifiers(raw), None)
     reason = f"record {named!r}: {error.reason}" if named else error.reason
-    return Fault(offset=piece.offset, reason=reason, raw=raw, failure=error.failure)
+    return Fault(
+        offset=piece.offset,
+        reason=reason,
+        raw=raw,
+        failure=error.failure or Failure(code=FailureCode.RECORD_XML),
+    )
 
 
 def escaped_ampersands(raw: bytes) -> bytes:

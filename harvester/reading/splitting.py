@@ -360,22 +360,23 @@ def _sound_parts(
     notes: tuple[str, ...],
     error: MalformedAnswerError | AnswerTooLargeError,
 ) -> Iterator[Part]:
-    batch, sound, blamed = _Batch(), 0, error.failure is None
+    limit = error.failure if error.failure is not None and error.failure.is_limit else None
+    batch, sound, blamed = _Batch(), 0, limit is None
     for piece in cut_up.pieces:
         fault = fault_of(cut_up, piece, large.verb, large.limits)
         if fault is None:
             sound += 1
             batch.add(piece.raw)
         else:
-            blamed = blamed or fault.failure is not None
+            blamed = blamed or fault.failure.is_limit
             batch.faults.append(fault)
         if batch.full:
             yield batch.part((cut_up.before, cut_up.after), notes=notes)
             batch = batch.next()
     if not sound:
         raise error
-    if not blamed and error.failure is not None:
-        batch.faults.append(Fault(offset=0, reason=error.failure.sentence(), raw=b"", failure=error.failure))
+    if not blamed and limit is not None:
+        batch.faults.append(Fault(offset=0, reason=limit.sentence(), raw=b"", failure=limit))
     token = cut_up.token.raw if cut_up.ended and cut_up.token is not None else b""
     last = batch.part((cut_up.before, token + cut_up.after), notes=notes)
     yield replace(last, last=True, cut_off=not cut_up.ended)

@@ -3,7 +3,7 @@
 Strict reading refuses what the schema (http://www.openarchives.org/OAI/2.0/OAI-PMH.xsd) refuses, without
 fetching it; what the metadata hold is for very strict harvests, which fetch the formats' schemas.
 
-Each function raises ValueError that says what is wrong.
+Each function raises PartError that says what is wrong.
 """
 
 import re
@@ -13,6 +13,7 @@ from typing import Final
 
 from lxml import etree
 
+from harvester.reading.errors import PartError
 from oai.vocabulary import OAI_NAMESPACE, Verb
 
 _OAI: Final = f"{{{OAI_NAMESPACE}}}"
@@ -37,15 +38,15 @@ def check_envelope(root: etree._Element) -> None:
     children = _children(root, "OAI-PMH")
     names = [_name(child) for child in children]
     if names[:2] != ["responseDate", "request"]:
-        raise ValueError("the answer does not begin with responseDate and request")
+        raise PartError("the answer does not begin with responseDate and request")
     _check_moment(children[0], "responseDate")
     _attributes(children[1], "request", _ARGUMENTS)
     verb = children[1].get("verb")
     if verb is not None and verb not in _VERBS:
-        raise ValueError(f"the request that is echoed has the verb {verb!r}")
+        raise PartError(f"the request that is echoed has the verb {verb!r}")
     rest = names[2:]
     if set(rest) != {"error"} and (len(rest) != 1 or rest[0] not in _VERBS):
-        raise ValueError(f"after the request there is {', '.join(rest) or 'nothing'}, not one verb's element")
+        raise PartError(f"after the request there is {', '.join(rest) or 'nothing'}, not one verb's element")
 
 
 def check_list(element: etree._Element, item: str) -> None:
@@ -55,10 +56,10 @@ def check_list(element: etree._Element, item: str) -> None:
     if names and names[-1] == "resumptionToken":
         names.pop()
     if not names:
-        raise ValueError(f"the list has no {item}; one that is empty has to be answered with noRecordsMatch")
+        raise PartError(f"the list has no {item}; one that is empty has to be answered with noRecordsMatch")
     if set(names) != {item}:
         odd = next(name for name in names if name != item)
-        raise ValueError(f"{odd!r} where a {item} belongs")
+        raise PartError(f"{odd!r} where a {item} belongs")
 
 
 def check_record(element: etree._Element) -> None:
@@ -71,9 +72,9 @@ def check_record(element: etree._Element) -> None:
         _attributes(child, _name(child), frozenset())
         held = _children(child, _name(child))
         if len(held) != 1:
-            raise ValueError(f"{_of(element)}{_name(child)} holds {len(held)} elements, not one")
+            raise PartError(f"{_of(element)}{_name(child)} holds {len(held)} elements, not one")
         if etree.QName(held[0]).namespace in {None, OAI_NAMESPACE}:
-            raise ValueError(
+            raise PartError(
                 f"{_of(element)}{_name(child)} holds {held[0].tag!r}, which has no namespace of its own"
             )
 
@@ -82,15 +83,15 @@ def check_header(element: etree._Element) -> None:
     """Check a header: identifier, datestamp, setSpecs, in this order, and a status of `deleted` alone."""
     _attributes(element, "header", frozenset({"status"}))
     if element.get("status", "deleted") != "deleted":
-        raise ValueError(f"{_of(element)}the status is {element.get('status')!r}, not 'deleted'")
+        raise PartError(f"{_of(element)}the status is {element.get('status')!r}, not 'deleted'")
     children = _children(element, "header")
     names = [_name(child) for child in children]
     if names[:2] != ["identifier", "datestamp"] or set(names[2:]) - {"setSpec"}:
-        raise ValueError(f"{_of(element)}the header is not made of identifier, datestamp and setSpecs")
+        raise PartError(f"{_of(element)}the header is not made of identifier, datestamp and setSpecs")
     _check_datestamp(children[1], _of(element))
     for child in children[2:]:
         if not _SET_SPEC.fullmatch(_text(child)):
-            raise ValueError(f"{_of(element)}{_text(child)!r} is no setSpec")
+            raise PartError(f"{_of(element)}{_text(child)!r} is no setSpec")
 
 
 def check_token(element: etree._Element) -> None:
@@ -99,22 +100,22 @@ def check_token(element: etree._Element) -> None:
     for name, least in (("completeListSize", 1), ("cursor", 0)):
         value = element.get(name)
         if value is not None and (not _COUNT.fullmatch(value) or int(value) < least):
-            raise ValueError(f"the resumptionToken's {name} is {value!r}")
+            raise PartError(f"the resumptionToken's {name} is {value!r}")
     expires = element.get("expirationDate")
     if expires is not None and not _is_moment(expires):
-        raise ValueError(f"the resumptionToken's expirationDate is {expires!r}")
+        raise PartError(f"the resumptionToken's expirationDate is {expires!r}")
 
 
 def _check_datestamp(element: etree._Element, of: str) -> None:
     text = _text(element).strip()
     found = _MOMENT.fullmatch(text)
     if not _is_day(text) and not (found and found["zone"] == "Z" and _is_moment(text)):
-        raise ValueError(f"{of}{text!r} is no datestamp (YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ)")
+        raise PartError(f"{of}{text!r} is no datestamp (YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ)")
 
 
 def _check_moment(element: etree._Element, name: str) -> None:
     if not _is_moment(_text(element).strip()):
-        raise ValueError(f"the {name} is {_text(element)!r}, no date with a time")
+        raise PartError(f"the {name} is {_text(element)!r}, no date with a time")
 
 
 def _is_day(text: str) -> bool:
@@ -141,14 +142,14 @@ def _children(element: etree._Element, name: str) -> list[etree._Element]:
     texts = [element.text, *(child.tail for child in element)]
     stray = next((text for text in texts if text and text.strip()), "")
     if stray:
-        raise ValueError(f"{name} holds text: {stray.strip()[:60]!r}")
+        raise PartError(f"{name} holds text: {stray.strip()[:60]!r}")
     return [child for child in element if not callable(child.tag)]
 
 
 def _attributes(element: etree._Element, name: str, allowed: frozenset[str]) -> None:
     odd = [key for key in map(str, element.keys()) if key not in allowed and not key.startswith(_XSI)]
     if odd:
-        raise ValueError(f"{name} has the attribute {odd[0]!r}")
+        raise PartError(f"{name} has the attribute {odd[0]!r}")
 
 
 def _name(element: etree._Element) -> str:

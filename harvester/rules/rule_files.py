@@ -22,6 +22,7 @@ from harvester.rules.rule_expressions import (
 from harvester.rules.rule_limits import Evaluation
 from harvester.rules.rule_places import ElementPlace, Place, places
 from oai.errors import MalformedXmlError, UsageError, ZatvaError
+from oai.failures import Failure, FailureCode
 from oai.xml import parse
 
 MAX_BYTES: Final = 1024**2
@@ -35,6 +36,8 @@ _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 class RuleFileError(UsageError):
     """A rule file that cannot be used: which file, where in it (0: not known), why, and what to do."""
 
+    failure = Failure(code=FailureCode.RULES)
+
     def __init__(self, source: str, reason: str, *, line: int = 0, column: int = 0) -> None:
         super().__init__(f"{_where(source, line, column)}: {reason}")
         self.source = source
@@ -45,6 +48,8 @@ class RuleFileError(UsageError):
 
 class RuleLimitError(ZatvaError):
     """A rule that met a limit on one record; on others it may do."""
+
+    failure = Failure(code=FailureCode.RECORD_RULE_LIMIT)
 
     def __init__(self, source: str, reason: str, *, line: int, column: int) -> None:
         super().__init__(f"{_where(source, line, column)}: {reason}")

@@ -15,6 +15,7 @@ from harvester.models import Harvest, History
 from harvester.running import marks_kept
 from harvester.running.concluding import watermark
 from harvester.running.marks import Marks
+from harvester.running.notes import Note, columns_of, notes_of
 from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Plan, Standing
 from harvester.running.verdict import Verdict
@@ -29,7 +30,7 @@ class Checkpoint:
     state: Mapping[str, Any]
     marks: Marks
     """Of the list at hand."""
-    warnings: Sequence[str]
+    warnings: Sequence[Note]
     watermark: str | None
     response_date: str | None
     complete_list_size: int | None
@@ -78,21 +79,21 @@ def begin(session: Session, request: HarvestRequest, plan: Plan, *, now: datetim
     if not plan.resumes:
         row.run_parameters = {"kind": request.kind(), "from": plan.from_, "looks": looks}
         row.resumption_token = None
-        row.counts, row.run_state, row.warnings = {}, {}, []
+        row.counts, row.run_state, row.warnings, row.warning_failures = {}, {}, [], []
         row.complete_list_size = row.run_response_date = None
         row.run_started = now
         marks_kept.forget(session, row.harvest_id)
     row.job_id = request.job_id
     row.process_id = os.getpid()
     row.host = socket.gethostname()
-    row.last_error = row.records_per_second = row.estimated_end = None
+    row.last_error = row.last_failure = row.records_per_second = row.estimated_end = None
     session.flush()
     return Checkpoint(
         harvest_id=row.harvest_id,
         counts=dict(row.counts),
         state=dict(row.run_state),
         marks=marks_kept.kept(session, row.harvest_id),
-        warnings=list(row.warnings),
+        warnings=notes_of(row.warnings, row.warning_failures),
         watermark=row.watermark,
         response_date=row.run_response_date,
         complete_list_size=row.complete_list_size,
@@ -104,16 +105,24 @@ def begin(session: Session, request: HarvestRequest, plan: Plan, *, now: datetim
     )
 
 
-def save(session: Session, harvest_id: int, *, warnings: Sequence[str] = (), **values: Any) -> None:  # noqa: ANN401 any column's type
+def save(session: Session, harvest_id: int, *, warnings: Sequence[Note] = (), **values: Any) -> None:  # noqa: ANN401 any column's type
     """Note how far the run is, with the page's rows in one transaction; `warnings` are added to the row's."""
     if warnings:
-        values["warnings"] = Harvest.warnings.concat(cast(list(warnings), JSONB))
-    _update(session, harvest_id, **values)
+        added = columns_of(warnings)
+        values["warnings"] = Harvest.warnings.concat(cast(added["warnings"], JSONB))
+        # Where a version before this one has begun the run, the first failures are missing.
+        values["warning_failures"] = Harvest.warning_failures.concat(cast(added["warning_failures"], JSONB))
+    _update(session, harvest_id, **values, **_last(warnings[-1] if warnings else None))
 
 
-def note(session: Session, harvest_id: int, message: str) -> None:
+def note(session: Session, harvest_id: int, last: Note) -> None:
     """Note what the run waits for, or what went wrong."""
-    _update(session, harvest_id, last_error=message)
+    _update(session, harvest_id, **_last(last))
+
+
+def _last(last: Note | None) -> dict[str, Any]:
+    failure = last.failure.as_json() if last is not None and last.failure is not None else None
+    return {"last_error": last.text if last else None, "last_failure": failure}
 
 
 def note_disappeared(session: Session, harvest_id: int, number: int) -> None:
@@ -126,12 +135,12 @@ def note_disappeared(session: Session, harvest_id: int, number: int) -> None:
 
 
 def end(
-    session: Session, harvest_id: int, *, watermark: str | None, resumable: bool, error: str | None
+    session: Session, harvest_id: int, *, watermark: str | None, resumable: bool, error: Note | None
 ) -> None:
     """Note that the run is over. Unless it is `resumable`, nothing is kept of how far it was."""
-    values: dict[str, Any] = {"job_id": None, "process_id": None, "last_error": error, "estimated_end": None}
+    values: dict[str, Any] = {"job_id": None, "process_id": None, "estimated_end": None, **_last(error)}
     if not resumable:
-        values |= {"resumption_token": None, "run_parameters": None, "run_state": {}, "warnings": []}
+        values |= {"resumption_token": None, "run_parameters": None, "run_state": {}, **columns_of([])}
         marks_kept.forget(session, harvest_id)
     if watermark is not None:
         values["watermark"] = watermark

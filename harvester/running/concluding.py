@@ -7,7 +7,7 @@ from harvester.reading.errors import MalformedAnswerError, ServerBusyError
 from harvester.running.progress import Progress
 from harvester.running.verdict import PROPER, End, Evidence, Verdict, doubts
 from oai.datestamps import format_datestamp, read_moment
-from oai.errors import ExitCode, ZatvaError
+from oai.errors import ExitCode, ZatvaError, failure_of
 from oai.failures import Failure, FailureCode
 from oai.mishaps import mishap
 
@@ -18,9 +18,15 @@ _FROM_TOTALS = (
 )  # fmt: skip
 _ENDLESS = frozenset({FailureCode.LIST_IN_CIRCLES, FailureCode.NO_NEW_RECORDS})
 _ENDS = {
-    End.BROKEN_OFF: "an answer broke off before the list's end, twice",
-    End.GAVE_UP: "looking for what breaks the answers took more requests than isolation_requests allows",
-    End.INTERRUPTED: "interrupted",
+    End.BROKEN_OFF: (
+        "an answer broke off before the list's end, twice",
+        Failure(code=FailureCode.DISCONNECTED),
+    ),
+    End.GAVE_UP: (
+        "looking for what breaks the answers took more requests than isolation_requests allows",
+        Failure(code=FailureCode.REQUESTS_SPENT, facts={"setting": "harvester.isolation_requests"}),
+    ),
+    End.INTERRUPTED: ("interrupted", Failure(code=FailureCode.INTERRUPTED)),
 }
 
 
@@ -78,23 +84,24 @@ def failure_reason(evidence: Evidence, error: Exception | None) -> str | None:
     if error is not None:
         return str(mishap(error) or f"{type(error).__name__}: {error}")
     if evidence.end in _ENDS:
-        return _ENDS[evidence.end]
+        return _ENDS[evidence.end][0]
     return "; ".join(doubts(evidence)) or None if evidence.end is not End.SAMPLE else None
 
 
-def failure_of(error: BaseException | None) -> Failure | None:
-    """The code and facts of the error, or of the error that led to it; None where neither has any."""
-    while error is not None:
-        if isinstance(error, ZatvaError) and error.failure is not None:
-            return error.failure
-        error = error.__cause__
-    return None
+def failure(evidence: Evidence, error: Exception | None) -> Failure | None:
+    """The same as a code with facts; of several doubts the first."""
+    if error is not None:
+        return failure_of(mishap(error) or error)
+    if evidence.held:
+        return Failure(code=FailureCode.HELD)
+    if evidence.end in _ENDS:
+        return _ENDS[evidence.end][1]
+    return next(iter(doubts(evidence).values()), None) if evidence.end is not End.SAMPLE else None
 
 
 def resumable(end: End, error: Exception | None) -> bool:
     """Whether the next run may go on where this one ended; an endless list would lead there again."""
-    failure = failure_of(error)
-    endless = failure is not None and failure.code in _ENDLESS
+    endless = error is not None and failure_of(error).code in _ENDLESS
     return end not in PROPER and end is not End.SAMPLE and not endless
 
 

@@ -28,7 +28,7 @@ from harvester.running.validating import open_validator
 from harvester.running.verdict import End
 from harvester.running.windows import Window
 from harvester.store.files import FileStore
-from oai.errors import StrictCheckError
+from oai.errors import StrictCheckError, failure_of
 from oai.vocabulary import Granularity
 
 _TRIES_WHILE_SEARCHING = 1
@@ -212,7 +212,7 @@ class Course:
         if self._loose or not isinstance(error, (MalformedAnswerError, NotOaiPmhError)):
             raise error
         if not isinstance(error, EndlessListError):
-            refusal = Refusal(reason=str(error), url=error.url, raw=error.raw)
+            refusal = Refusal(reason=str(error), url=error.url, raw=error.raw, failure=failure_of(error))
             await self.pump.in_thread(partial(self.run.refuse, refusal))
         raise StrictCheckError(str(error)) from error
 
@@ -265,7 +265,7 @@ class Course:
 
     async def _leave_out(self, error: ClientError, division: Division) -> None:
         url, raw = where(error)
-        refusal = Refusal(reason=f"{error}; {division.remark}", url=url, raw=raw)
+        refusal = Refusal(reason=f"{error}; {division.remark}", url=url, raw=raw, failure=failure_of(error))
         await self.pump.in_thread(partial(self.run.refuse, refusal))
         await self._change(lambda state: state.leave_out(division.windows))
 

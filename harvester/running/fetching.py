@@ -27,6 +27,8 @@ from harvester.running.marks import Known
 from harvester.running.preparing import Entry
 from harvester.running.reading_process import Document, PageOfDocuments
 from harvester.running.refusals import Refusal
+from oai.errors import failure_of
+from oai.failures import Failure, FailureCode
 from oai.vocabulary import Verb
 
 _AT_ONCE = 4
@@ -208,7 +210,7 @@ class Fetching:
         for fault in page.faults:
             names = list(dict.fromkeys(_names(fault.raw)))[:_MOST_NAMES]
             # Alone, a record that is too large is so as well.
-            hopeless = page.cut_off or fault.failure is not None
+            hopeless = page.cut_off or fault.failure.is_limit
             results = [] if hopeless else [await self._try(name, notes) for name in names]
             entries = [result for result in results if isinstance(result, tuple)]
             mended += entries
@@ -253,16 +255,20 @@ class Fetching:
         try:
             record = await client.get_record(identifier, self.metadata_prefix, loose=self.loose)
         except OaiError as error:
-            return Refusal(reason=str(error), url=error.url, identifier=identifier)
+            failure = failure_of(error)
+            return Refusal(reason=str(error), url=error.url, identifier=identifier, failure=failure)
         except ClientError as error:
             if not self.loose or not is_of_the_answer(error):
                 raise
             await check_alive(self.brisk, error)
             url, raw = where(error)
-            return Refusal(reason=str(error), url=url, identifier=identifier, raw=raw, failure=error.failure)
+            failure = failure_of(error)
+            return Refusal(reason=str(error), url=url, identifier=identifier, raw=raw, failure=failure)
         if record.header.identifier != identifier:
             reason = f"the answer was the record {record.header.identifier!r}"
-            return Refusal(reason=reason, url=client.base_url, identifier=identifier)
+            facts = {"found": record.header.identifier}
+            failure = Failure(code=FailureCode.RECORD_MISMATCH, facts=facts)
+            return Refusal(reason=reason, url=client.base_url, identifier=identifier, failure=failure)
         notes += record.notes
         return record.header, record.element
 

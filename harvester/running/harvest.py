@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from harvester.client.exchange import Send
 from harvester.reading.errors import AnswerTooLargeError, RepositoryBusyError
 from harvester.repositories import get_repository
-from harvester.running.concluding import failure_of
 from harvester.running.course import Course
 from harvester.running.holds import HeldRunError
 from harvester.running.locks import only_harvest
@@ -22,7 +21,7 @@ from harvester.running.sourcing import as_it_is
 from harvester.running.verdict import End
 from harvester.store.files import FileStore
 from oai.database import Database
-from oai.errors import InterruptedRunError, ZatvaError
+from oai.errors import InterruptedRunError, ZatvaError, failure_of
 from oai.failures import FailureCode
 from oai.settings import Settings
 
@@ -68,8 +67,7 @@ async def _concluded(run: Run, stop: asyncio.Event, on_progress: Progress) -> Ou
     except HeldRunError as error:
         return run.conclude(End.HELD, error)
     except ZatvaError as error:
-        failure = failure_of(error)
-        return run.conclude(End.LIMIT if failure is not None and failure.is_limit else End.ERROR, error)
+        return run.conclude(End.LIMIT if failure_of(error).is_limit else End.ERROR, error)
     except MemoryError:
         limits = run.settings.harvester.limits
         failure = limits.failure(FailureCode.MEMORY, limits.memory)
@@ -91,7 +89,7 @@ async def _harvest(run: Run, stop: asyncio.Event, on_progress: Progress) -> End:
         def waits(seconds: float, reason: str) -> None:
             _log.info("waiting %.1f s: %s", seconds, reason)
             run.allowance.note_wait(seconds)
-            thread.submit(run.note_wait, seconds, reason)
+            thread.submit(run.note_wait, seconds, reason, getattr(reason, "failure", None))
 
         async with run.source.client(run.base_url, on_wait=waits, read_page=reading) as client:
             run.traffic = client.traffic

@@ -19,6 +19,7 @@ from harvester.vocabulary import DeletionPolicy
 from oai.database import Database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode, Phrase, UsageError, ZatvaError
+from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 
 SAMPLE = 20
@@ -73,6 +74,7 @@ class HeldRunError(ZatvaError):
     """A run would change too many records; nothing of the page at hand has been stored."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.RECORDS_REFUSED
+    failure = Failure(code=FailureCode.HELD)
 
     def __init__(self, held: Held) -> None:
         super().__init__(held.in_words())
@@ -189,7 +191,9 @@ def _tell_history(session: Session, hold: Hold, deleted: int) -> None:
     """Add to the held run's row what has become of it."""
     row = session.get_one(History, hold.history_id)
     did = f": {deleted:,} records deleted" if hold.kind == HoldKind.DELETIONS else ""
-    row.failure_reason = f"{row.failure_reason}; released {format_datestamp(datetime.now(UTC))}{did}"
+    at = format_datestamp(datetime.now(UTC))
+    row.failure_reason = f"{row.failure_reason}; released {at}{did}"
+    row.failure_code, row.failure_facts = FailureCode.RELEASED.value, {"at": at}
     row.deleted_count += deleted
 
 

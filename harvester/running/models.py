@@ -19,6 +19,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from harvester.models import Harvest, History, Repository
+from oai.failures import Failure, FailureCode
 from oai.models import Base
 
 
@@ -47,6 +48,13 @@ class Quarantined(Base):
     """Why, for programs (`FailureCode`); NULL if the reason has no code."""
     failure_facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     """Numbers and texts that the sentence for `failure_code` needs."""
+
+    @property
+    def failure(self) -> Failure:
+        """Why it could not be read."""
+        found = Failure.stored(self.failure_code, self.failure_facts)
+        return found or Failure(code=FailureCode.RECORD_OTHER)
+
     url: Mapped[str] = mapped_column(Text)
     byte_offset: Mapped[int | None] = mapped_column(BigInteger)
     """Where the bytes begin in the answer; none where the whole answer was at fault."""

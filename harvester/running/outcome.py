@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from harvester.models import History
+from harvester.running.notes import Note, columns_of
 from harvester.running.parameters import HarvestRequest
 from harvester.running.verdict import Evidence, Verdict
 from harvester.store.records import RunKey
@@ -54,7 +55,7 @@ class Outcome:
     failure_reason: str | None = None
     failure: Failure | None = None
     """The same as a code with facts, where there is one."""
-    warnings: Sequence[str] = ()
+    notes: Sequence[Note] = ()
     first_refusal: str | None = None
     """Of the records that were refused, by this process."""
     raw_path: str | None = None
@@ -83,6 +84,11 @@ class Outcome:
             "warnings": list(self.warnings),
         }
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was odd, in technical words."""
+        return tuple(note.text for note in self.notes)
+
     def columns(self) -> dict[str, Any]:
         """Its columns of the row in `oai_history`."""
         return {
@@ -93,7 +99,7 @@ class Outcome:
             "failure_reason": self.failure_reason,
             "failure_code": self.failure.code.value if self.failure else None,
             "failure_facts": dict(self.failure.facts) if self.failure else None,
-            "warnings": list(self.warnings),
+            **columns_of(self.notes),
             "evidence": self.evidence.as_json(),
             "raw_path": self.raw_path,
             "pace": [list(sample) for sample in self.pace],

@@ -17,7 +17,7 @@ from harvester.running.reading_process import Document
 from harvester.running.refusals import Refusal
 from harvester.store.paths import identifier_digits
 from oai.datestamps import is_later
-from oai.errors import StrictCheckError
+from oai.errors import StrictCheckError, failure_of
 
 _T = TypeVar("_T")
 
@@ -136,7 +136,8 @@ class Preparer:
         if self.level is not Level.LOOSE or not isinstance(content, etree._Element):  # noqa: SLF001 as above
             raise StrictCheckError(f"record {header.identifier!r}: {error}") from error
         raw = etree.tostring(content, encoding="UTF-8", with_tail=False)
-        return Refusal(reason=str(error), url=url, identifier=header.identifier, raw=raw)
+        failure = failure_of(error)
+        return Refusal(reason=str(error), url=url, identifier=header.identifier, raw=raw, failure=failure)
 
     def _check_answers(self, entries: Iterable[Entry], url: str) -> None:
         """Check what stands around the records: the answer, or the answers where each came in its own."""

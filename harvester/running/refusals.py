@@ -23,8 +23,8 @@ class Refusal:
     raw: bytes = b""
     size: int | None = None
     """Of what could not be read, if `raw` is only its beginning."""
-    failure: Failure | None = None
-    """Why, as a code with facts, where there is one."""
+    failure: Failure
+    """Why, as a code with facts."""
 
     def in_words(self) -> str:
         """For the run's warnings."""
@@ -33,6 +33,10 @@ class Refusal:
         shown = named if self.identifier and self.identifier not in self.reason else ""
         told = self.reason.removeprefix(f"{self.url}: ")
         return f"{self.url}{where}: {shown}{told}"
+
+    def noted(self) -> Failure:
+        """For the run's warnings: with `fault_key`, by which its row in `oai_quarantine` is found."""
+        return Failure(code=self.failure.code, facts={**self.failure.facts, "fault_key": self.key().hex})
 
     def key(self) -> uuid.UUID:
         """What makes it the same fault when it is met again."""

@@ -15,7 +15,7 @@ from harvester.running import checkpoints, holds
 from harvester.running.brake import begin_brake, may_disappear
 from harvester.running.concluding import (
     exit_code,
-    failure_of,
+    failure,
     failure_reason,
     resumable,
     wait_until,
@@ -25,6 +25,7 @@ from harvester.running.fetching import Allowance
 from harvester.running.holds import Held, HeldRunError
 from harvester.running.intake import Intake
 from harvester.running.marks import mark
+from harvester.running.notes import Note
 from harvester.running.opening import check_wait, choose_layout, note_wait, target
 from harvester.running.outcome import Outcome, write_history
 from harvester.running.planning import plan
@@ -39,6 +40,7 @@ from harvester.store.changes import prune_changes
 from harvester.store.files import FileStore
 from harvester.store.records import RunKey
 from oai.datestamps import utc_now
+from oai.errors import failure_of
 
 
 @dataclass(kw_only=True)
@@ -209,8 +211,8 @@ class Run(RunState):
             seconds=time.monotonic() - self._begun,
             started=self._started,
             failure_reason=failure_reason(evidence, error),
-            failure=failure_of(error),
-            warnings=self.notes.all(),
+            failure=failure(evidence, error),
+            notes=self.notes.all(),
             first_refusal=self.first_refusal,
             raw_path=self.source.raw_path,
             pace=self._pace.close(
@@ -293,7 +295,7 @@ class Run(RunState):
             point.harvest_id,
             watermark=self._watermark if moves else None,
             resumable=resumable(end, error),
-            error=str(error) if error else None,
+            error=Note(text=str(error), failure=failure_of(error)) if error else None,
         )
         if self._ward is not None:
             self._ward.close(session, history_id=history_id, complete=moves, now=datetime.now(UTC))

@@ -18,7 +18,7 @@ from harvester.running.concluding import gather
 from harvester.running.fetching import Allowance
 from harvester.running.intake import Intake, Layout
 from harvester.running.marks import Marks, no_marks
-from harvester.running.notes import Notes
+from harvester.running.notes import Note, Notes
 from harvester.running.pacing import Pace
 from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Plan
@@ -32,6 +32,7 @@ from harvester.running.uncommitted import Uncommitted
 from harvester.running.verdict import PROPER, End, Evidence
 from oai.database import Database
 from oai.datestamps import format_datestamp, utc_now
+from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 
 
@@ -117,13 +118,16 @@ class RunState:
             self.counts = self._uncommitted.abandon(error, self.counts)
             raise
 
-    def note_wait(self, seconds: float, reason: str) -> None:
+    def note_wait(self, seconds: float, reason: str, failure: Failure | None) -> None:
         """Note in the run's row until when it waits, and why."""
         self.commit()
         if self._checkpoint is not None:
             until = format_datestamp(utc_now() + timedelta(seconds=seconds))
             with self.database.session() as session:
-                checkpoints.note(session, self._harvest_id, f"waiting until {until}: {reason}")
+                facts = {"until": until, **({"for": failure.as_json()} if failure else {})}
+                waits = Failure(code=FailureCode.WAITING, facts=facts)
+                last = Note(text=f"waiting until {until}: {reason}", failure=waits)
+                checkpoints.note(session, self._harvest_id, last)
                 session.commit()
 
     def refuse(self, refusal: Refusal) -> None:
@@ -135,13 +139,13 @@ class RunState:
             self._ward.admit(session, [refusal], now=datetime.now(UTC))
             session.commit()
 
-    def warn(self, warning: str) -> None:
+    def warn(self, warning: str, failure: Failure | None = None) -> None:
         """Add a warning for the history; it is saved with the next checkpoint."""
-        self.notes.warn(warning)
+        self.notes.warn(warning, failure)
 
     def _warn_of(self, refusal: Refusal) -> None:
         self.first_refusal = self.first_refusal or refusal.in_words()
-        self.warn(refusal.in_words())
+        self.warn(refusal.in_words(), refusal.noted())
 
     def _stand(self, point: Checkpoint, planned: Plan) -> None:
         """Take up the state that the checkpoint has, or that a new run begins with."""
@@ -155,8 +159,8 @@ class RunState:
         self._before = Counter(self.counts)
         before = self.notes.kept
         self.notes = Notes(kept=list(point.warnings))
-        for warning in before:
-            self.notes.keep(warning)
+        for note in before:
+            self.notes.keep(note)
         if point.lost:
             self.warn(f"the run before this one: {point.lost}")
 
@@ -208,7 +212,6 @@ class RunState:
             complete_list_size=self.complete_list_size,
             records_per_second=rate,
             estimated_end=self.progress.estimated_end(utc_now(), rate),
-            last_error=unsaved[-1] if unsaved else None,
         )
 
     @property

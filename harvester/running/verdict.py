@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from harvester.vocabulary import RunStatus
+from oai.failures import Failure, FailureCode
 
 
 class Verdict(StrEnum):
@@ -113,15 +114,21 @@ def judge(evidence: Evidence) -> tuple[Verdict, RunStatus]:
     return Verdict.COMPLETE, RunStatus.COMPLETED if changed else RunStatus.NO_CHANGES
 
 
-def doubts(evidence: Evidence) -> list[str]:
-    """What speaks against completeness although the lists ended, in words."""
-    found = [evidence.held] if evidence.held else []
+def doubts(evidence: Evidence) -> dict[str, Failure]:
+    """What speaks against completeness although the lists ended, by technical words for it."""
+    found = {}
+    if evidence.held:
+        found[evidence.held] = Failure(code=FailureCode.HELD)
     if evidence.missing:
-        found.append(f"{evidence.missing:,} records that the repository announced did not come")
+        words = f"{evidence.missing:,} records that the repository announced did not come"
+        found[words] = Failure(code=FailureCode.RECORDS_MISSING, facts={"count": evidence.missing})
     if evidence.abrupt:
-        found.append("a list ended with a full page and without the empty resumptionToken of a last page")
+        words = "a list ended with a full page and without the empty resumptionToken of a last page"
+        found[words] = Failure(code=FailureCode.LIST_ENDED_ABRUPTLY)
     if evidence.late_no_match:
-        found.append("a list ended in noRecordsMatch instead of a last page")
+        words = "a list ended in noRecordsMatch instead of a last page"
+        found[words] = Failure(code=FailureCode.LIST_ENDED_BY_ERROR)
     if evidence.unconfirmed:
-        found.append("an answer was broken, and the repository does not say how many records there are")
+        words = "an answer was broken, and the repository does not say how many records there are"
+        found[words] = Failure(code=FailureCode.LIST_UNCONFIRMED)
     return found

@@ -16,6 +16,7 @@ from harvester.reading.errors import (
     ClientError,
     OaiError,
 )
+from oai.failures import FailureCode
 
 _LIST: Final = "info:srw/diagnostic/1/"
 UNSUPPORTED_VERSION: Final = "5"
@@ -36,6 +37,8 @@ _QUERY: Final = frozenset(str(code) for code in (*range(10, 50),))
 class SruError(OaiError):
     """The server's diagnostic; `code` is `diagnostic` and its number, or its URI where it is not standard."""
 
+    failure_code = FailureCode.BAD_REQUEST
+
 
 class SruQueryError(SruError, BadArgumentError):
     """The query is not what the server takes."""
@@ -43,6 +46,8 @@ class SruQueryError(SruError, BadArgumentError):
 
 class SruFormatError(SruError, CannotDisseminateFormatError):
     """The server does not give records in the schema."""
+
+    failure_code = FailureCode.FORMAT_NOT_OFFERED
 
 
 @dataclass(frozen=True, kw_only=True)

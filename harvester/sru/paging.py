@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from harvester.client.places import Place
 from harvester.reading.answers import Fault, ResumptionToken
 from harvester.sru.answers import Result
+from oai.failures import Failure, FailureCode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +64,6 @@ def _faults(start: Place, result: Result) -> Iterator[Fault]:
     yield from start.faults(result.size)
     for found in result.records:
         if found.metadata is None:
-            yield Fault(
-                offset=-1, reason=f"record at position {found.position:,}: {found.reason}", raw=found.raw
-            )
+            reason = f"record at position {found.position:,}: {found.reason}"
+            failure = Failure(code=FailureCode.RECORD_STRUCTURE)
+            yield Fault(offset=-1, reason=reason, raw=found.raw, failure=failure)

@@ -20,6 +20,7 @@ from harvester.sru.answers import Result
 from harvester.sru.paging import Step, next_step
 from harvester.sru.schemas import as_oai_dc
 from oai.datestamps import format_datestamp, utc_now
+from oai.errors import failure_of
 
 _MOST_UNREADABLE: Final = 20
 _SERVER_ERROR: Final = 500
@@ -129,7 +130,7 @@ class Reader:
                 cursor=start.position - 1,
                 complete_list_size=start.size,
             ),
-            faults=(Fault(offset=-1, reason=reason, raw=error.raw),),
+            faults=(Fault(offset=-1, reason=reason, raw=error.raw, failure=failure_of(error)),),
         )
 
 

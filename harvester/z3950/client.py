@@ -40,6 +40,7 @@ from harvester.z3950.marc import readable_records
 from harvester.z3950.session import Answer
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError
+from oai.failures import Failure, FailureCode
 from oai.sections import HarvesterSettings
 from oai.vocabulary import DeletedRecord, Granularity, Verb
 
@@ -200,8 +201,10 @@ def _faults(
     """What is wrong with the records that came from the position on, and with those that did not."""
     for index, (raw, metadata, reason) in enumerate(read):
         if metadata is None:
-            yield Fault(offset=-1, reason=f"record at position {position + index:,}: {reason}", raw=raw)
+            words = f"record at position {position + index:,}: {reason}"
+            failure = Failure(code=FailureCode.RECORD_STRUCTURE)
+            yield Fault(offset=-1, reason=words, raw=raw, failure=failure)
     missing = came - len(read)
     if missing:
         reason = f"{missing:,} records from position {position:,} on came in no MARC 21, but as diagnostics"
-        yield Fault(offset=-1, reason=reason, raw=b"")
+        yield Fault(offset=-1, reason=reason, raw=b"", failure=Failure(code=FailureCode.FORMAT_NOT_OFFERED))

@@ -8,9 +8,10 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from harvester.models import History, Repository
+from harvester.vocabulary import RunStatus
 from manager.models import Job
-from manager.notices.advice import kind_of_failure, request_in
 from manager.notices.models import NoticeStreak
+from oai.failures import Failure, FailureCode
 
 _SHOWN_WARNINGS: Final = 3
 _LONGEST: Final = 1000
@@ -21,6 +22,9 @@ Facts = dict[str, Any]
 
 def facts_of_run(session: Session, run: History) -> Facts:
     """A run that has ended, with what comes next. Times are ISO 8601 in UTC."""
+    refused = run.status == RunStatus.COMPLETED_WITH_ERRORS and run.failure is None
+    other = Failure(code=FailureCode.RECORDS_REFUSED if refused else FailureCode.OTHER)
+    failure = run.failure or other
     return {
         **facts_of_repository(session, run.repository_id),
         "history_id": run.history_id,
@@ -30,9 +34,10 @@ def facts_of_run(session: Session, run: History) -> Facts:
         "set_spec": run.set_spec or "",
         "status": run.status,
         "verdict": run.verdict,
-        "failure_kind": kind_of_failure(run.status, run.failure_reason),
+        "failure_kind": failure.kind,
+        "failure": failure.as_json(),
         "failure_reason": _short(run.failure_reason),
-        "request": request_in(run.failure_reason),
+        "request": failure.facts.get("url"),
         "started": moment(run.harvest_start_time),
         "ended": moment(run.harvest_end_time),
         "records": run.record_count,

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from manager.notices.advice import TEMPLATES, words_of
 from manager.notices.models import Language, Occasion
+from oai.failures import Explanation, Failure, FailureCode, explained
 
+TEMPLATES: Final = Path(__file__).parent / "templates"
 _FILES: Final = {
     Occasion.FAILING: "failing.txt",
     Occasion.STILL_FAILING: "failing.txt",
@@ -60,8 +62,14 @@ def _environment(language: Language) -> Environment:
         span=_span,
         line=_one_line,
     )
-    environment.globals["words_of"] = partial(words_of, language=language)
+    environment.globals["explained"] = partial(_explained, language=language)
     return environment
+
+
+def _explained(failure: object, *, language: Language) -> Explanation:
+    """What failed, in words; a notice that an earlier version wrote has no failure in its facts."""
+    found = Failure.from_json(failure) or Failure(code=FailureCode.OTHER)
+    return explained(found, language)
 
 
 def _moment(value: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from harvester.models import Record, Repository
+from harvester.models import History, Record, Repository
 from harvester.repositories import add_repository
 from harvester.running.harvest import harvest
 from harvester.running.models import Hold
@@ -103,6 +103,13 @@ class Library:
     def forgets(self) -> None:
         """Let the repository say that it keeps no deletions."""
         self.fake.fault = lambda _, good: good.replace(b">persistent<", b">no<")
+
+
+def facts_of(run: History) -> dict[str, Any]:
+    """Of why the run failed, but for the address of the request, which begins as the repository's."""
+    facts = dict(run.failure_facts or {})
+    assert facts.pop("url", "http://").startswith("http://")
+    return facts
 
 
 def touch(path: Path, data: bytes) -> None:

@@ -1,19 +1,40 @@
-"""Failures as codes with facts."""
+"""Failures as codes with facts, and what they mean to people in each language."""
 
 import json
 import re
 
 import pytest
 
-from oai.failures import SENTENCES, Failure, FailureCode
+from oai.failures import SENTENCES, Failure, FailureCode, explained
 
+LANGUAGES = ("en", "cs", "sk")
 _PLACE = re.compile(r"%\((\w+)\)s")
 
 
+def filled(code: FailureCode) -> Failure:
+    """The failure with a fact for each place of its sentence."""
+    facts = dict.fromkeys(_PLACE.findall(SENTENCES.get(code, "")), "7")
+    return Failure(code=code, facts=facts)
+
+
+@pytest.mark.parametrize("code", SENTENCES)
+def test_a_sentence_has_the_facts_that_its_places_name(code: FailureCode) -> None:
+    assert "7" in filled(code).sentence() or not _PLACE.search(SENTENCES[code])
+    assert "?" not in filled(code).sentence()
+
+
 @pytest.mark.parametrize("code", FailureCode)
-def test_each_code_has_a_sentence_that_uses_the_facts_its_description_names(code: FailureCode) -> None:
-    facts = dict.fromkeys(_PLACE.findall(SENTENCES[code]), 1)
-    assert "1" in Failure(code=code, facts=facts).sentence()
+def test_each_code_is_explained_in_each_language_by_words_of_its_own(code: FailureCode) -> None:
+    words = [explained(filled(code), language) for language in LANGUAGES]
+    assert len({one.what for one in words}) == len(LANGUAGES)
+    assert all(one.what.rstrip("7?").rstrip().endswith((".", ":")) for one in words)
+    assert {bool(one.todo) for one in words} in ({True}, {False})
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_two_codes_are_explained_alike(language: str) -> None:
+    words = [explained(Failure(code=code), language).what for code in FailureCode]
+    assert len(set(words)) == len(words)
 
 
 def test_a_sentence_shows_numbers_grouped_and_texts_as_they_are() -> None:
@@ -25,14 +46,50 @@ def test_a_sentence_shows_numbers_grouped_and_texts_as_they_are() -> None:
     )
 
 
-def test_a_sentence_is_translated_before_its_facts_are_filled_in() -> None:
-    failure = Failure(code=FailureCode.MEMORY, facts={"limit": 5, "setting": "x"})
-    assert failure.sentence(lambda english: english.split(";")[0]) == (
-        "reading the answer takes more than 5 bytes of memory"
-    )
+def test_a_process_is_named_by_its_plain_number() -> None:
+    facts = {"number": 12345, "host": "w1", "signal": 9}
+    failure = Failure(code=FailureCode.PROCESS_SIGNALLED, facts=facts)
+    assert failure.sentence() == "process 12345 on host 'w1' was ended by signal 9"
 
 
-def test_facts_survive_being_stored_as_json() -> None:
-    failure = Failure(code=FailureCode.EMPTY_PAGES, facts={"pages": 100, "setting": "x"})
-    stored = json.loads(json.dumps({"code": failure.code, "facts": dict(failure.facts)}))
-    assert Failure(code=FailureCode(stored["code"]), facts=stored["facts"]) == failure
+def test_a_failure_within_a_failure_is_explained_in_its_place() -> None:
+    inner = Failure(code=FailureCode.TIMEOUT).as_json()
+    facts = {"until": "2026-01-02T03:04:05Z", "for": inner}
+    words = explained(Failure(code=FailureCode.WAITING, facts=facts), "en", lambda moment: f"<{moment}>")
+    assert words.what == ("The answer took too long. The harvest asks again at <2026-01-02T03:04:05Z>.")
+
+
+@pytest.mark.parametrize(
+    ("facts", "times"),
+    [
+        ({"count": 1, "more": False, "first": "a", "last": "a"}, "a."),
+        ({"count": 3, "more": False, "first": "a", "last": "c"}, "3 (a – c)."),  # noqa: RUF001 a dash
+        ({"count": 1000, "more": True, "first": "a", "last": "c"}, "≥ 1,000 (a – c)."),  # noqa: RUF001
+        ({"times": "due at a"}, "due at a."),
+    ],
+)
+def test_due_times_are_shown_as_one_or_as_a_span(facts: dict[str, object], times: str) -> None:
+    words = explained(Failure(code=FailureCode.RUN_SKIPPED, facts=facts), "en")
+    assert words.what == f"Skipped, because the run before was still running: {times}"
+
+
+@pytest.mark.parametrize("code", FailureCode)
+def test_a_failure_comes_back_from_json_as_it_was(code: FailureCode) -> None:
+    failure = Failure(code=code, facts={"limit": 5, "url": "http://x/"})
+    assert Failure.from_json(json.loads(json.dumps(failure.as_json()))) == failure
+    assert Failure.stored(code.value, failure.facts) == failure
+
+
+@pytest.mark.parametrize("stored", [None, "x", {}, {"code": 1}, {"facts": {}}])
+def test_what_is_no_failure_gives_none(stored: object) -> None:
+    assert Failure.from_json(stored) is None
+
+
+def test_a_code_of_a_later_version_is_other() -> None:
+    assert Failure.stored("of_a_later_version", None) == Failure(code=FailureCode.OTHER)
+    assert Failure.stored(None, None) is None
+
+
+def test_only_what_a_setting_can_raise_is_a_limit() -> None:
+    assert Failure(code=FailureCode.MEMORY, facts={"limit": 1, "setting": "x"}).is_limit
+    assert not Failure(code=FailureCode.TIMEOUT, facts={"url": "http://x/"}).is_limit

@@ -1,6 +1,7 @@
 """Why something failed, for a librarian who reads no English, and what the lists say beside it."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,17 +9,17 @@ from lxml import html
 from sqlalchemy import text
 
 from harvester.vocabulary import MADE_UP, RunStatus
-from manager.failures import IN_A_ROW
 from manager.models import RecurringState
-from manager.notices.advice import KINDS, words_of
-from manager.recognising import SENTENCES
+from manager.progress import Progress
+from oai.failures import Failure, FailureCode
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run, a_schedule
-from web.failures import failure_of, noted, set_aside, waiting_for
-from web.languages import LANGUAGES, SOURCE, speak
+from web.failures import explain, in_words, noted
+from web.languages import SOURCE, speak
 
 _TIMEOUT = "https://telc.example/oai?verb=ListRecords: no whole answer in time; see setting timeout"
-_FAILED = {"status": RunStatus.FAILED, "verdict": "failed"}
+_FAILED = {"status": RunStatus.FAILED, "verdict": "failed", "failure_code": "timeout"}
+_IMPOSSIBLE = "Co je naplánováno, není možné, takže se nesklízí."
 
 
 @pytest.fixture
@@ -43,101 +44,82 @@ def _shown(page: str, row: str) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_has_its_sentence_in_each_language(kind: str) -> None:
-    told = {words_of(kind, language).what for language in LANGUAGES}
+@pytest.mark.usefixtures("czech")
+def test_a_failure_comes_in_the_readers_language_with_the_technical_reason_behind() -> None:
+    found = explain(Failure(code=FailureCode.TIMEOUT), _TIMEOUT)
 
-    assert len(told) == len(LANGUAGES)
+    assert found is not None
+    assert (found.what, found.technical) == ("Odpověď trvala příliš dlouho.", _TIMEOUT)
+    assert found.todo.startswith("Repozitář může být přetížen")
+    assert explain(None, None) is None
 
 
 @pytest.mark.usefixtures("czech")
-@pytest.mark.parametrize("sentence", SENTENCES)
-def test_what_the_manager_says_is_said_in_czech(sentence: str) -> None:
-    process = "process 7 on host 'w1'"
-    values = dict.fromkeys(("number", "host", "signal", "code", "count", "schedule", "end"), "7")
-    times = dict.fromkeys(("first", "last"), "2026-01-02T03:04:05Z")
-    inner = {"process": process, "when": "due at 2026-01-02T03:04:05Z", "reason": _TIMEOUT}
-    reason = sentence % {**values, **times, **inner}
+def test_a_reason_without_a_code_is_an_unusual_one() -> None:
+    found = explain(None, "who knows")
 
-    failure = failure_of(reason)
-
-    assert failure is not None
-    assert failure.kind == "known"
-    assert failure.what.endswith(".")
-    assert failure.technical == (reason if sentence == IN_A_ROW else "")
-    english = {"process 7", "on host", "due", "the", "job", "and", "harvest"}
-    assert not [word for word in english if f" {word} " in f" {failure.what.lower()} "]
+    assert found is not None
+    assert (found.what, found.technical) == ("Sklizeň selhala z neobvyklého důvodu.", "who knows")
 
 
 @pytest.mark.usefixtures("czech")
-def test_a_reason_without_words_of_ours_comes_by_its_kind_with_its_own_words_behind() -> None:
-    failure = failure_of(_TIMEOUT)
+def test_of_a_process_only_its_own_last_words_are_shown_behind() -> None:
+    facts = {"number": 7, "host": "w1", "signal": 9}
+    silent = explain(Failure(code=FailureCode.PROCESS_SIGNALLED, facts=facts), "process 7 …")
+    said = explain(Failure(code=FailureCode.PROCESS_SIGNALLED, facts={**facts, "said": "MemoryError"}), "…")
 
-    assert failure is not None
-    assert (failure.what, failure.technical) == ("Odpověď trvala příliš dlouho.", _TIMEOUT)
-    assert failure.todo.startswith("Repozitář může být přetížen")
-    assert failure_of(None) is None
-
-
-@pytest.mark.usefixtures("czech")
-def test_the_last_words_of_a_process_stay_as_they_are() -> None:
-    failure = failure_of("process 7 on host 'w1' was ended by signal 9; the last it said: MemoryError")
-
-    assert failure is not None
-    assert failure.what == "Proces 7 na počítači 'w1' byl ukončen signálem 9."
-    assert failure.technical == "MemoryError"
+    assert silent is not None
+    assert said is not None
+    assert silent.what == "Proces 7 na počítači w1 byl ukončen signálem 9."
+    assert (silent.technical, said.technical) == ("", "MemoryError")
 
 
 @pytest.mark.usefixtures("czech")
-def test_of_a_suspended_schedule_the_last_failure_is_told() -> None:
-    failure = set_aside(IN_A_ROW % {"count": 3, "reason": _TIMEOUT, "schedule": 1})
+def test_of_a_suspended_schedule_the_last_failure_is_explained() -> None:
+    last = Failure(code=FailureCode.TIMEOUT).as_json()
+    facts = {"count": 3, "schedule": 1, "last": last, "reason": _TIMEOUT}
+    found = explain(Failure(code=FailureCode.SCHEDULE_FAILING, facts=facts), "3 runs in a row …")
 
-    assert failure is not None
-    assert failure.what == (
-        "Počet selhání za sebou: 3; plán čeká, až jej někdo obnoví. Odpověď trvala příliš dlouho."
+    assert found is not None
+    assert found.what == (
+        "Běhů, které po sobě selhaly: 3; plán čeká, až jej někdo obnoví. Odpověď trvala příliš dlouho."
+    )
+
+
+@pytest.mark.usefixtures("czech")
+def test_times_are_on_the_readers_clock() -> None:
+    busy = Failure(code=FailureCode.SERVER_BUSY).as_json()
+    words = in_words(Failure(code=FailureCode.WAITING, facts={"until": "2026-01-02T03:04:05Z", "for": busy}))
+
+    assert words.what == (
+        "Repozitář nás požádal, abychom přišli později. Sklizeň se zeptá znovu v 2026-01-02 03:04:05 UTC."
     )
 
 
 @pytest.mark.usefixtures("czech")
 @pytest.mark.parametrize(
-    ("reason", "kind"),
+    ("failure", "what"),
     [
-        ("end_date 1 is before start_date 2", "plan"),
-        ("filter_file_path '/f.xml': line 3: no such element", "rules"),
-        ("its end date 2026-01-02 00:00:00+00:00 has come", "known"),
+        ({"code": "timeout"}, "Odpověď trvala příliš dlouho."),
+        ({"code": "record_xml", "fault_key": "0"}, "Záznam je poškozené XML"),
+        (None, "Něco nebylo v pořádku"),
     ],
 )
-def test_a_schedule_that_makes_no_sense_says_so(reason: str, kind: str) -> None:
-    failure = set_aside(reason)
-
-    assert failure is not None
-    assert failure.kind == kind
-    assert failure.what == words_of(kind, "cs").what or kind == "known"
-    assert failure.technical == ("" if kind == "known" else reason)
-
-
-@pytest.mark.usefixtures("czech")
-def test_a_harvest_that_waits_says_for_what_and_until_when() -> None:
-    failure = waiting_for("until 2026-01-02T03:04:05Z: HTTP status 503")
-
-    assert failure.what == (
-        "Repozitář nás požádal, abychom přišli později. Znovu se zeptá v 2026-01-02 03:04:05 UTC."
-    )
-    assert noted("waiting until 2026-01-02T03:04:05Z: HTTP status 503").what == failure.what
-    assert waiting_for("60 seconds").what == words_of("busy", "cs").what
+def test_a_note_of_a_harvest_that_continues_is_no_failure_of_it(
+    failure: dict[str, str] | None, what: str
+) -> None:
+    found = noted(_progress(last_error="the technical words", last_failure=failure))
+    assert found is not None
+    assert found.what.startswith(what)
+    assert noted(_progress(last_error=None, last_failure=None)) is None
 
 
-@pytest.mark.usefixtures("czech")
-@pytest.mark.parametrize(
-    ("note", "what"),
-    [
-        (_TIMEOUT, "Odpověď trvala příliš dlouho."),
-        ("https://x.example/oai, byte 1: record 'a': tag mismatch", "Záznam je poškozené XML"),
-        ("the answer says another encoding than it has", "Něco nebylo v pořádku"),
-    ],
-)
-def test_a_note_of_a_harvest_that_goes_on_is_no_failure_of_it(note: str, what: str) -> None:
-    assert noted(note).what.startswith(what)
+def _progress(**last: Any) -> Progress:
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    return Progress(
+        pages=1, records=1, complete_list_size=None, rate=1.0, seconds_left=None, errors=0,
+        last_progress=now, **last,
+    )  # fmt: skip
 
 
 async def test_lists_tell_failures_in_the_readers_language(server: Server, administrator: Browser) -> None:
@@ -145,7 +127,8 @@ async def test_lists_tell_failures_in_the_readers_language(server: Server, admin
         telc = a_repository(session)
         a_run(session, telc, **_FAILED, failure_reason=_TIMEOUT)
         schedule = a_schedule(session, telc)
-        schedule.state, schedule.state_reason = RecurringState.SET_ASIDE, "frequency 'x': not understood"
+        schedule.state = RecurringState.SET_ASIDE
+        schedule.explain(Failure(code=FailureCode.REQUEST_INVALID), "frequency 'x': not understood")
         session.execute(
             text(
                 "INSERT INTO oai_job (repository_id, metadata_prefix, status, waiting)"
@@ -158,8 +141,8 @@ async def test_lists_tell_failures_in_the_readers_language(server: Server, admin
     for address, row, sentence, technical in (
         ("/runs", "run-1", "Odpověď trvala příliš dlouho.", _TIMEOUT),
         ("/repositories/1", "run-1", "Odpověď trvala příliš dlouho.", _TIMEOUT),
-        ("/schedules", "schedule-1", words_of("plan", "cs").what, "frequency 'x': not understood"),
-        ("/jobs", "job-1", words_of("plan", "cs").what, "files_per_dir 0: give 1"),
+        ("/schedules", "schedule-1", _IMPOSSIBLE, "frequency 'x': not understood"),
+        ("/jobs", "job-1", _IMPOSSIBLE, "files_per_dir 0: give 1"),
     ):
         _, page = await administrator.get(address)
         assert _shown(page, row) == [(sentence, technical)], address

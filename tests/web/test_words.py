@@ -4,6 +4,7 @@ What the other parts of the product say in English to experts stands in elements
 """
 
 import re
+from collections.abc import Callable
 from gettext import NullTranslations
 from typing import Any
 
@@ -14,7 +15,7 @@ from harvester.doctor.findings import Fact
 from harvester.doctor.sentences import SENTENCES
 from harvester.doctor.subjects import SUBJECTS
 from harvester.models import History, Repository
-from manager.notices.advice import Words, words_of
+from oai.failures import Explanation, Failure, explained
 from tests.messages import gathered
 from tests.web.conftest import Browser, Server
 from tests.web.pages import PAGES
@@ -81,7 +82,7 @@ async def test_every_text_goes_through_gettext(
     _fill(server)
     brackets = _Brackets()
     monkeypatch.setattr(languages, "catalogue", lambda _code: brackets)
-    monkeypatch.setattr(failures, "words_of", _words_in_brackets)
+    monkeypatch.setattr(failures, "explained", _in_brackets)
     _, page = await stranger.get("/sign-in")
     assert not _english(page)
     assert "⟦Sign in⟧" in page
@@ -123,10 +124,10 @@ async def test_the_examination_and_its_letter_come_in_the_readers_language_or_th
     assert "přerušená sklizeň musí začít znovu" in slovak
 
 
-def _words_in_brackets(kind: str, language: str) -> Words:
+def _in_brackets(failure: Failure, language: str, show_time: Callable[[str], str]) -> Explanation:
     """The words for failures, which have tables of their own for each language."""
-    words = words_of(kind, language)
-    return Words(what=f"⟦{words.what}⟧", todo=f"⟦{words.todo}⟧")
+    words = explained(failure, language, show_time)
+    return Explanation(what=f"⟦{words.what}⟧", todo=f"⟦{words.todo}⟧")
 
 
 def test_a_text_that_nobody_translated_is_found() -> None:

@@ -15,7 +15,8 @@ from harvester.running.models import Quarantined
 from harvester.running.refetching import Refetched
 from oai.errors import TryLaterError, UsageError
 from web.access import Right, asked_for, needs
-from web.errors_grouped import grouped, in_plain_words
+from web.errors_grouped import grouped
+from web.failures import in_words
 from web.pages.runs import run_page
 from web.raw_bytes import RawView, view_of
 from web.refetching import refetch, sentence
@@ -68,7 +69,7 @@ async def again(request: web.Request) -> web.Response:
     fetched = Fetched(
         result=result,
         sentence=sentence(result.fate),
-        view=view_of(result.raw, result.reason) if result.raw else None,
+        view=view_of(result.raw) if result.raw else None,
         record=record,
     )
     return await _page(request, fetched)
@@ -85,7 +86,7 @@ async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Res
             ("metadataPrefix", error.metadata_prefix),
         ]
         alone = request_url(repository.base_url, arguments)
-    plain = in_plain_words(error.reason)
+    plain = in_words(error.failure).what
     return render(
         request,
         "error.html",
@@ -93,7 +94,7 @@ async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Res
         repository=repository,
         name=repository.repository_name or repository.base_url,
         plain=plain,
-        view=view_of(error.raw, error.reason),
+        view=view_of(error.raw, line=int(error.failure.facts.get("line", 0))),
         again=alone,
         fetched=fetched,
         curl=f"curl --compressed {shlex.quote(alone or error.url)}",

@@ -124,7 +124,7 @@ def _prefixes(details: Details, access: Access) -> list[str]:
 
 def _answer(asked: Asked, repository: Repository) -> Answer:
     body = asked.reply.body if asked.reply else b""
-    view = view_of(body, "") if body else None
+    view = view_of(body) if body else None
     broken = view if view is not None and view.parser else None
     text = "" if broken else body.decode("utf-8", errors="replace")
     records = asked.page.records[:_MOST_RECORDS] if asked.page else ()

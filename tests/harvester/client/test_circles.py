@@ -11,12 +11,13 @@ from harvester.client.repository_client import Client, Selection
 from harvester.client.transport import Arguments, HttpReply
 from harvester.reading.answers import Fault, Header, Page, ResumptionToken
 from harvester.reading.errors import EndlessListError
-from oai.failures import FailureCode
+from oai.failures import Failure, FailureCode
 from oai.sections import HarvesterSettings
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import FakeRepository, many
 
 URL = "http://x.example/oai"
+BROKEN = Failure(code=FailureCode.RECORD_XML)
 IMPATIENT = ListPatience(empty_pages=10, repeated_pages=5)
 
 
@@ -140,7 +141,7 @@ def test_pages_of_broken_records_are_not_empty_but_the_same_ones_for_ever_end() 
             response_date="",
             headers=(),
             token=ResumptionToken(value=f"t{number}"),
-            faults=(Fault(offset=1, reason="broken", raw=raw),),
+            faults=(Fault(offset=1, reason="broken", raw=raw, failure=BROKEN),),
         )
 
     circles = Circles(IMPATIENT)

@@ -22,6 +22,7 @@ from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import ExitCode
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, Fault, Item, many, serve
+from tests.harvester.library import facts_of
 
 FILTERS = """<filters match="any"><selectionNamespaces>xmlns:dc='http://purl.org/dc/elements/1.1/'
 </selectionNamespaces><filter xpath="//dc:title" regexp="Title [0-4] " invert="false" ignoreCase="true"/>
@@ -505,7 +506,7 @@ async def test_waits_without_end_leave_a_partial_run_that_resumes(bench: Bench) 
     outcome = await bench.run()
     assert (outcome.exit_code, outcome.status, len(bench.records())) == (ExitCode.TRY_LATER, "incomplete", 10)
     (row,) = bench.history()
-    assert (row.failure_code, row.failure_facts) == (
+    assert (row.failure_code, facts_of(row)) == (
         "waiting_time",
         {"limit": 3, "setting": "harvester.max_wait_total"},
     )
@@ -767,7 +768,7 @@ async def test_an_endless_list_ends_with_what_it_had_and_the_next_run_begins_a_n
     outcome = await bench.run(method=method)
     assert (outcome.verdict, outcome.status, len(bench.records())) == ("partial", "incomplete", 10)
     (row,) = bench.history()
-    assert (row.failure_code, row.failure_facts) == (
+    assert (row.failure_code, facts_of(row)) == (
         "no_new_records",
         {"pages": 20, "setting": "harvester.max_repeated_pages"},
     )

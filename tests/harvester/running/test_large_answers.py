@@ -12,7 +12,7 @@ from harvester.running.preparing import Level
 from oai.errors import ExitCode
 from tests.harvester.fake_repository import Item
 from tests.harvester.killing import kill_where_it_stalls, stall
-from tests.harvester.library import Library
+from tests.harvester.library import Library, facts_of
 
 FILTERS = """<filters match="any"><selectionNamespaces>xmlns:dc='http://purl.org/dc/elements/1.1/'
 </selectionNamespaces><filter xpath="//dc:title" regexp="^1[0-9][0-9] " invert="false" ignoreCase="true"/>
@@ -107,7 +107,7 @@ async def test_a_run_that_meets_a_limit_keeps_what_came_and_is_resumed(
         ExitCode.REMOTE_FAILED,
     )
     row = history(library)
-    assert (row.failure_code, row.failure_facts) == (
+    assert (row.failure_code, facts_of(row)) == (
         "answer_bytes", {"limit": 40_000, "setting": "harvester.max_answer_bytes"},
     )  # fmt: skip
     assert "raise harvester.max_answer_bytes" in str(row.failure_reason)

@@ -10,8 +10,10 @@ from harvester.running.parameters import HarvestRequest
 from harvester.running.quarantine import open_ward, quarantined
 from harvester.running.refusals import Refusal
 from oai.database import Database
+from oai.failures import Failure, FailureCode
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
+BROKEN = Failure(code=FailureCode.RECORD_XML)
 
 
 def test_large_bytes_are_cut_and_their_size_is_told(database: Database) -> None:
@@ -20,7 +22,8 @@ def test_large_bytes_are_cut_and_their_size_is_told(database: Database) -> None:
         request = HarvestRequest(repository_id=repository.repository_id)
         ward = open_ward(session, request, run_started=NOW)
         assert not ward.occupied
-        ward.admit(session, [Refusal(reason="large", url="http://x/", raw=b"x" * 3_000_000)], now=NOW)
+        large = Refusal(reason="large", url="http://x/", raw=b"x" * 3_000_000, failure=BROKEN)
+        ward.admit(session, [large], now=NOW)
         kept = session.scalars(select(Quarantined)).one()
         assert (len(kept.raw), kept.raw_size) == (1_000_000, 3_000_000)
         assert open_ward(session, request, run_started=NOW).occupied
@@ -30,7 +33,8 @@ def test_the_same_fault_is_kept_once_and_what_no_database_takes_is_written_out(d
     with database.session() as session:
         repository = add_repository(session, base_url="http://x/oai", base_dir="x")
         ward = open_ward(session, HarvestRequest(repository_id=repository.repository_id), run_started=NOW)
-        bad = Refusal(reason="nul \0 and \udcff", url="http://x/", identifier="oai:x:\0", raw=b"\0")
+        reason = "nul \0 and \udcff"
+        bad = Refusal(reason=reason, url="http://x/", identifier="oai:x:\0", raw=b"\0", failure=BROKEN)
         ward.admit(session, [bad, bad], now=NOW)
         ward.admit(session, [bad], now=NOW)
         (kept,) = quarantined(session, repository_id=repository.repository_id)

@@ -1,5 +1,6 @@
 """What is told of harvests that have ended, and what is not."""
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -132,7 +133,11 @@ def test_each_address_of_a_rule_gets_a_notice_of_its_own(told: Told) -> None:
 def test_the_facts_have_the_numbers_the_failed_request_and_what_kind_of_failure_it_was(told: Told) -> None:
     told.rule()
     reason = "https://library.example/oai?verb=ListRecords&metadataPrefix=oai_dc: HTTP status 500 Oh"
-    told.after("failed", failure_reason=reason, record_count=1234, new_count=1000, warnings='["w1"]')
+    code = {
+        "failure_code": "http_server_error",
+        "failure_facts": json.dumps({"url": reason.split(": ", maxsplit=1)[0]}),
+    }
+    told.after("failed", failure_reason=reason, **code, record_count=1234, new_count=1000, warnings='["w1"]')
     facts = told.tables.one("SELECT facts FROM notice")
     assert facts["request"] == "https://library.example/oai?verb=ListRecords&metadataPrefix=oai_dc"
     assert (facts["records"], facts["new"], facts["failure_kind"]) == (1234, 1000, "server")

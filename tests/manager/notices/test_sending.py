@@ -39,7 +39,11 @@ async def test_a_failure_comes_as_a_mail_with_the_request_and_what_to_do(
 ) -> None:
     told.rule()
     told.run(
-        "failed", failure_reason="https://library.example/oai?verb=Identify: HTTP status 404", record_count=7
+        "failed",
+        failure_reason="https://library.example/oai?verb=Identify: HTTP status 404",
+        failure_code="http_gone",
+        failure_facts='{"url": "https://library.example/oai?verb=Identify"}',
+        record_count=7,
     )
     async with mail_server() as server:
         web = settings.web.model_copy(update={"base_url": "https://zatva.example"})
