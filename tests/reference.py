@@ -122,7 +122,7 @@ def failures() -> str:
         "# Failure codes",
         "",
         "Rows, `--json`, the API and letters name a failure by its code and the facts that belong to it.",
-        "Pages and letters explain it in the reader's language. This is the English text; facts are in braces.",
+        "Pages and letters explain it in the reader's language. This is the English text, facts in braces.",
         "`failure_kind` in webhooks and hooks is coarser; several codes share one.",
         "",
         "| code | `failure_kind` | what happened | what to do | who |",

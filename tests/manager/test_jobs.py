@@ -55,6 +55,7 @@ def test_a_harvest_that_the_repository_keeps_waiting_says_so(database: Database,
     tables.add(
         "oai_harvest", repository_id=repository, metadata_prefix="oai_dc", job_id=1,
         last_error="waiting until 2026-01-01T21:46:00Z: status 503",
+        last_failure='{"code": "waiting", "until": "2026-01-01T21:46:00Z"}',
     )  # fmt: skip
     assert states(database) == [(1, "waiting", "until 2026-01-01T21:46:00Z: status 503")]
 

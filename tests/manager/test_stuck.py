@@ -1,5 +1,6 @@
 """Harvests that run and get nowhere."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -64,8 +65,8 @@ def test_the_pages_before_an_interruption_do_not_count_for_the_time_since(
 
 def test_a_harvest_that_the_repository_keeps_waiting_is_not_stuck(database: Database, tables: Tables) -> None:
     until_then = datetime.now(UTC) + MINUTE
-    note = f"waiting until {until_then:%Y-%m-%dT%H:%M:%SZ}: status 503"
-    running_harvest(tables, started=600, updated=500, pages=100000, last_error=note)
+    waits = json.dumps({"code": "waiting", "until": f"{until_then:%Y-%m-%dT%H:%M:%SZ}"})
+    running_harvest(tables, started=600, updated=500, pages=100000, last_error="x", last_failure=waits)
     assert flagged(database) == []
 
 
