@@ -119,6 +119,7 @@ class FailureCode(StrEnum):
     """Facts also: signal."""
     PROCESS_EXITED = "process_exited"
     """Facts also: exit_code."""
+    IMPORT_LOST = "import_lost"
     # Due times at which no run began. Facts: count, more (whether there are more), first, last.
     RUN_SKIPPED = "run_skipped"
     RUN_MISSED = "run_missed"
@@ -282,6 +283,7 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
         FailureCode.PROCESS_EXITED: (
             "process %(number)s on host '%(host)s' ended with exit code %(exit_code)s and wrote no history"
         ),
+        FailureCode.IMPORT_LOST: "its process ended before it was done",
         FailureCode.RUN_SKIPPED: ("%(times)s: the run before was still under way"),
         FailureCode.RUN_MISSED: (
             "%(times)s: it did not begin in time, and one run makes up for all that were missed"

@@ -112,6 +112,7 @@ _OF_RECORDS = tuple(
 )
 _REFUSED = re.compile(r"https?://\S+, byte [\d,]+: |https?://\S+: record ['\"]|the records .* are left out: ")
 _LINE = re.compile(r"\bline (\d+)")
+_IMPORT_LOST = "its process ended before it was done"
 _WAITING = re.compile(r"waiting until (?P<until>\S+): (?P<why>.*)", re.DOTALL)
 _NUMBERS = frozenset({"number", "signal", "code", "count", "schedule"})
 
@@ -123,9 +124,12 @@ def upgrade() -> None:
         op.add_column(table, sa.Column("warning_failures", JSONB(), nullable=False, server_default=empty))
     op.add_column("oai_harvest", sa.Column("last_failure", JSONB(), nullable=True))
     op.add_column("oai_recurring_job", sa.Column("state_failure", JSONB(), nullable=True))
+    op.add_column("bibliographic_import", sa.Column("failure_code", sa.Text(), nullable=True))
+    op.add_column("bibliographic_import", sa.Column("failure_facts", JSONB(), nullable=True))
     connection = op.get_bind()
     _classify(connection, "oai_quarantine", "quarantine_id", "reason", _record_failure)
     _classify(connection, "oai_history", "history_id", "failure_reason", _failure)
+    _classify(connection, "bibliographic_import", "import_id", "failure_reason", _import_failure)
     _classify_schedules(connection)
     _classify_running(connection)
     _classify_warnings(connection)
@@ -248,6 +252,10 @@ def _record_failure(reason: str) -> dict[str, Any]:
     line = _LINE.search(reason)
     code = "record_other" if found["code"] == "other" else found["code"]
     return {**found, "code": code, **({"line": int(line[1])} if line else {})}
+
+
+def _import_failure(reason: str) -> dict[str, Any]:
+    return {"code": "import_lost"} if reason == _IMPORT_LOST else _sign(reason, _SIGNS)
 
 
 def _state_failure(reason: str) -> dict[str, Any]:

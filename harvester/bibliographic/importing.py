@@ -34,7 +34,8 @@ from harvester.bibliographic.writing import Table
 from harvester.repositories import base_folder, get_repository
 from harvester.vocabulary import RunStatus
 from oai.database import Database
-from oai.errors import InterruptedRunError
+from oai.errors import InterruptedRunError, failure_of
+from oai.failures import Failure, FailureCode
 from oai.mishaps import mishap
 from oai.settings import Settings
 from oai.statistics import make_statistics
@@ -103,14 +104,16 @@ class _Work:
         try:
             self._all(import_id, scope, chooser, folder)
         except KeyboardInterrupt:
-            self._end(import_id, RunStatus.INCOMPLETE, "interrupted")
+            interrupted = Failure(code=FailureCode.INTERRUPTED)
+            self._end(import_id, RunStatus.INCOMPLETE, interrupted, "interrupted")
             words = f"interrupted after {self.counts['seen']:,} records; the next import goes on from there"
             raise InterruptedRunError(words) from None
         except Exception as error:
-            told = mishap(error) or f"{type(error).__name__}: {error}"
-            self._end(import_id, RunStatus.FAILED, str(told))
+            known = mishap(error)
+            reason = str(known or f"{type(error).__name__}: {error}")
+            self._end(import_id, RunStatus.FAILED, failure_of(known or error), reason)
             raise
-        return self._end(import_id, self._state(), None)
+        return self._end(import_id, self._state())
 
     def _all(self, import_id: int, scope: Scope, chooser: Chooser, folder: Path) -> None:
         with self.database.session() as session:
@@ -171,9 +174,13 @@ class _Work:
         changed = any(self.counts[name] for name in _CHANGES)
         return RunStatus.COMPLETED if changed else RunStatus.NO_CHANGES
 
-    def _end(self, import_id: int, state: RunStatus, reason: str | None) -> ImportFacts:
+    def _end(
+        self, import_id: int, state: RunStatus, failure: Failure | None = None, reason: str | None = None
+    ) -> ImportFacts:
         with self.database.session() as session:
-            imports.end_import(session, import_id, self.counts, state=state.value, reason=reason)
+            imports.end_import(
+                session, import_id, self.counts, state=state.value, failure=failure, reason=reason
+            )
             session.commit()
             return imports.get_import(session, import_id)
 

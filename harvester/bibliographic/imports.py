@@ -4,7 +4,7 @@ import contextlib
 import os
 import socket
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -15,7 +15,9 @@ from sqlalchemy.orm import Session
 from harvester.bibliographic.models import Import
 from oai.database import Database
 from oai.errors import TryLaterError
+from oai.failures import Failure, FailureCode
 
+_IMPORT_LOST: Final = Failure(code=FailureCode.IMPORT_LOST)
 _CLASS: Final = 0x5A42  # "ZB": keeps our keys apart from others' advisory locks
 RUNNING: Final = "running"
 LOST: Final = "lost"
@@ -55,8 +57,15 @@ class ImportFacts:
     refused: int
     total: int | None
     failure_reason: str | None
+    failure_code: str | None
+    failure_facts: Mapping[str, Any] | None
     host: str | None
     process_id: int | None
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why it failed or was cut off."""
+        return Failure.stored(self.failure_code, self.failure_facts)
 
 
 @contextlib.contextmanager
@@ -84,7 +93,7 @@ def begin_import(
     session.execute(
         update(Import)
         .where(Import.repository_id == repository_id, Import.state == RUNNING)
-        .values(state=LOST, ended=Import.updated, failure_reason="its process ended before it was done")
+        .values(state=LOST, ended=Import.updated, **_columns(_IMPORT_LOST, _IMPORT_LOST.sentence()))
     )
     row = Import(
         repository_id=repository_id,
@@ -109,9 +118,15 @@ def note_counts(session: Session, import_id: int, counts: Counter[str], **column
 
 
 def end_import(
-    session: Session, import_id: int, counts: Counter[str], *, state: str, reason: str | None
+    session: Session,
+    import_id: int,
+    counts: Counter[str],
+    *,
+    state: str,
+    failure: Failure | None,
+    reason: str | None,
 ) -> None:
-    """Write how an import ended."""
+    """Write how an import ended; `reason` is the failure in technical words."""
     row = session.get_one(Import, import_id)
     total = session.execute(_TOTAL, {"id": row.repository_id}).scalar_one()
     note_counts(
@@ -119,10 +134,18 @@ def end_import(
         import_id,
         counts,
         state=state,
-        failure_reason=reason,
         total_count=total,
         ended=func.clock_timestamp(),
+        **_columns(failure, reason),
     )
+
+
+def _columns(failure: Failure | None, reason: str | None) -> dict[str, Any]:
+    return {
+        "failure_reason": reason,
+        "failure_code": failure.code.value if failure else None,
+        "failure_facts": dict(failure.facts) if failure else None,
+    }
 
 
 def get_import(session: Session, import_id: int) -> ImportFacts:
@@ -183,6 +206,8 @@ def _facts(row: Import, held: set[int]) -> ImportFacts:
         **{name: getattr(row, f"{name}_count") for name in COUNTS},
         total=row.total_count,
         failure_reason=row.failure_reason,
+        failure_code=row.failure_code,
+        failure_facts=row.failure_facts,
         host=row.host,
         process_id=row.process_id,
     )

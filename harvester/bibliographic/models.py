@@ -127,6 +127,10 @@ class Import(Base):
     total_count: Mapped[int | None] = mapped_column(BigInteger)
     """Bibliographic records of the repository when it ended."""
     failure_reason: Mapped[str | None] = mapped_column(Text)
+    failure_code: Mapped[str | None] = mapped_column(Text)
+    """Why it failed or was cut off (`FailureCode`)."""
+    failure_facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """Numbers and texts that belong to `failure_code`."""
     host: Mapped[str | None] = mapped_column(Text)
     process_id: Mapped[int | None]
 

@@ -27,6 +27,8 @@ class ErrorOut(Out):
     set_spec: str
     identifier: str | None
     reason: str
+    failure_code: str | None = Field(description="What failed; see the reference of failure codes.")
+    failure_facts: dict[str, Any] | None = Field(description="Numbers and texts that belong to the code.")
     url: str
     byte_offset: int | None
     raw_size: int

@@ -1,7 +1,7 @@
 """The bibliographic import over the API: sources, their settings, imports begun and followed."""
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ConfigDict, Field
 
@@ -52,6 +52,8 @@ class ImportOut(Out):
     refused: int
     total: int | None = Field(description="Records of the repository when it ended.")
     failure_reason: str | None
+    failure_code: str | None = Field(description="What failed; see the reference of failure codes.")
+    failure_facts: dict[str, Any] | None = Field(description="Numbers and texts that belong to the code.")
 
 
 class ImportSourceOut(Out):

@@ -1,7 +1,7 @@
 """Jobs over the API: listed, shown, paused, resumed, stopped, killed, removed."""
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -31,6 +31,7 @@ class ProgressOut(Out):
     errors: int
     last_progress: datetime
     last_error: str | None
+    last_failure: dict[str, Any] | None = Field(description="The same as a failure code with its facts.")
 
 
 class EstimateOut(Out):

@@ -39,6 +39,8 @@ class RunLine(Out):
     status: str
     verdict: str = Field(description="complete, partial or failed.")
     failure_reason: str | None
+    failure_code: str | None = Field(description="What failed; see the reference of failure codes.")
+    failure_facts: dict[str, Any] | None = Field(description="Numbers and texts that belong to the code.")
     harvest_start_time: datetime
     harvest_end_time: datetime
     record_count: int

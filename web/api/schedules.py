@@ -51,6 +51,7 @@ class ScheduleOut(Out):
     priority: int
     state: str
     state_reason: str | None
+    state_failure: dict[str, Any] | None = Field(description="The same as a failure code with its facts.")
     next_due: datetime | None
 
 
