@@ -21,7 +21,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from oai.client_addresses import Network, visitor
+from oai.proxies import Network, visitor
 from oai.sections import ProviderSettings, WebSettings
 from oai.slowness import Slowness
 

@@ -14,9 +14,9 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
-from oai.client_addresses import Address
 from oai.database import Database
 from oai.errors import ZatvaError
+from oai.proxies import Address
 from oai.sections import ProviderSettings
 from provider.holdings.rules import Rule, in_reading_room, rights_of, strictest
 from provider.holdings.selection import one_of_urls

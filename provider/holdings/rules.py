@@ -17,8 +17,8 @@ from typing import Final
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
-from oai.client_addresses import Address
 from oai.datestamps import format_datestamp
+from oai.proxies import Address
 from oai.sections import ProviderSettings
 from provider.models import UNLISTED, Access, Collection
 

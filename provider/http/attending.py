@@ -8,8 +8,8 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from oai.client_addresses import Network, Visitor, visitor
 from oai.datestamps import utc_now
+from oai.proxies import Network, Visitor, visitor
 from oai.sections import ProviderSettings
 from provider.http.admission import TryLater, Why
 from provider.http.limits import Limits

@@ -4,8 +4,8 @@ import ipaddress
 
 import pytest
 
-from oai.client_addresses import visitor
 from oai.errors import SettingsError
+from oai.proxies import visitor
 from oai.sections import ProviderSettings
 from oai.settings import load_settings
 

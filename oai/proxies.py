@@ -52,6 +52,11 @@ def visitor(peer: str | None, forwarded: Iterable[str], trusted: Iterable[Networ
     return Visitor(address=found, ours=found is None or _within(found, networks))
 
 
+def is_trusted(peer: str | None, trusted: Iterable[Network]) -> bool:
+    """Whether a connection from `peer` is one of our own proxies'."""
+    return _within(_address(peer or ""), tuple(trusted))
+
+
 def _within(address: Address | None, networks: tuple[Network, ...]) -> bool:
     return address is not None and any(address in network for network in networks)
 
