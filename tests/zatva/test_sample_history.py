@@ -23,6 +23,7 @@ def test_the_generated_past_has_good_and_bad_nights_and_ends_well(database: Data
     runs = _past(database)
     assert {run.status for run in runs} == {"completed", "no changes", "failed", "incomplete"}
     assert runs[-1].verdict == "complete"
+    assert {run.failure_reason is None for run in runs if run.failure_code is None} == {True}
     assert all(run.record_count == run.new_count + run.updated_count + run.deleted_count for run in runs)
 
 
