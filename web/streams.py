@@ -90,9 +90,9 @@ async def _sent(request: web.Request, hub: Hub, topics: Sequence[str]) -> web.St
     response = web.StreamResponse(
         headers={"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
     )
-    await response.prepare(request)
     checked = asyncio.get_running_loop().time()
     try:
+        await response.prepare(request)
         following = hub.follow(topics, request.headers.get("Last-Event-ID"), _follower(who_asks(request)))
         async with contextlib.aclosing(following) as frames:
             async for frame in frames:
@@ -103,7 +103,7 @@ async def _sent(request: web.Request, hub: Hub, topics: Sequence[str]) -> web.St
                     if not await _still_signed_in(request):
                         break
     except ConnectionResetError:
-        # A browser that has left is noticed when something is sent to it,
+        # A browser that has left, even before the headers, is noticed when something is sent to it,
         return response
     except asyncio.CancelledError:
         # or by the next stream that is opened. Otherwise it is the server that ends the request.

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+import pytest
+from aiohttp import web
 from sqlalchemy import Connection, delete, event, text
 
 from oai.connections import CONNECTIONS
@@ -294,6 +296,19 @@ async def test_streams_end_when_the_server_does(server: Server, viewer: Browser)
         await server.app.shutdown()
 
         assert await stream.answer.content.read() == b""
+
+
+async def test_a_browser_that_leaves_before_the_headers_is_no_fault(
+    viewer: Browser, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def gone(_response: web.StreamResponse, _request: web.BaseRequest) -> None:
+        raise ConnectionResetError("Cannot write to closing transport")
+
+    monkeypatch.setattr(web.StreamResponse, "prepare", gone)
+    with contextlib.suppress(aiohttp.ClientError):
+        await viewer.get("/events?topics=jobs")
+
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_a_session_that_is_over_opens_no_stream(server: Server, viewer: Browser) -> None:
