@@ -23,6 +23,7 @@ from harvester.reading.answers import Identity
 from harvester.reading.errors import ClientError
 from harvester.running.validating import open_validator
 from oai.errors import StrictCheckError, TryLaterError
+from oai.sections import HarvesterSettings
 from oai.settings import Settings
 
 _RETRIES = 1
@@ -61,11 +62,6 @@ async def examine(
         sleep=sleep,
     )
 
-    async def by_post() -> Identity:
-        await sleep(pause)
-        async with open_transport(manners, method="POST") as posting:
-            return await client(posting, retries=0).identify(loose=True)
-
     async with open_transport(manners) as transport:
         watching = Watching(transport)
 
@@ -77,8 +73,17 @@ async def examine(
 
         now = datetime.fromtimestamp(clock(), UTC)
         case = Case(client=client(paced, retries=_RETRIES), send=paced, watching=watching, now=now)
+        by_post = partial(_identity_by_post, client, manners, lambda: sleep(pause))
         await _look(case, settings, by_post, on_fact)
     return _report(case, requests=len(watching.exchanges) + 1, seconds=time.monotonic() - begun)
+
+
+async def _identity_by_post(
+    client: Callable[..., Client], manners: HarvesterSettings, pause: Callable[[], Awaitable[None]]
+) -> Identity:
+    await pause()
+    async with open_transport(manners, method="POST") as posting:
+        return await client(posting, retries=0).identify(loose=True)
 
 
 async def _look(
