@@ -13,6 +13,7 @@ _ASLEEP = text(
     " WHERE datname = current_database() AND wait_event = 'PgSleep' AND query !~ 'pg_stat_activity'"
 )
 _LONG = 300
+_SURE = 0.3
 
 
 def stall(library: Library, event: str, when: str, *, name: str = "stall", seconds: float = _LONG) -> None:
@@ -30,12 +31,17 @@ def stall(library: Library, event: str, when: str, *, name: str = "stall", secon
         session.commit()
 
 
-async def kill_where_it_stalls(library: Library, table: str, *, arguments: Sequence[str] = ()) -> None:
-    """Start the first repository's harvest, kill it where `stall` holds it up, and let the table go on."""
+async def kill_where_it_stalls(
+    library: Library, table: str, *, arguments: Sequence[str] = (), delay: float = 0.0
+) -> None:
+    """Start the first repository's harvest, kill it where `stall` holds it up, and let the table go on.
+
+    `delay` are the seconds of a shorter stall on the way there.
+    """
     harvest = (sys.executable, "-m", "zatva.cli", "harvest", "1", "-q", *arguments)
     process = await asyncio.create_subprocess_exec(*harvest, env=library.environment)
     async with asyncio.timeout(120):
-        while not (asleep := _asleep(library)):
+        while not (asleep := _asleep(library, longer_than=delay)):
             assert process.returncode is None
             await asyncio.sleep(0.02)
     process.kill()
@@ -47,8 +53,8 @@ async def kill_where_it_stalls(library: Library, table: str, *, arguments: Seque
         session.commit()
 
 
-def _asleep(library: Library) -> list[int]:
-    """The database processes that have waited for longer than any of the short delays."""
-    long = text(f"{_ASLEEP.text} AND now() - query_start > interval '2 s'")
+def _asleep(library: Library, *, longer_than: float) -> list[int]:
+    """The database processes that a stall holds up, for so many seconds or longer."""
+    long = text(f"{_ASLEEP.text} AND now() - query_start > make_interval(secs => :seconds)")
     with library.database.session() as session:
-        return list(session.scalars(long))
+        return list(session.scalars(long, {"seconds": longer_than + _SURE}))

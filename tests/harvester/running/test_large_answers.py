@@ -79,7 +79,7 @@ async def test_a_run_that_is_killed_within_a_large_answer_counts_each_record_onc
     # What came before the first is committed behind it, for it has waited long by then.
     stall(library, "INSERT ON oai_record", "new.identifier ~ '[^0-9]200$'", name="delay", seconds=1.2)
     stall(library, "INSERT ON oai_record", "new.identifier ~ '[^0-9]550$'")
-    await kill_where_it_stalls(library, "oai_record")
+    await kill_where_it_stalls(library, "oai_record", delay=1.5)
     state = _state(library)
     assert (0 < state["list"]["begun"] < COUNT, state["answer"]["marks"]) == (True, 0)
     outcome = await library.run()
