@@ -111,6 +111,14 @@ _OF_RECORDS = tuple(
     )
 )
 _REFUSED = re.compile(r"https?://\S+, byte [\d,]+: |https?://\S+: record ['\"]|the records .* are left out: ")
+_SETTINGS = {
+    "answer_bytes": "harvester.max_answer_bytes",
+    "requests_spent": "harvester.isolation_requests",
+}
+_AMOUNTS = {
+    "answer_bytes": re.compile(r"larger than ([\d,]+) bytes"),
+    "records_missing": re.compile(r"([\d,]+) records that the repository announced"),
+}
 _LINE = re.compile(r"\bline (\d+)")
 _IMPORT_LOST = "its process ended before it was done"
 _WAITING = re.compile(r"waiting until (?P<until>\S+): (?P<why>.*)", re.DOTALL)
@@ -244,7 +252,18 @@ def _sign(reason: str, signs: Sequence[tuple[str, re.Pattern[str]]]) -> dict[str
     url = {"url": address[0].rstrip(":;,.)")} if address else {}
     without = _ADDRESS.sub("", reason)
     code = next((code for code, pattern in signs if pattern.search(without)), None)
-    return {"code": code, **url} if code else {"code": "other", "text": reason, **url}
+    return (
+        {"code": code, **url, **_named(code, without)} if code else {"code": "other", "text": reason, **url}
+    )
+
+
+def _named(code: str, reason: str) -> dict[str, Any]:
+    """The facts that the code's explanation names, as far as the sentence has them."""
+    setting = {"setting": _SETTINGS[code]} if code in _SETTINGS else {}
+    number = _AMOUNTS[code].search(reason) if code in _AMOUNTS else None
+    if number is None:
+        return setting
+    return {"limit" if setting else "count": int(number[1].replace(",", "")), **setting}
 
 
 def _record_failure(reason: str) -> dict[str, Any]:

@@ -29,11 +29,12 @@ class Place:
         What was taken out before this place has moved later records to positions that were read already.
         """
         if size is not None and self.size is not None and size < self.size:
+            failure = Failure(code=FailureCode.RECORDS_MISSING, facts={"count": self.size - size})
             reason = (
                 f"the number of records fell from {self.size:,} to {size:,} while the result was read, so"
                 " that records may have been passed over; harvest again"
             )
-            yield Fault(offset=-1, reason=reason, raw=b"", failure=Failure(code=FailureCode.RECORDS_MISSING))
+            yield Fault(offset=-1, reason=reason, raw=b"", failure=failure)
 
 
 def read_place(token: str) -> Place:

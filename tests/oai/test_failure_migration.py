@@ -11,7 +11,7 @@ from alembic.config import Config
 
 from oai import migrations
 from oai.database import Database, open_database
-from oai.failures import Failure, FailureCode
+from oai.failures import Failure, FailureCode, explained
 from oai.settings import Settings
 
 PROCESS = "process 5 on host 'w1'"
@@ -37,14 +37,21 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     f"{X}: the connection broke (Connection reset by peer)": ("disconnected", {"url": X}),
     f"{X}: no whole answer in time; see setting timeout": ("timeout", {"url": X}),
     f"{X}: redirected to 'ftp://x', an address that is neither http nor https": ("redirect", {"url": X}),
-    f"{X}: the answer is larger than 1,000 bytes; see setting max_answer_bytes": ("answer_bytes", {"url": X}),
+    f"{X}: the answer is larger than 1,000 bytes; see setting max_answer_bytes": (
+        "answer_bytes",
+        {"url": X, "limit": 1000, "setting": "harvester.max_answer_bytes"},
+    ),
     f"{X}: the address is not on the public internet; see setting x": ("address_private", {"url": X}),
     "https://x.example/sru: diagnostic 66: 'mods' is none of the schemas": (
         "format_not_offered",
         {"url": "https://x.example/sru"},
     ),
     "record 'oai:x:1' is not valid: no title": ("invalid", {}),
-    "7 records that the repository announced did not come": ("records_missing", {}),
+    "7 records that the repository announced did not come": ("records_missing", {"count": 7}),
+    "looking for what breaks the answers took more requests than isolation_requests allows": (
+        "requests_spent",
+        {"setting": "harvester.isolation_requests"},
+    ),
     "a list ended in noRecordsMatch instead of a last page": ("list_ended_by_error", {}),
     "an answer broke off before the list's end, twice": ("disconnected", {}),
     "repository 3 is being harvested; try again when that is done": ("repository_busy", {}),
@@ -143,6 +150,9 @@ def test_every_reason_of_a_run_has_a_code_afterwards(before: Database) -> None:
     assert {row[0]: (row[1], row[2]) for row in rows if row[0] is not None} == RUNS
     assert [tuple(row) for row in rows if row[0] is None] == [(None, None, None)]
     assert {code for code, _ in RUNS.values()} <= set(FailureCode)
+    for code, facts in RUNS.values():
+        words = explained(Failure(code=FailureCode(code), facts=facts), "en")
+        assert "?" not in words.what + words.todo, "a fact is missing"
 
 
 def test_what_was_refused_and_the_warnings_of_it_are_found_by_their_key(before: Database) -> None:
