@@ -248,13 +248,13 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
             "the repository asked to wait for more than %(limit)s seconds in a row without sending a page;"
             " to wait longer, raise %(setting)s"
         ),
-        FailureCode.JOB_STOPPED: ("the job was stopped after a page; the next harvest goes on from there"),
-        FailureCode.JOB_PAUSED: ("the job was paused after a page; it goes on from there when it is resumed"),
+        FailureCode.JOB_STOPPED: ("the job was stopped after a page; the next harvest continues there"),
+        FailureCode.JOB_PAUSED: ("the job was paused after a page; it continues there when it is resumed"),
         FailureCode.JOB_RESTARTED: (
-            "it made no progress and was ended after a page; another process goes on from there"
+            "it made no progress and was ended after a page; another process continues there"
         ),
         FailureCode.MANAGER_ENDED: (
-            "the manager ended, and the harvest with it; it goes on with the next one"
+            "the manager ended, and the harvest with it; it continues with the next one"
         ),
         FailureCode.PROCESS_STOPPED: (
             "the job was stopped, and process %(number)s on host '%(host)s' did not finish its page in time"
@@ -267,10 +267,10 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
         ),
         FailureCode.PROCESS_KILLED: ("the job was killed, and process %(number)s on host '%(host)s' with it"),
         FailureCode.PROCESS_RESTARTED: (
-            "process %(number)s on host '%(host)s' made no progress and was ended; another one goes on"
+            "process %(number)s on host '%(host)s' made no progress and was ended; another one continues"
         ),
         FailureCode.PROCESS_ENDED_WITH_MANAGER: (
-            "the manager ended, and process %(number)s on host '%(host)s' with it; the harvest goes on with"
+            "the manager ended, and process %(number)s on host '%(host)s' with it; the harvest continues with"
             " the next one"
         ),
         FailureCode.PROCESS_LOST: (

@@ -48,8 +48,8 @@ async def examine(
     `on_fact` is told of each fact as it is found. Raises ClientError or TryLaterError where the repository
     does not even answer Identify.
     """
-    manners = settings.harvester
-    manners = manners.model_copy(update={"timeout": min(manners.timeout, _REQUEST_SECONDS)})
+    timeout = min(settings.harvester.timeout, _REQUEST_SECONDS)
+    manners = settings.harvester.model_copy(update={"timeout": timeout})
     pause = max(manners.delay, _POLITE_SECONDS)
     begun = time.monotonic()
     client = partial(
@@ -61,7 +61,6 @@ async def examine(
         clock=clock,
         sleep=sleep,
     )
-
     async with open_transport(manners) as transport:
         watching = Watching(transport)
 

@@ -73,8 +73,8 @@ class Plan:
     metadata_prefix: str
     set_spec: str
     windows: Sequence[Window]
-    """In the order in which they are asked for; one that is to be sliced stands for its slices. Empty where
-    everything was taken in by a run that was cut off before it came to its end."""
+    """In the order in which they are asked for; one that is to be sliced stands for its slices. Empty if
+    a run stored everything and was cut off before it ended."""
     resumes: bool
     resumption_token: str
     """Of the first request, where a run that was cut off is gone on with."""
@@ -161,7 +161,7 @@ class Plan:
             f"filter: {self.filter_file or 'none'}",
             f"normalise: {self.normalize_file or 'none'}",
             *self._limits(),
-            f"first request: {self.first_request() or 'none: all lists were taken in'}",
+            f"first request: {self.first_request() or 'none: all lists are stored'}",
         ]
         return "\n".join([*lines, *(f"note: {remark}" for remark in self.remarks)])
 

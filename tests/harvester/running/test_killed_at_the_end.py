@@ -49,4 +49,4 @@ async def test_the_plan_of_such_a_run_says_that_nothing_is_left_to_ask_for(libra
     stall(library, *BEFORE_THE_HISTORY[1:])
     await kill_where_it_stalls(library, "oai_history")
     code, said, _ = await library.command("harvest", "1", "--dry-run")
-    assert (code, "first request: none: all lists were taken in" in said) == (0, True)
+    assert (code, "first request: none: all lists are stored" in said) == (0, True)
