@@ -13,6 +13,8 @@ import harvester.running.models
 import harvester.store.models
 import manager.models
 import manager.notices.models
+import oai.audit
+import oai.owners
 import provider.aggregate.models
 import provider.http.models
 import provider.models
@@ -32,6 +34,8 @@ _PARTS = (  # imported for their tables
     provider.aggregate.models,
     provider.http.models,
     provider.models,
+    oai.audit,
+    oai.owners,
     web.models,
 )
 

@@ -45,6 +45,7 @@ def repository_add(invocation: Invocation) -> ExitCode:
         )
         session.commit()
         shown = _facts(session, added)
+    invocation.about(shown["repository_id"])
     invocation.console.result(shown, f"repository {shown['repository_id']}: {shown['repository_name']}")
     return ExitCode.DONE
 

@@ -9,6 +9,7 @@ from harvester.models import Repository
 from manager.models import Job, RecurringJob
 from manager.schedules import database_now, job_of
 from oai.errors import UsageError
+from oai.owners import owner_of
 
 MOST_RECORDS: Final = 100_000
 
@@ -42,11 +43,13 @@ def sample_repository(
         )
     access_of(repository.protocol).check(set_spec)
     _check(records)
+    organisation = owner_of(session, repository_id)
     job = Job(
         repository_id=repository_id,
         metadata_prefix=metadata_prefix,
         set_spec=set_spec,
         harvest_start_time=database_now(session),
+        owner=organisation.short_name if organisation else None,
     )
     return _added(session, job, records)
 

@@ -25,11 +25,16 @@ def add_schedule_commands(schedule: "Subcommands") -> None:
         ("edit", "change what is given; an empty value takes an option back, as in `--set ''`"),
         ("remove", "remove a schedule and its planned jobs"),
         ("run", "harvest now, beside the plan"),
+        ("sample", "harvest a few records now, beside the schedule"),
         ("pause", "let a schedule make no jobs for now"),
         ("resume", "let a schedule go on that was paused, set aside or suspended"),
     ):
         command = add_command(schedule, name, help=text, handler=f"{_HANDLERS}{name}_schedule")
         command.add_argument("recurring_id", type=int, metavar="ID")
+        if name == "sample":
+            command.add_argument(
+                "--records", type=int, default=100, metavar="N", help="how many (default: %(default)s)"
+            )
         if name == "edit":
             _add_plan_options(_Options(command, with_defaults=False))
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
-from manager import schedules
+from manager import samples, schedules
 from manager.plans import read_plan
 from manager.schedule_listing import find_view
 from manager.schedules import ScheduleView
@@ -36,6 +36,7 @@ def add_schedule(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database, database.session() as session:
         schedule = schedules.add_schedule(session, **_given(invocation))
         session.commit()
+        invocation.about(schedule.id)
         invocation.console.result(columns_of(schedule), f"schedule {schedule.id}: added")
     return ExitCode.DONE
 
@@ -98,7 +99,20 @@ def run_schedule(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database, database.session() as session:
         job = schedules.run_now(session, invocation.arguments.recurring_id)
         session.commit()
+        invocation.about(invocation.arguments.recurring_id, job_id=job.job_id)
         invocation.console.result(columns_of(job), f"job {job.job_id}: due now")
+    return ExitCode.DONE
+
+
+def sample_schedule(invocation: Invocation) -> ExitCode:
+    """Harvest a few records now, beside the schedule."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        job = samples.sample_schedule(session, arguments.recurring_id, arguments.records)
+        session.commit()
+        invocation.about(arguments.recurring_id, job_id=job.job_id, records=arguments.records)
+        words = f"job {job.job_id}: due now, ends after {arguments.records:,} records"
+        invocation.console.result(columns_of(job), words)
     return ExitCode.DONE
 
 

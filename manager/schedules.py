@@ -12,6 +12,7 @@ from harvester.models import History, Repository
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.plans import check_access, read_plan
 from oai.errors import UsageError
+from oai.owners import owner_of
 
 CHANGEABLE: Final = frozenset(
     {
@@ -56,9 +57,10 @@ class ScheduleView:
 def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN401 each column's own type
     """Add a schedule with these columns of `oai_recurring_job`; `repository_id` is required.
 
-    The manager makes its first job at its next tick. The caller commits. Raises UsageError for an unknown
-    repository or column, a frequency, time zone or datestamp that cannot be read, an end before the start,
-    and SelectionError for what is no set or query of the repository.
+    The owner is the repository's organisation unless another is given. The manager makes the first job at its
+    next tick. The caller commits. Raises UsageError for an unknown repository or column, a frequency, time
+    zone or datestamp that cannot be read, an end before the start, and SelectionError for what is no set or
+    query of the repository.
     """
     _check_names(columns)
     repository_id = columns.get("repository_id")
@@ -68,7 +70,9 @@ def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN
             f"repository {repository_id!r}: there is none of that number; see `zatva repository list`"
         )
     given = {name: value for name, value in columns.items() if value is not None}
+    organisation = owner_of(session, repository.repository_id)
     defaults = {
+        "owner": organisation.short_name if organisation else None,
         "start_date": database_now(session),
         "time_zone": "UTC",
         "metadata_prefix": access_of(repository.protocol).usual_format,

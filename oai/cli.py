@@ -12,7 +12,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -31,6 +31,12 @@ class Invocation:
     arguments: argparse.Namespace
     settings: "Settings"
     console: "Console"
+    noted: dict[str, Any] = field(default_factory=dict)
+    """What `about` has been told."""
+
+    def about(self, number: object, name: str | None = None, **details: object) -> None:
+        """Name the object that the command made, and what it did beside, for the audit log."""
+        self.noted.update(number=str(number), name=name, details=details)
 
 
 Handler = Callable[[Invocation], int]
@@ -46,7 +52,8 @@ def add_command(
     """Add a command with the options that all commands share; `handler` is `"module:function"`."""
     parser = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     add_shared_options(parser)
-    parser.set_defaults(handler=handler)
+    # argparse puts the commands above in front: `zatva schedule pause`.
+    parser.set_defaults(handler=handler, command=parser.prog.partition(" ")[2])
     return parser
 
 
@@ -76,7 +83,7 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
     try:
         handler = _handler(arguments.handler)
         invocation = _invocation(arguments)
-        return int(handler(invocation))
+        return _called(handler, invocation)
     except KeyboardInterrupt:
         return _interrupted()
     except BrokenPipeError:
@@ -93,6 +100,19 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
         if known is None:
             raise
         return _told(known, verbose=arguments.verbose)
+
+
+def _called(handler: Handler, invocation: Invocation) -> int:
+    """Run the command, with an entry in the audit log when it changes something."""
+    from oai.actions import AUDITED, action_of_command
+
+    arguments = invocation.arguments
+    action = action_of_command(getattr(arguments, "command", ""))
+    if action is None or os.environ.get(AUDITED) or action.previews(vars(arguments)):
+        return int(handler(invocation))
+    from oai.command_audit import run_audited
+
+    return run_audited(action, handler, invocation)
 
 
 def _told(error: "ZatvaError", *, verbose: bool) -> int:

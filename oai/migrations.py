@@ -14,7 +14,7 @@ from oai.errors import DatabaseNotReadyError
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0014"
+HEAD = "0015"
 """The revision that this version of Zatva works with; a test holds it to the newest migration."""
 
 _UPGRADE_LOCK = 0x7A_61_74_76_61  # "zatva": one upgrade at a time

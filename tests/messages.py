@@ -21,9 +21,9 @@ from harvester.doctor.subjects import SUBJECTS
 from harvester.vocabulary import RunStatus
 from manager.models import RecurringState
 from manager.reasons import SENTENCES
+from oai.rights import Role
 from web import states
 from web.languages import CATALOGUES, LANGUAGES, SOURCE
-from web.rights import Role
 
 _WEB: Final = CATALOGUES.parent
 _ROOT: Final = _WEB.parent

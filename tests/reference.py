@@ -13,6 +13,8 @@ import harvester.running.models
 import harvester.store.models
 import manager.models
 import manager.notices.models
+import oai.audit
+import oai.owners
 import provider.aggregate.models
 import provider.app
 import provider.http.models
@@ -39,7 +41,9 @@ MODELS = (
     harvester.store.models,
     manager.models,
     manager.notices.models,
+    oai.owners,
     web.models,
+    oai.audit,
 )
 _SHARED = {"--help", "--json", "--config", "--data", "--quiet", "--verbose"}
 

@@ -21,10 +21,12 @@ from yarl import URL
 
 from harvester.models import History, Repository
 from harvester.rule_lab.models import Rule
+from harvester.running.models import Quarantined
 from manager.models import Job, RecurringJob
+from manager.notices.models import NoticeRule
 from oai.models import Base
-from web.models import RepositoryOwner
-from web.rights import Right
+from oai.owners import RepositoryOwner
+from oai.rights import Right
 from web.sessions import SignedIn
 from web.subject import about
 from web.threads import database_of
@@ -205,7 +207,15 @@ def _find_with_name(
 
 
 _KINDS: Final[Mapping[type[Any], str]] = MappingProxyType(
-    {Repository: "repository", RecurringJob: "schedule", Job: "job", History: "run", Rule: "rule"}
+    {
+        Repository: "repository",
+        RecurringJob: "schedule",
+        Job: "job",
+        History: "run",
+        Rule: "rule",
+        NoticeRule: "notification rule",
+        Quarantined: "error",
+    }
 )
 
 

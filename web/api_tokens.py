@@ -10,8 +10,9 @@ from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
 from oai.errors import UsageError
-from web.models import ApiToken, Organisation, Role, User
-from web.rights import Scope
+from oai.owners import Organisation
+from oai.rights import Scope
+from web.models import ApiToken, Role, User
 from web.sessions import SignedIn
 from web.tokens import hashed, new_token
 

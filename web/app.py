@@ -115,7 +115,7 @@ def create_app(settings: Settings, database: Database, *, poll_seconds: float = 
     """
     app = web.Application(client_max_size=_FORM_BYTES)
     bound(app, limits_of(settings.web))
-    app.middlewares.extend((health.counting, languages, zones, faults, sessions, access, csrf, auditing))
+    app.middlewares.extend((health.counting, languages, zones, faults, sessions, auditing, access, csrf))
     app[SETTINGS] = settings.guarded
     app[TEMPLATES] = make_environment()
     app[DATABASE] = DatabaseThreads(database)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from manager.processes import HarvestProcess, Outcome, environment_for
+from oai.actions import AUDITED
 from oai.settings import Settings
 
 _NOT_STARTED = 127
@@ -13,7 +14,7 @@ _NOT_STARTED = 127
 async def carry_out(command: Sequence[str], settings: Settings) -> Outcome:
     """Run the command with our settings to its end; where this is cancelled, ask it to stop and wait."""
     try:
-        process = await HarvestProcess.start(command, environment_for(settings))
+        process = await HarvestProcess.start(command, {**environment_for(settings), AUDITED: "1"})
     except OSError as error:
         return Outcome(exit_code=_NOT_STARTED, said=f"{command[0]}: {error.strerror}")
     waiting = asyncio.create_task(process.wait())

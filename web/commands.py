@@ -7,8 +7,6 @@ from sqlalchemy.orm import Session
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode
-from oai.settings import Settings
-from web.log_entries import audit
 from web.models import LinkKind, Role, User
 from web.organisations import get_organisation
 from web.signing_in import make_link
@@ -34,7 +32,6 @@ def invite(invocation: Invocation) -> ExitCode:
     with open_database(settings) as database, database.session() as session:
         user = find_user(session, name) or _add(session, invocation)
         address = make_link(session, settings, user.name, _base_url(invocation), kind=LinkKind.INVITATION)
-        _note(session, settings, "user.invite", user)
         session.commit()
     hours = settings.web.invitation_hours
     invocation.console.result({"link": address, "hours": hours}, address)
@@ -47,7 +44,6 @@ def link(invocation: Invocation) -> ExitCode:
     settings, name = invocation.settings, invocation.arguments.name
     with open_database(settings) as database, database.session() as session:
         address = make_link(session, settings, name, _base_url(invocation))
-        _note(session, settings, "user.link", get_user(session, name))
         session.commit()
     invocation.console.result({"link": address, "minutes": settings.web.link_minutes}, address)
     invocation.console.note(f"works once, for {settings.web.link_minutes:g} minutes")
@@ -61,7 +57,6 @@ def role(invocation: Invocation) -> ExitCode:
         user = get_user(session, arguments.name)
         organisation_id = _organisation_id(session, arguments.organisation)
         change_role(session, user.user_id, Role(arguments.role), organisation_id=organisation_id)
-        _note(session, invocation.settings, "user.role", user)
         session.commit()
     result = {"name": arguments.name, "role": arguments.role, "organisation": arguments.organisation}
     invocation.console.result(result, f"{arguments.name!r} is {arguments.role} now")
@@ -71,8 +66,7 @@ def role(invocation: Invocation) -> ExitCode:
 def disable(invocation: Invocation) -> ExitCode:
     """Let a user sign in no more; sessions end and API tokens are not taken any more."""
     with open_database(invocation.settings) as database, database.session() as session:
-        user = disable_user(session, get_user(session, invocation.arguments.name).user_id)
-        _note(session, invocation.settings, "user.disable", user)
+        disable_user(session, get_user(session, invocation.arguments.name).user_id)
         session.commit()
     name = invocation.arguments.name
     invocation.console.result({"name": name, "disabled": True}, f"{name!r} may not sign in any more")
@@ -82,8 +76,7 @@ def disable(invocation: Invocation) -> ExitCode:
 def enable(invocation: Invocation) -> ExitCode:
     """Let a user sign in again."""
     with open_database(invocation.settings) as database, database.session() as session:
-        user = enable_user(session, get_user(session, invocation.arguments.name).user_id)
-        _note(session, invocation.settings, "user.enable", user)
+        enable_user(session, get_user(session, invocation.arguments.name).user_id)
         session.commit()
     name = invocation.arguments.name
     invocation.console.result({"name": name, "disabled": False}, f"{name!r} may sign in again")
@@ -120,25 +113,11 @@ def show(invocation: Invocation) -> ExitCode:
 def _add(session: Session, invocation: Invocation) -> User:
     arguments = invocation.arguments
     organisation_id = _organisation_id(session, arguments.organisation)
-    user = add_user(session, arguments.name, Role(arguments.role), organisation_id=organisation_id)
-    _note(session, invocation.settings, "user.add", user)
-    return user
+    return add_user(session, arguments.name, Role(arguments.role), organisation_id=organisation_id)
 
 
 def _organisation_id(session: Session, short_name: str | None) -> int | None:
     return None if short_name is None else get_organisation(session, short_name).organisation_id
-
-
-def _note(session: Session, settings: Settings, action: str, user: User) -> None:
-    audit(
-        session,
-        settings.web,
-        action=action,
-        via="command",
-        object_kind="user",
-        object_id=str(user.user_id),
-        object_name=user.name,
-    )
 
 
 def _base_url(invocation: Invocation) -> str:

@@ -13,6 +13,7 @@ from uuid import UUID
 from aiohttp import web
 
 from oai.datestamps import format_datestamp
+from web.audit import record_export
 
 KINDS: Final = "{kind:csv|json}"
 """How an exported list's address ends."""
@@ -43,6 +44,7 @@ async def export(
     """
     kind = request.match_info["kind"]
     rows = await behind(None)
+    await record_export(request, name, kind)
     response = web.StreamResponse(
         headers={
             "Content-Type": f"{_TYPES[kind]}; charset=utf-8",

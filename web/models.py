@@ -1,4 +1,4 @@
-"""The dashboard's tables: users and organisations, sessions, links, API tokens, the audit log."""
+"""The dashboard's tables: users, sessions, links, API tokens, self-tests."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -12,7 +12,6 @@ from sqlalchemy import (
     Identity,
     Index,
     LargeBinary,
-    SmallInteger,
     Text,
     func,
     text,
@@ -20,15 +19,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
+import oai.owners  # noqa: F401 whose table users refer to
 from oai.models import Base
-from web.rights import Role
+from oai.rights import Role
 
 __all__ = [
     "ApiToken",
-    "AuditEntry",
     "LinkKind",
-    "Organisation",
-    "RepositoryOwner",
     "Role",
     "SelfTest",
     "SignInAttempt",
@@ -44,31 +41,6 @@ class LinkKind(StrEnum):
     SIGN_IN = "sign-in"
     INVITATION = "invitation"
     """Lets a new user choose a password."""
-
-
-class Organisation(Base):
-    """Whose repositories, schedules and users they are."""
-
-    __tablename__ = "web_organisation"
-
-    organisation_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
-    short_name: Mapped[str] = mapped_column(Text, unique=True)
-    """Stands in `oai_recurring_job.owner` and `oai_job.owner`, where owners take turns."""
-    name: Mapped[str] = mapped_column(Text)
-    created: Mapped[datetime] = mapped_column(server_default=func.now())
-
-
-class RepositoryOwner(Base):
-    """The organisation that a repository belongs to; one without a row here is the administrators'."""
-
-    __tablename__ = "web_repository_owner"
-
-    repository_id: Mapped[int] = mapped_column(
-        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
-    )
-    organisation_id: Mapped[int] = mapped_column(
-        ForeignKey("web_organisation.organisation_id", ondelete="CASCADE"), index=True
-    )
 
 
 class User(Base):
@@ -159,29 +131,6 @@ class ApiToken(Base):
     last_used: Mapped[datetime | None]
     """To the minute."""
     revoked: Mapped[datetime | None]
-
-
-class AuditEntry(Base):
-    """Who did what to which object, when, from where. Rows outlive their users and objects."""
-
-    __tablename__ = "web_audit"
-    __table_args__ = (Index(None, "user_name", "audit_id"), Index(None, "action", "audit_id"))
-
-    audit_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
-    at: Mapped[datetime] = mapped_column(server_default=func.now(), index=True)
-    user_id: Mapped[int | None]
-    user_name: Mapped[str | None] = mapped_column(Text)
-    """None for somebody who was not signed in."""
-    via: Mapped[str] = mapped_column(Text, server_default="session")
-    """session, token, proxy or command."""
-    action: Mapped[str] = mapped_column(Text)
-    """Such as `schedules.pause`, `sign-in` or `api.schedules.delete`."""
-    object_kind: Mapped[str | None] = mapped_column(Text)
-    object_id: Mapped[str | None] = mapped_column(Text)
-    object_name: Mapped[str | None] = mapped_column(Text)
-    status: Mapped[int] = mapped_column(SmallInteger, server_default=text("200"))
-    """The HTTP status of the answer."""
-    address: Mapped[str | None] = mapped_column(Text)
 
 
 class SelfTest(Base):

@@ -1,12 +1,8 @@
 """`zatva organisation`: whose repositories they are."""
 
-from sqlalchemy.orm import Session
-
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode
-from oai.settings import Settings
-from web.log_entries import audit
 from web.organisations import (
     add_organisation,
     get_organisation,
@@ -28,7 +24,6 @@ def add(invocation: Invocation) -> ExitCode:
             "short_name": made.short_name,
             "name": made.name,
         }
-        _note(session, invocation.settings, "organisation.add", "organisation", made.organisation_id)
         session.commit()
     invocation.console.result(result, f"added organisation {result['short_name']!r}")
     return ExitCode.DONE
@@ -40,8 +35,8 @@ def give(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database, database.session() as session:
         owner = None if short_name == _NOBODY else get_organisation(session, short_name).organisation_id
         give_repository(session, number, owner)
-        _note(session, invocation.settings, "organisation.give", "repository", number)
         session.commit()
+    invocation.about(number, organisation=None if short_name == _NOBODY else short_name)
     whose = "the administrators" if short_name == _NOBODY else repr(short_name)
     result = {"repository_id": number, "organisation": None if short_name == _NOBODY else short_name}
     invocation.console.result(result, f"repository {number} belongs to {whose} now")
@@ -54,7 +49,6 @@ def remove(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database, database.session() as session:
         number = get_organisation(session, short_name).organisation_id
         remove_organisation(session, number)
-        _note(session, invocation.settings, "organisation.remove", "organisation", number)
         session.commit()
     invocation.console.result({"short_name": short_name, "removed": True}, f"removed {short_name!r}")
     return ExitCode.DONE
@@ -77,14 +71,3 @@ def show(invocation: Invocation) -> ExitCode:
     empty = "no organisations; add one with `zatva organisation add SHORT`"
     invocation.console.table(rows, columns, empty=empty)
     return ExitCode.DONE
-
-
-def _note(session: Session, settings: Settings, action: str, kind: str, number: int) -> None:
-    audit(
-        session,
-        settings.web,
-        action=action,
-        via="command",
-        object_kind=kind,
-        object_id=str(number),
-    )

@@ -13,10 +13,10 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from harvester.models import Repository
-from manager import schedules
 from manager.models import Job, RecurringJob
 from oai.errors import UsageError
-from web.models import Organisation, RepositoryOwner, User
+from oai.owners import Organisation, RepositoryOwner
+from web.models import User
 from web.sessions import SignedIn
 from web.set_owners import follow_organisation
 from web.words import _
@@ -165,25 +165,6 @@ def claim(session: Session, who: SignedIn, repository_id: int) -> None:
     if session.scalar(taken) is not None:
         raise UsageError(_("%(folder)s overlaps with the folder of another repository") % {"folder": folder})
     give_repository(session, repository_id, who.organisation_id)
-
-
-def owner_of(session: Session, repository_id: int) -> Organisation | None:
-    """The organisation that the repository belongs to; None: the administrators."""
-    owner = (
-        select(Organisation)
-        .join(RepositoryOwner, RepositoryOwner.organisation_id == Organisation.organisation_id)
-        .where(RepositoryOwner.repository_id == repository_id)
-    )
-    return session.scalars(owner).one_or_none()
-
-
-def add_owned_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN401 each column's own type
-    """`manager.schedules.add_schedule`, with the organisation's short name as the owner."""
-    repository_id = columns.get("repository_id")
-    owner = None if repository_id is None else owner_of(session, repository_id)
-    if owner is not None:
-        columns["owner"] = owner.short_name
-    return schedules.add_schedule(session, **columns)
 
 
 def _rows() -> Any:  # noqa: ANN401 an SQL expression

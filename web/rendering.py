@@ -10,12 +10,12 @@ from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harvester.access import access_of
+from oai.rights import Right
 from web import failures, formats
 from web.access import signed_in
 from web.csrf import FIELD, expected_token
 from web.icons import icon
 from web.notices import notice_of
-from web.rights import Right
 from web.run_words import is_made_up
 from web.sessions import SignedIn
 from web.states import look_of

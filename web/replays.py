@@ -17,6 +17,7 @@ from aiohttp import web
 
 from manager.processes import Outcome, environment_for
 from manager.replays import RuleFiles
+from oai.actions import AUDITED
 from oai.errors import ExitCode, TryLaterError, UsageError
 from oai.settings import Settings
 from web.child_processes import carry_out, last_words
@@ -129,7 +130,7 @@ async def _told(replay: Replay, settings: Settings) -> tuple[int, bytes, str]:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, **environment_for(settings)},
+        env={**os.environ, **environment_for(settings), AUDITED: "1"},
     )
     try:
         told, said = await process.communicate()

@@ -7,9 +7,10 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
+from oai.owners import Organisation
+from oai.rights import Right, Scope, rights_of, sees_everything
 from oai.sections import WebSettings
-from web.models import Organisation, Role, User, UserSession
-from web.rights import Right, Scope, rights_of, sees_everything
+from web.models import Role, User, UserSession
 from web.tokens import hashed, new_token
 
 _LONGEST_BROWSER = 300

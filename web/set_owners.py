@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from harvester.bibliographic.filtering_sets import NamedSet, list_sets, set_by_id
 from harvester.bibliographic.models import FilteringSet
 from oai.errors import UsageError
-from web.models import Organisation
-from web.rights import Right
+from oai.owners import Organisation
+from oai.rights import Right
 from web.sessions import SignedIn
 from web.words import _
 

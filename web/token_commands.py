@@ -3,9 +3,8 @@
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode
+from oai.rights import Scope
 from web.api_tokens import list_tokens, make_token, revoke_token
-from web.log_entries import audit
-from web.rights import Scope
 from web.users import get_user
 
 
@@ -18,16 +17,8 @@ def add(invocation: Invocation) -> ExitCode:
         number, token = make_token(
             session, user.user_id, name=arguments.name, scopes=scopes, days=arguments.days
         )
-        audit(
-            session,
-            invocation.settings.web,
-            action="token.add",
-            via="command",
-            object_kind="token",
-            object_id=str(number),
-            object_name=arguments.name,
-        )
         session.commit()
+    invocation.about(number, arguments.name)
     invocation.console.result({"token_id": number, "token": token}, token)
     invocation.console.note("it is shown this once; programs send it as `Authorization: Bearer …`")
     return ExitCode.DONE
@@ -67,16 +58,7 @@ def revoke(invocation: Invocation) -> ExitCode:
     """Revoke a token."""
     number = invocation.arguments.token_id
     with open_database(invocation.settings) as database, database.session() as session:
-        row = revoke_token(session, number)
-        audit(
-            session,
-            invocation.settings.web,
-            action="token.revoke",
-            via="command",
-            object_kind="token",
-            object_id=str(number),
-            object_name=row.name,
-        )
+        revoke_token(session, number)
         session.commit()
     invocation.console.result({"token_id": number, "revoked": True}, f"revoked token {number}")
     return ExitCode.DONE

@@ -8,7 +8,8 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, and_, func, not_, or_, select
 from sqlalchemy.orm import Session
 
-from web.models import Organisation, Role, SignInLink, User
+from oai.owners import Organisation
+from web.models import Role, SignInLink, User
 
 STATES: Final = ("active", "invited", "disabled")
 

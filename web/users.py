@@ -7,7 +7,8 @@ from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
 from oai.errors import UsageError
-from web.models import Organisation, Role, User
+from oai.owners import Organisation
+from web.models import Role, User
 from web.sessions import end_sessions
 from web.words import _
 from web.zones import known_zone

@@ -50,6 +50,7 @@ def add_rule(invocation: Invocation) -> ExitCode:
         )
         rule = rules.add_rule(session, wish, invocation.settings.webhooks)
         session.commit()
+        invocation.about(rule.rule_id)
         invocation.console.result(
             columns_of(rule), f"rule {rule.rule_id}: added; `zatva notify test {rule.rule_id}` tries it"
         )

@@ -22,6 +22,7 @@ import manager.models
 import manager.notices.models
 import manager.queue
 import oai.migrations
+import oai.rights
 import oai.vocabulary
 import provider.aggregate.catalogue
 import provider.aggregate.updating
@@ -36,7 +37,6 @@ import provider.protocol.tokens
 import web.cookies
 import web.csrf
 import web.models
-import web.rights
 
 _ENUMS: dict[str, type[Enum]] = {
     "access to a collection": provider.models.Access,
@@ -66,11 +66,11 @@ _ENUMS: dict[str, type[Enum]] = {
     "operator of a condition": harvester.bibliographic.conditions.Operator,
     "overlap of jobs": manager.models.Overlap,
     "record's status": harvester.vocabulary.RecordStatus,
-    "right": web.rights.Right,
-    "role": web.rights.Role,
+    "right": oai.rights.Right,
+    "role": oai.rights.Role,
     "run's status": harvester.vocabulary.RunStatus,
     "schedule's state": manager.models.RecurringState,
-    "scope of a token": web.rights.Scope,
+    "scope of a token": oai.rights.Scope,
     "slice of a list": harvester.running.windows.Slice,
     "validation": harvester.running.preparing.Level,
     "verdict": harvester.running.verdict.Verdict,

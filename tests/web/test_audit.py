@@ -5,12 +5,18 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select, update
 
+from manager.models import RecurringState
+from manager.processes import environment_for
+from oai.audit import BEGUN, Actor, AuditEntry, Filter, Subject, begin, list_entries, record, settle
 from oai.database import Database
-from oai.settings import Settings
+from oai.owners import Organisation
+from oai.rights import Scope
+from tests.commands import zatva_beside
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
-from web.log_entries import Filter, audit, list_entries
-from web.models import AuditEntry
+from web.api_tokens import make_token
+from web.organisations import add_organisation
+from web.users import add_user, find_user
 
 
 def _a_schedule(server: Server) -> int:
@@ -18,6 +24,15 @@ def _a_schedule(server: Server) -> int:
         number = a_schedule(session, a_repository(session, name="Library of Telč")).id
         session.commit()
     return number
+
+
+def _a_token(server: Server) -> str:
+    with server.database.session() as session:
+        alena = find_user(session, "Alena")
+        assert alena is not None
+        _, token = make_token(session, alena.user_id, name="t", scopes=[Scope.READ, Scope.HARVEST])
+        session.commit()
+    return token
 
 
 async def test_every_change_is_noted_with_who_what_and_from_where(
@@ -28,7 +43,7 @@ async def test_every_change_is_noted_with_who_what_and_from_where(
     await administrator.post(f"/schedules/{number}/pause")
 
     with server.database.session() as session:
-        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "schedules.pause")).one()
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "schedule.pause")).one()
     assert entry.user_name == "Alena"
     assert (entry.object_kind, entry.object_id, entry.object_name) == (
         "schedule",
@@ -38,14 +53,146 @@ async def test_every_change_is_noted_with_who_what_and_from_where(
     assert (entry.address, entry.via, entry.status) == ("127.0.0.1", "link", 303)
 
 
-async def test_what_is_refused_or_only_looked_at_is_not_noted(server: Server, viewer: Browser) -> None:
+async def test_refusals_are_counted_in_one_entry_and_reading_in_none(server: Server, viewer: Browser) -> None:
     number = _a_schedule(server)
 
-    await viewer.post(f"/schedules/{number}/pause")
+    for _ in range(3):
+        await viewer.post(f"/schedules/{number}/pause")
     await viewer.get("/schedules")
 
     with server.database.session() as session:
+        entries = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id)).all()
+        found = [(entry.action, entry.user_name, entry.status, entry.count) for entry in entries]
+    assert found == [("sign-in", "Viktor", 303, 1), ("schedule.pause", "Viktor", 403, 3)]
+
+
+async def test_strangers_share_one_entry(server: Server, stranger: Browser) -> None:
+    for number in range(1, 4):
+        await stranger.post(f"/schedules/{number}/pause")
+
+    with server.database.session() as session:
+        entry = session.scalars(select(AuditEntry)).one()
+    assert (entry.action, entry.user_name, entry.status, entry.count) == ("schedule.pause", None, 401, 3)
+
+
+async def test_wrong_input_and_steps_of_a_form_leave_no_entry(server: Server, administrator: Browser) -> None:
+    number = _a_schedule(server)
+
+    wrong, _, _ = await administrator.post(f"/schedules/{number}/sample", {"records": "many"})
+    step, _, _ = await administrator.post(
+        "/repositories/new", {"do": "back-to-address", "base_url": "http://a.example"}
+    )
+
+    assert (wrong, step) == (400, 200)
+    with server.database.session() as session:
         assert session.scalars(select(AuditEntry.action)).all() == ["sign-in"]
+
+
+@pytest.mark.parametrize("surface", ["page", "API", "command"])
+async def test_every_surface_writes_the_same_single_entry(
+    server: Server, administrator: Browser, surface: str
+) -> None:
+    number = _a_schedule(server)
+
+    if surface == "page":
+        await administrator.post(f"/schedules/{number}/pause")
+    elif surface == "API":
+        headers = {"Authorization": f"Bearer {_a_token(server)}"}
+        url = f"{server.base_url}/api/v1/schedules/{number}/pause"
+        async with administrator.http.post(url, headers=headers) as answer:
+            assert answer.status == 200
+    else:
+        environment = environment_for(server.settings)
+        assert (await zatva_beside(environment, "schedule", "pause", str(number))).returncode == 0
+
+    with server.database.session() as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action != "sign-in")).one()
+    assert (entry.action, entry.object_kind, entry.object_id) == ("schedule.pause", "schedule", str(number))
+    assert entry.before == {"state": RecurringState.NEW}
+    assert entry.after == {"state": RecurringState.PAUSED}
+    assert entry.via == {"page": "link", "API": "token", "command": "command"}[surface]
+
+
+async def test_the_page_shows_what_changed_and_what_was_refused(
+    server: Server, administrator: Browser, viewer: Browser
+) -> None:
+    number = _a_schedule(server)
+    await administrator.post(f"/schedules/{number}/pause")
+    await viewer.post(f"/schedules/{number}/pause")
+    await viewer.post(f"/schedules/{number}/pause")
+
+    _, page = await administrator.get("/admin/audit")
+
+    assert f"state: 0 → {int(RecurringState.PAUSED)}" in page
+    assert "refused: 2" in page
+
+
+async def test_an_export_is_noted(server: Server, administrator: Browser) -> None:
+    assert (await administrator.get("/schedules.csv"))[0] == 200
+
+    with server.database.session() as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "schedules.export")).one()
+    assert (entry.user_name, entry.object_kind, entry.object_id) == ("Alena", "export", "csv")
+
+
+def test_a_change_that_is_killed_leaves_its_beginning(database: Database) -> None:
+    who = Actor(name="Alena", via="command")
+    with database.session() as session:
+        begin(session, "schedule.pause", who, Subject(kind="schedule", number="7"))
+
+    with database.session() as session:
+        entry = session.scalars(select(AuditEntry)).one()
+    assert (entry.status, entry.object_id) == (BEGUN, "7")
+
+
+def test_work_that_fails_after_it_began_is_kept(database: Database) -> None:
+    who, subject = Actor(name="Alena", via="command"), Subject(kind="schedule", number="7")
+    with database.session() as session:
+        for status in (500, 422, 403):
+            begun = begin(session, "schedule.pause", who, subject)
+            settle(session, begun, who, subject, status=status, audit_days=0)
+
+        assert sorted(session.scalars(select(AuditEntry.status))) == [403, 500]
+
+
+def test_no_secret_and_no_endless_value_gets_into_the_log(database: Database) -> None:
+    who = Actor(name="Alena", via="command")
+    with database.session() as session:
+        user = add_user(session, "Adam")
+        user.password_hash = "argon2"
+        organisation = add_organisation(session, short_name="mzk", name="M" * 200)
+        session.commit()
+        for kind, number in (("user", "Adam"), ("organisation", str(organisation.organisation_id))):
+            begun = begin(session, f"{kind}.add", who, Subject(kind=kind))
+            settle(session, begun, who, Subject(kind=kind, number=number), status=200, audit_days=0)
+        session.execute(update(Organisation).values(name="M" * 5000))
+        begun = begin(session, "organisation.edit", who, Subject(kind="organisation", number="mzk"))
+        session.execute(update(Organisation).values(name="N" * 5000))
+        session.commit()
+        settle(session, begun, who, Subject(kind="organisation", number="mzk"), status=200, audit_days=0)
+
+        made, _organisation, changed = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id))
+        assert made.after is not None
+        assert made.object_id == str(user.user_id)
+        assert made.after["name"] == "Adam"
+        assert "password_hash" not in made.after
+        assert changed.before == {"name": "M" * 1000 + "…"}
+        assert changed.after == {"name": "N" * 1000 + "…"}
+
+
+def test_entries_of_earlier_versions_are_found_by_the_verb(database: Database) -> None:
+    with database.session() as session:
+        for action in ("schedules.pause", "api.v1.schedules.pause", "schedule.pause", "schedules.resume"):
+            session.add(AuditEntry(action=action))
+        session.flush()
+
+        found = list_entries(session, Filter(action="schedule.pause"))
+
+    assert {entry.action for entry in found} == {
+        "schedules.pause",
+        "api.v1.schedules.pause",
+        "schedule.pause",
+    }
 
 
 @pytest.mark.usefixtures("viewer")
@@ -59,14 +206,9 @@ async def test_a_sign_in_names_its_user(server: Server) -> None:
 async def test_the_page_filters_pages_and_gives_csv(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         for number in range(120):
-            audit(
-                session,
-                server.settings.web,
-                action="schedules.run" if number % 2 else "jobs.pause",
-                user_name="=Eva",
-                object_kind="schedule",
-                object_id=str(number),
-            )
+            action = "schedules.run" if number % 2 else "jobs.pause"
+            subject = Subject(kind="schedule", number=str(number))
+            record(session, action, Actor(name="=Eva", via="link"), subject, status=303, audit_days=0)
         session.commit()
 
     _, page = await administrator.get("/admin/audit?action=schedules.run")
@@ -84,17 +226,18 @@ async def test_the_page_filters_pages_and_gives_csv(server: Server, administrato
         assert (await administrator.get(f"/admin/audit?{odd}"))[0] == 200, odd
 
 
-def test_entries_are_kept_for_the_days_that_are_set(database: Database, settings: Settings) -> None:
+def test_entries_are_kept_for_the_days_that_are_set(database: Database) -> None:
+    who = Actor(via="command")
     with database.session() as session:
         for action in ("first", "second"):
-            audit(session, settings.web, action=action)
+            record(session, action, who, None, status=200, audit_days=365)
             session.flush()
         session.execute(update(AuditEntry).values(at=func.now() - timedelta(days=366)))
 
-        audit(session, settings.web.model_copy(update={"audit_days": 0}), action="third")
+        record(session, "third", who, None, status=200, audit_days=0)
         session.flush()
         assert len(list_entries(session, Filter())) == 3
-        audit(session, settings.web, action="fourth")
+        record(session, "fourth", who, None, status=200, audit_days=365)
         session.flush()
 
         assert [entry.action for entry in list_entries(session, Filter())] == ["fourth", "third"]

@@ -4,12 +4,13 @@ import aiohttp
 import pytest
 from sqlalchemy import func, select, update
 
+from oai.audit import AuditEntry
 from oai.database import Database
 from oai.errors import UsageError
 from oai.settings import Settings
 from tests.web.conftest import Browser, Server
 from web.keys import SETTINGS
-from web.models import AuditEntry, SignInAttempt
+from web.models import SignInAttempt
 from web.passwords import hash_password, password_fits
 from web.rate_limit import attempt, succeeded
 from web.users import find_user, set_password

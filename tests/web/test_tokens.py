@@ -5,10 +5,10 @@ from sqlalchemy import func, select, update
 
 from oai.database import Database
 from oai.errors import UsageError
+from oai.rights import Right, Scope
 from tests.web.conftest import Browser, Server
 from web.api_tokens import find_token, list_tokens, make_token, revoke_token
 from web.models import ApiToken, Role
-from web.rights import Right, Scope
 from web.users import add_user, disable_user
 
 

@@ -1,18 +1,18 @@
 import pytest
 
+from manager.schedules import add_schedule
 from oai.database import Database
 from oai.errors import UsageError
+from oai.owners import owner_of
 from oai.settings import Settings
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
 from web.models import Role
 from web.organisations import (
     add_organisation,
-    add_owned_schedule,
     change_organisation,
     claim,
     give_repository,
-    owner_of,
     remove_organisation,
 )
 from web.sessions import find_session, list_sessions, start_session
@@ -59,7 +59,7 @@ def test_an_organisations_schedules_carry_its_short_name(database: Database) -> 
         before = a_schedule(session, repository)
 
         give_repository(session, repository.repository_id, mzk.organisation_id)
-        after = add_owned_schedule(session, repository_id=repository.repository_id)
+        after = add_schedule(session, repository_id=repository.repository_id)
 
         session.refresh(before)
         assert (before.owner, after.owner) == ("mzk", "mzk")

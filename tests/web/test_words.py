@@ -16,6 +16,7 @@ from harvester.doctor.sentences import SENTENCES
 from harvester.doctor.subjects import SUBJECTS
 from harvester.models import History, Repository
 from oai.failures import Explanation, Failure, explained
+from oai.rights import Scope
 from tests.messages import gathered
 from tests.web.conftest import Browser, Server
 from tests.web.pages import PAGES
@@ -23,7 +24,6 @@ from tests.web.rows import BEGAN, an_examination
 from tests.web.standing import MARK, a_world
 from web import failures, languages
 from web.api_tokens import make_token
-from web.rights import Scope
 
 _LETTERS = re.compile(r"[A-Za-z]{2,}")
 _BRACKETED = re.compile(r"⟦[^⟦⟧]*⟧")

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from oai.rights import Right
 from oai.settings import Settings
 from provider.holdings.status import run_statuses
 from provider.holdings.troubles import find_run_files, find_troubles
@@ -17,7 +18,6 @@ from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged, Told
 from web.archive_address import provider_address
 from web.models import SelfTest
-from web.rights import Right
 from web.self_tests import CHECK_COUNT, SELF_TESTS, list_self_tests
 
 _TAG: Final = "archive"

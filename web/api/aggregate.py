@@ -6,11 +6,11 @@ from typing import Final
 
 from pydantic import Field
 
+from oai.rights import Right
 from provider.aggregate.overview import read_overview
 from web.api.operations import Call, Operation
 from web.api.shapes import Out
 from web.archive_address import aggregate_address
-from web.rights import Right
 
 
 class AggregateSourceOut(Out):

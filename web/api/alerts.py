@@ -9,13 +9,14 @@ from harvester.models import Repository
 from manager.notices.models import NoticeRule, NoticeState
 from manager.notices.outbox import list_notices
 from manager.notices.rules import add_rule, change_rule, list_rules, put_trial_into_outbox, remove_rule
+from oai.rights import Right
 from web.access import asked_for, visible_repositories
 from web.alert_forms import AlertForm
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
-from web.rights import Right
+from web.subject import about
 
 _TAG: Final = "alerts"
 
@@ -99,7 +100,9 @@ async def _add(call: Call) -> AlertRuleOut:
         fault = FieldFault(pointer="/repository_id", detail="name one of your repositories")
         raise ApiError(422, "a rule about all repositories is not yours to make", errors=[fault])
     wish = asked.wish(asked.repository_id)
-    return AlertRuleOut.model_validate(await call.database.run(add_rule, wish, call.settings.webhooks))
+    made = await call.database.run(add_rule, wish, call.settings.webhooks)
+    about(call.request, "notification rule", made.rule_id)
+    return AlertRuleOut.model_validate(made)
 
 
 async def _show(call: Call) -> AlertRuleOut:

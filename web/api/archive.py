@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from oai.rights import Right
 from provider.holdings.statistics import by_month
 from provider.holdings.status import archive_status
 from provider.holdings.trees import Tree, children, tree_of
@@ -12,7 +13,6 @@ from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
 from web.archive_address import provider_address
-from web.rights import Right
 
 _TAG: Final = "archive"
 

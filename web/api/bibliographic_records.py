@@ -10,12 +10,12 @@ from harvester.bibliographic.facets import count_facets
 from harvester.bibliographic.models import BibliographicRow
 from harvester.bibliographic.showing import get_record, made_from
 from oai.errors import UsageError
+from oai.rights import Right
 from web.access import asked_for
 from web.api.operations import Call, Operation
 from web.api.paging import after, link, unreadable_cursor
 from web.api.shapes import Out, Page, Paged
 from web.record_searches import RecordSearch, find_hits, restricted
-from web.rights import Right
 
 _TAG: Final = "bibliographic records"
 

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from oai.rights import Right
 from provider.holdings import collections
 from provider.holdings.access import set_rule
 from provider.holdings.rules import Rule
@@ -17,7 +18,6 @@ from web.api.faults import ApiError, not_found
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import Done, In, Moment, Out, Page, Paged, Told
-from web.rights import Right
 from web.subject import about
 
 _TAG: Final = "collections"

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from oai.rights import Right
 from oai.settings import Settings
 from provider.holdings import hiding
 from provider.holdings.facts import DocumentFacts, document_facts
@@ -18,7 +19,6 @@ from web.api.operations import Call, Operation
 from web.api.paging import after, link
 from web.api.shapes import Done, Moment, Out, Page, Paged
 from web.archive_address import document_address
-from web.rights import Right
 
 _TAG: Final = "archive"
 

@@ -8,12 +8,12 @@ from pydantic import Field
 
 from harvester.listing import find_errors
 from harvester.running.models import Quarantined
+from oai.rights import Right
 from web.access import asked_for
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.runs import attachment, run_asked
 from web.api.shapes import Out, Page, Paged, Told
-from web.rights import Right
 
 _TAG: Final = "runs"
 

@@ -8,6 +8,7 @@ from harvester.access import Access, access_of
 from harvester.models import Repository
 from harvester.running.models import Quarantined
 from oai.errors import SettingsError, TryLaterError, UsageError
+from oai.rights import Right
 from oai.vocabulary import Verb
 from web.access import asked_for
 from web.answer_oddities import oddities
@@ -17,7 +18,6 @@ from web.api.repositories import repository_asked
 from web.api.shapes import In, Out
 from web.explorations import EXPLORATIONS
 from web.refetching import refetch
-from web.rights import Right
 
 _MOST: Final = 200_000
 

@@ -11,12 +11,13 @@ from harvester.bibliographic.filtering_sets import NamedSet
 from harvester.bibliographic.trying import try_conditions
 from harvester.models import Repository
 from oai.errors import UsageError
+from oai.rights import Right
 from web.access import asked_for, visible_repositories
 from web.api.faults import ApiError, FieldFault, not_found
 from web.api.operations import Call, Operation
 from web.api.shapes import In, Out
-from web.rights import Right
 from web.set_owners import may_change, name_for, set_seen, sets_seen
+from web.subject import about
 
 _TAG: Final = "imports"
 _ONE: Final = "/filtering-sets/{filtering_set}"
@@ -129,6 +130,7 @@ async def _add(call: Call) -> SetOut:
         )
     except UsageError as error:
         raise _at_fault("/name", error) from None
+    about(call.request, "filtering set", made.set_id, made.name)
     return _shown(made, made.used_by)
 
 

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 from harvester.bibliographic.imports import list_imports
 from harvester.bibliographic.omissions import list_omissions
 from oai.errors import UsageError
+from oai.rights import Right
 from web.access import visible_repositories
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operation
@@ -16,7 +17,7 @@ from web.api.repositories import repository_asked
 from web.api.shapes import In, Out, Page, Paged, Told
 from web.import_processes import IMPORTS
 from web.import_sources import SourceForm, SourceView, as_it_stands, change_source, find_source, list_sources
-from web.rights import Right
+from web.subject import about
 
 _TAG: Final = "imports"
 _SOURCE: Final = "/repositories/{repository}/import-source"
@@ -121,6 +122,7 @@ async def _source(call: Call) -> ImportSourceOut:
 
 async def _change(call: Call) -> ImportSourceOut:
     repository = await repository_asked(call)
+    about(call.request, "import source", repository.repository_id, repository.repository_name)
     try:
         await call.database.run(change_source, call.who, repository.repository_id, call.sent(SourceChange))
     except UsageError as error:
@@ -142,6 +144,7 @@ async def _imports(call: Call) -> Page[ImportOut]:
 
 async def _begin(call: Call) -> Begun:
     repository = await repository_asked(call)
+    about(call.request, "import source", repository.repository_id, repository.repository_name)
     processes = call.request.config_dict[IMPORTS]
     return Begun(begun=bool(await processes.begin([repository.repository_id], by=call.who.name)))
 

@@ -9,13 +9,13 @@ from manager.job_control import KILL, PAUSE, RESUME, STOP, Change, change_job
 from manager.jobs import JobView, find_job, list_jobs, remove_job
 from manager.models import Job, JobStatus
 from manager.reasons import in_words
+from oai.rights import Right
 from web.access import asked_for, visible_repositories
 from web.api.faults import not_found
 from web.api.operations import Call, Operation, Work
 from web.api.paging import after, page_of, unreadable_cursor
 from web.api.shapes import Out, Page, Paged
 from web.job_places import read_place, written
-from web.rights import Right
 
 _TAG: Final = "jobs"
 

@@ -6,10 +6,10 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from oai.rights import Right
 from web.api.faults import MEDIA_TYPE, TITLES, Problem
 from web.api.operations import PLACES, PREFIX, Operation
 from web.api.shapes import NoQuery
-from web.rights import Right
 
 _REF: Final = "#/components/schemas/{model}"
 _VERSION: Final = "3.1.0"

@@ -8,12 +8,12 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 from pydantic import BaseModel
 
+from oai.rights import Right
 from oai.settings import Settings
 from web.access import signed_in
 from web.api.faults import ApiError
 from web.api.shapes import NoQuery
 from web.keys import SETTINGS
-from web.rights import Right
 from web.sessions import SignedIn
 from web.threads import DatabaseThreads, database_of
 

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from oai.owners import Organisation
+from oai.rights import Right
 from web import organisations
 from web.api.faults import not_found
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
-from web.models import Organisation
-from web.rights import Right
 from web.subject import about
 
 _TAG: Final = "people"
@@ -54,6 +54,7 @@ async def _add_organisation(call: Call) -> OrganisationOut:
     row = await call.database.run(
         organisations.add_organisation, short_name=asked.short_name, name=asked.name
     )
+    about(call.request, "organisation", row.organisation_id, row.name)
     return await _organisation_out(call, row.organisation_id)
 
 
@@ -71,9 +72,9 @@ async def _remove_organisation(call: Call) -> None:
 
 
 async def _own(call: Call) -> None:
-    await call.database.run(
-        organisations.give_repository, call.place["repository"], call.sent(OwnerBody).organisation_id
-    )
+    repository_id, owner = call.place["repository"], call.sent(OwnerBody).organisation_id
+    await call.database.run(organisations.give_repository, repository_id, owner)
+    about(call.request, "repository", repository_id, organisation_id=owner)
 
 
 async def _organisation_out(call: Call, number: int) -> OrganisationOut:

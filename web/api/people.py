@@ -6,13 +6,13 @@ from typing import Any, Final
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from oai.rights import Right, Role, Scope
 from web import api_tokens, users
 from web.api.faults import not_found
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.models import ApiToken, User
-from web.rights import Right, Role, Scope
 from web.subject import about
 from web.user_listing import find_user_view, find_users
 
@@ -162,6 +162,7 @@ async def _make_token(call: Call) -> MadeToken:
     token_id, token = await call.database.run(
         api_tokens.make_token, number, name=asked.name, scopes=asked.scopes, days=asked.days
     )
+    about(call.request, "token", token_id, asked.name)
     return MadeToken(token_id=token_id, token=token)
 
 

@@ -10,11 +10,11 @@ from harvester.protocols import protocol_of
 from harvester.repositories import check_base_url
 from harvester.vocabulary import AccessProtocol
 from oai.errors import SettingsError, UsageError
+from oai.rights import Right
 from web.api.faults import ApiError
 from web.api.operations import Call, Operation
 from web.api.shapes import In, Out
 from web.patience import ask_apart
-from web.rights import Right
 
 _TAG: Final = "repositories"
 

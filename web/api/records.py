@@ -13,6 +13,7 @@ from harvester.bibliographic.showing import described_as
 from harvester.listing import find_records, sets_of_record
 from harvester.models import Record, Repository
 from harvester.repositories import base_folder
+from oai.rights import Right
 from web.access import asked_for
 from web.api.faults import ApiError
 from web.api.operations import PREFIX, Call, Operation
@@ -20,7 +21,6 @@ from web.api.paging import after, page_of
 from web.api.repositories import repository_asked
 from web.api.runs import attachment
 from web.api.shapes import Out, Page, Paged
-from web.rights import Right
 
 _TAG: Final = "records"
 

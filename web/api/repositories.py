@@ -25,6 +25,7 @@ from harvester.repository_changes import (
 )
 from harvester.vocabulary import AccessProtocol, DeletionPolicy
 from manager.jobs import list_jobs
+from oai.rights import Right
 from web.access import asked_for, visible_repositories
 from web.addresses import PlacedForm
 from web.api.faults import ApiError
@@ -33,7 +34,6 @@ from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.organisations import claim
 from web.patience import ask_apart
-from web.rights import Right
 from web.subject import about
 
 _TAG: Final = "repositories"

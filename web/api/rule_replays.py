@@ -8,6 +8,7 @@ from pydantic import Field
 
 from manager.replays import kept_runs
 from oai.errors import TryLaterError, UsageError
+from oai.rights import Right
 from web.access import visible_repositories
 from web.api.faults import ApiError
 from web.api.operations import Call, Operation
@@ -15,7 +16,6 @@ from web.api.rules import rule_asked
 from web.api.shapes import In, Out
 from web.pages.rule_replay import wanted_replay
 from web.replays import REPLAYS, Replay
-from web.rights import Right
 
 _TAG: Final = "rules"
 

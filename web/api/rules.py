@@ -11,6 +11,7 @@ from harvester.rule_lab.kinds import RuleKind
 from harvester.rule_lab.models import Rule, RuleVersion
 from harvester.rule_lab.queries import RuleView, as_text, last_version, list_rules, list_versions
 from harvester.rules.rule_files import RuleFileError
+from oai.rights import Right
 from web.access import asked_for, visible_repositories
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operation
@@ -26,7 +27,6 @@ from web.api.rule_shapes import (
     Versions,
 )
 from web.api.shapes import Page
-from web.rights import Right
 from web.rule_trials import TRIALS, SampleForm
 from web.subject import about
 

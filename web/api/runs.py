@@ -18,12 +18,12 @@ from harvester.vocabulary import RunStatus
 from manager.jobs import HistoryView, remove_history
 from manager.runs import Choice, find_runs
 from oai.database import Database
+from oai.rights import Right
 from oai.settings import Settings
 from web.access import asked_for, visible_repositories
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import Moment, Out, Page, Paged
-from web.rights import Right
 
 _TAG: Final = "runs"
 

@@ -8,23 +8,25 @@ from sqlalchemy.orm import Session
 
 from harvester.models import Repository
 from manager.models import RecurringJob
+from manager.samples import MOST_RECORDS, sample_schedule
 from manager.schedule_listing import find_schedules, find_view
 from manager.schedules import (
     ScheduleView,
+    add_schedule,
     change_schedule,
     pause_schedule,
     remove_schedule,
     resume_schedule,
     run_now,
 )
+from oai.rights import Right
 from oai.settings import Settings
 from web.access import asked_for, visible_repositories
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
-from web.api.shapes import Out, Page, Paged
-from web.organisations import add_owned_schedule
+from web.api.shapes import In, Out, Page, Paged
 from web.planning import ScheduleForm
-from web.rights import Right
+from web.subject import about
 
 _TAG: Final = "schedules"
 
@@ -73,6 +75,12 @@ class ScheduleChange(NewSchedule):
     """The whole schedule as it is to be from now on; it stays with its repository."""
 
 
+class SampleOfSchedule(In):
+    """How many records."""
+
+    records: int = Field(100, ge=1, le=MOST_RECORDS)
+
+
 class Started(Out):
     """A job was made."""
 
@@ -97,9 +105,11 @@ async def _add(call: Call) -> ScheduleOut:
     columns = asked.columns()
 
     def add(session: Session) -> ScheduleView:
-        return find_view(session, add_owned_schedule(session, **columns).id)
+        return find_view(session, add_schedule(session, **columns).id)
 
-    return _shown(await call.database.run(add))
+    view = await call.database.run(add)
+    about(call.request, "schedule", view.schedule.id, view.repository_name)
+    return _shown(view)
 
 
 async def _show(call: Call) -> ScheduleOut:
@@ -133,6 +143,14 @@ async def _resume(call: Call) -> ScheduleOut:
 
 async def _run(call: Call) -> Started:
     job = await call.database.run(run_now, (await _asked(call)).id)
+    about(call.request, "schedule", job.recurring_id, job_id=job.job_id)
+    return Started(job_id=job.job_id)
+
+
+async def _sample(call: Call) -> Started:
+    number, asked = (await _asked(call)).id, call.sent(SampleOfSchedule)
+    job = await call.database.run(sample_schedule, number, asked.records)
+    about(call.request, "schedule", number, job_id=job.job_id, records=asked.records)
     return Started(job_id=job.job_id)
 
 
@@ -228,4 +246,13 @@ OPERATIONS: Final = (
     _step("pauseSchedule", "/pause", "Let it make no jobs until it is resumed.", _pause),
     _step("resumeSchedule", "/resume", "Let it make jobs again.", _resume),
     _step("runSchedule", "/run", "Make a job that is due now.", _run, answer=Started, status=201),
+    _step(
+        "sampleSchedule",
+        "/sample",
+        "Make a job that is due now and ends after some records.",
+        _sample,
+        body=SampleOfSchedule,
+        answer=Started,
+        status=201,
+    ),
 )

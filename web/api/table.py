@@ -14,6 +14,7 @@ from web.api import (
     archive,
     bibliographic_records,
     collections,
+    diagnostics,
     documents,
     errors,
     exploring,
@@ -39,6 +40,7 @@ _DOCUMENT: Final = "/api/openapi.json"
 OPERATIONS: Final[Sequence[Operation]] = (
     *repositories.OPERATIONS,
     *probing.OPERATIONS,
+    *diagnostics.OPERATIONS,
     *schedules.OPERATIONS,
     *jobs.OPERATIONS,
     *runs.OPERATIONS,

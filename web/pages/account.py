@@ -8,6 +8,7 @@ from aiohttp import web
 from pydantic import Field, field_validator
 
 from oai.errors import UsageError
+from oai.rights import Scope, scopes_for
 from web.access import Right, needs, who_asks
 from web.api_tokens import TokenView, list_tokens, make_token, revoke_token
 from web.cookies import forget, session_token
@@ -21,7 +22,6 @@ from web.passwords import password_fits
 from web.proxies import client_address
 from web.rate_limit import attempt, succeeded, too_many
 from web.rendering import render
-from web.rights import Scope, scopes_for
 from web.sessions import end_sessions, list_sessions, mark_of
 from web.signing_in import password_hash_of
 from web.subject import about

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from manager.models import Worker
 from manager.status import manager_status
 from oai.errors import UsageError
+from oai.owners import Organisation
 from provider.holdings.status import archive_status
 from web.access import administrators_only
 from web.api_tokens import TokenView, list_tokens, revoke_token
@@ -19,7 +20,7 @@ from web.exports import AT_ONCE, KINDS, columns_of, export
 from web.installation import database_facts, process_words, rooms
 from web.keys import SETTINGS
 from web.lookups import NUMBER, number_of
-from web.models import ApiToken, Organisation, User
+from web.models import ApiToken, User
 from web.paging import PAGE, number_in, page_of
 from web.rendering import render
 from web.subject import about

@@ -38,6 +38,7 @@ from web.lookups import NUMBER, number_of
 from web.paging import PAGE, number_in, page_of
 from web.rendering import render
 from web.situation import figures, troubles
+from web.subject import about
 from web.threads import database_of
 from web.words import _, told
 
@@ -133,9 +134,10 @@ async def add(request: web.Request) -> web.Response:
         return await _form(request, repository, form)
     wish = asked.wish(repository.repository_id if repository else None)
     try:
-        await database_of(request).run(add_rule, wish, request.config_dict[SETTINGS].webhooks)
+        made = await database_of(request).run(add_rule, wish, request.config_dict[SETTINGS].webhooks)
     except UsageError as error:
         return await _form(request, repository, form.with_error("target", told(error)))
+    about(request, "notification rule", made.rule_id)
     raise web.HTTPSeeOther("/alerts?done=alert-added")
 
 

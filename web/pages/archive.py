@@ -8,6 +8,7 @@ from lxml import etree
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.errors import UsageError
+from oai.rights import Right
 from oai.settings import Settings
 from oai.xml import parse
 from provider.holdings.statistics import by_month
@@ -20,7 +21,6 @@ from web.keys import SETTINGS
 from web.paging import PAGE, page_of, text_in
 from web.plots.growth import columns, growth
 from web.rendering import render
-from web.rights import Right
 from web.threads import database_of
 from web.words import _, told
 

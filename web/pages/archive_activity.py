@@ -7,6 +7,7 @@ from typing import Final
 from aiohttp import web
 
 from oai.errors import UsageError
+from oai.rights import Right
 from provider.holdings.status import run_statuses
 from provider.holdings.troubles import find_run_files, find_troubles
 from provider.http.clients import harvested_lists, harvesters
@@ -18,7 +19,6 @@ from web.lookups import NUMBER, number_of
 from web.models import SelfTest
 from web.paging import PAGE, moment_in, moment_key, number_in, page_of
 from web.rendering import render
-from web.rights import Right
 from web.self_tests import CHECK_COUNT, SELF_TESTS, list_self_tests
 from web.threads import database_of
 from web.words import _, told

@@ -5,12 +5,12 @@ from typing import Final
 from aiohttp import web
 
 from oai.datestamps import utc_now
+from oai.rights import Right
 from provider.aggregate.overview import read_overview
 from web.access import needs
 from web.archive_address import aggregate_address
 from web.keys import SETTINGS
 from web.rendering import render
-from web.rights import Right
 from web.threads import database_of
 from web.words import _
 

@@ -10,6 +10,7 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
+from oai.rights import Right
 from provider.holdings import collections
 from provider.holdings.access import set_rule
 from provider.holdings.rules import Rule
@@ -21,7 +22,6 @@ from web.forms import Form, FormModel, read_form
 from web.keys import SETTINGS
 from web.paging import PAGE, page_of, text_in
 from web.rendering import render
-from web.rights import Right
 from web.subject import about
 from web.threads import database_of
 from web.words import _, told

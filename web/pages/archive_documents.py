@@ -6,6 +6,7 @@ from typing import Final
 from aiohttp import web
 
 from oai.errors import UsageError
+from oai.rights import Right
 from provider.holdings import hiding
 from provider.holdings.facts import DocumentFacts, document_facts
 from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
@@ -15,7 +16,6 @@ from web.access import needs
 from web.archive_address import document_address
 from web.keys import SETTINGS
 from web.rendering import render
-from web.rights import Right
 from web.subject import about
 from web.threads import database_of
 from web.words import _, told

@@ -6,6 +6,7 @@ from typing import Final
 from aiohttp import web
 
 from oai.errors import UsageError
+from oai.rights import Right
 from provider.holdings.collections import list_collections
 from provider.holdings.status import RunStatus, run_statuses
 from provider.holdings.trees import Node, Tree, children, tree_of
@@ -17,7 +18,6 @@ from web.exports import AT_ONCE, KINDS, columns_of, export
 from web.lookups import NUMBER, number_of
 from web.models import SelfTest
 from web.pages.archive_activity import CLIENT, abandoned_after, client_of
-from web.rights import Right
 from web.self_tests import list_self_tests
 from web.threads import database_of
 from web.words import told

@@ -7,20 +7,22 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from oai.audit import AuditEntry, Filter, list_actions, list_entries
 from web.access import administrators_only
 from web.exports import AT_ONCE, KINDS, columns_of, export
 from web.forms import Form
-from web.log_entries import Filter, list_actions, list_entries
-from web.models import AuditEntry
 from web.paging import number_in
 from web.rendering import render
 from web.threads import database_of
 from web.zones import midnight
 
 _PAGE: Final = 50
+_CHANGES: Final = 6
+_LONGEST: Final = 80
 _FIELDS: Final = ("user", "action", "kind", "number", "since", "until")
 _COLUMNS: Final = columns_of(
     "at", "user_name", "via", "action", "object_kind", "object_id", "object_name", "status", "address",
+    "before", "after", "count",
 )  # fmt: skip
 _FIRST_YEAR: Final = 1970
 _LAST_YEAR: Final = 9000
@@ -38,6 +40,7 @@ async def show(request: web.Request) -> web.Response:
         request,
         "admin_audit.html",
         entries=entries[:_PAGE],
+        changes=_changes,
         form=Form(values=given),
         actions=await database.run(list_actions),
         query=urlencode(given),
@@ -55,6 +58,19 @@ async def download(request: web.Request) -> web.StreamResponse:
         return await database_of(request).run(list_entries, wanted, limit=AT_ONCE, before=before)
 
     return await export(request, "audit", _COLUMNS, behind)
+
+
+def _changes(entry: AuditEntry) -> list[str]:
+    """The first columns that changed, one a line, such as `state: 0 → 2`; the file of entries has all."""
+    before, after = entry.before or {}, entry.after or {}
+    names = sorted({*before, *after})
+    lines = [f"{name}: {_short(before.get(name))} → {_short(after.get(name))}" for name in names]
+    return lines[:_CHANGES]
+
+
+def _short(value: object) -> str:
+    text = "-" if value is None else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _given(request: web.Request) -> dict[str, str]:

@@ -4,11 +4,11 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from oai.rights import Right
 from web.access import needs
 from web.api.faults import TITLES
 from web.api.table import whole_document
 from web.rendering import render
-from web.rights import Right
 from web.words import _
 
 

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from oai.connections import Connections
 from oai.errors import TryLaterError
+from oai.rights import Right
 from web.access import canonical, needs
-from web.rights import Right
 from web.threads import DatabaseThreads, database_of
 
 _PATIENCE: Final = 10.0

@@ -24,6 +24,7 @@ from web.rendering import render
 from web.run_lists import TROUBLE, Filters, filters_of
 from web.run_words import is_made_up
 from web.states import look_of
+from web.subject import about
 from web.threads import database_of
 from web.words import _
 from web.zones import here, local, midnight, today
@@ -130,6 +131,7 @@ async def remove_several(request: web.Request) -> web.Response:
             remove_history(session, number)
 
     await database_of(request).run(gone)
+    about(request, "run", " ".join(map(str, ticked)))
     raise web.HTTPSeeOther("/runs?done=runs-removed")
 
 

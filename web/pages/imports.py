@@ -27,6 +27,7 @@ from web.import_sources import (
 from web.lookups import NUMBER
 from web.rendering import render
 from web.set_owners import choices_for
+from web.subject import about
 from web.threads import database_of
 from web.words import _, told
 
@@ -53,6 +54,7 @@ async def begin(request: web.Request) -> web.Response:
     for number in numbers:
         await asked_for(request, Repository, number)
     await request.config_dict[IMPORTS].begin(numbers, by=who_asks(request).name)
+    about(request, "import source", " ".join(map(str, numbers)))
     back = f"/imports/{numbers[0]}" if (await request.post()).get("back") and numbers else "/imports"
     raise web.HTTPSeeOther(f"{back}?done=import-begun")
 
@@ -67,6 +69,7 @@ async def show(request: web.Request) -> web.Response:
 async def change(request: web.Request) -> web.Response:
     """Set how a source is imported."""
     _who, repository = await asked_for(request, Repository)
+    about(request, "import source", repository.repository_id, repository.repository_name)
     wanted, form = read_form(TypedSource, await request.post())
     if wanted is None:
         return await _source(request, repository.repository_id, form)

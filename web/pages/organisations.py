@@ -9,11 +9,11 @@ from pydantic import Field
 from harvester.listing import find_repositories
 from harvester.models import Repository
 from oai.errors import UsageError
+from oai.owners import Organisation
 from web.access import administrators_only, asked_for, repositories_of
 from web.exports import AT_ONCE, KINDS, columns_of, export
 from web.forms import Form, FormModel, read_form
 from web.lookups import NUMBER, number_of
-from web.models import Organisation
 from web.organisations import (
     OrganisationView,
     add_organisation,
@@ -120,6 +120,8 @@ async def give(request: web.Request) -> web.Response:
     await asked_for(request, Repository, asked.repository)
     number = organisation.organisation_id
     await database_of(request).run(give_repository, asked.repository, None if asked.back else number)
+    owner = None if asked.back else organisation.short_name
+    about(request, "repository", asked.repository, organisation=owner)
     raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=repository-given")
 
 

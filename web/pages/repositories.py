@@ -21,7 +21,7 @@ from harvester.vocabulary import DeletionPolicy
 from manager.jobs import list_jobs
 from manager.runs import Choice, days_of, find_runs
 from manager.samples import sample_repository
-from manager.schedules import list_schedules
+from manager.schedules import add_schedule, list_schedules
 from oai.errors import UsageError
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.addresses import UNASKED, usable_address
@@ -29,7 +29,6 @@ from web.calendar_days import PLOTTED_DAYS, day_link, first_day
 from web.forms import Form, FormModel, read_form
 from web.keys import SETTINGS
 from web.lookups import NUMBER, number_of, repository_of
-from web.organisations import add_owned_schedule
 from web.pages.jobs import MOST_JOBS
 from web.patience import ask_apart
 from web.planning import LONGEST_SELECTION, PREFIX
@@ -137,7 +136,7 @@ async def harvest(request: web.Request) -> web.Response:
         if asked.records is not None:
             sample_repository(session, number, records=asked.records, **what)
         else:
-            add_owned_schedule(session, repository_id=number, **what)
+            add_schedule(session, repository_id=number, **what)
 
     try:
         await database_of(request).run(plan)

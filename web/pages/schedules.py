@@ -15,6 +15,7 @@ from manager.models import RecurringJob
 from manager.samples import sample_schedule
 from manager.schedule_listing import find_schedules
 from manager.schedules import (
+    add_schedule,
     change_schedule,
     pause_schedule,
     remove_schedule,
@@ -28,11 +29,11 @@ from web.catalogue import Details
 from web.forms import Form, FormModel, read_form
 from web.keys import SETTINGS
 from web.lookups import NUMBER, chosen_repository, number_of, repository_of
-from web.organisations import add_owned_schedule
 from web.paging import number_in
 from web.planning import ScheduleForm, levels, methods, overlaps, slices
 from web.rendering import render
 from web.schedule_values import suggested_values, values_of
+from web.subject import about
 from web.threads import database_of
 from web.week import SHOWN, end_of_week, week_of
 from web.words import _, told
@@ -125,9 +126,10 @@ async def add(request: web.Request) -> web.Response:
         return _form(request, details, form, plan=asked)
     columns = asked.columns()
     try:
-        await database_of(request).run(lambda session: add_owned_schedule(session, **columns))
+        made = await database_of(request).run(lambda session: add_schedule(session, **columns))
     except UsageError as error:
         return _form(request, details, form.with_error(_field(error), told(error)))
+    about(request, "schedule", made.id, details.name)
     raise web.HTTPSeeOther("/schedules?done=schedule-added")
 
 

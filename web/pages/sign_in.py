@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from web.access import Right, needs, signed_in
-from web.audit import note
+from web.audit import count_refusal
 from web.cookies import forget, form_token, session_token, set_form, set_session
 from web.forms import Form
 from web.keys import SETTINGS
@@ -93,7 +93,7 @@ async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.
     address = client_address(request)
     wait = await database.run(attempt, settings, address=address, user_name=name)
     if wait is not None:
-        await note(request, 429, action="sign-in.limited")
+        await count_refusal(request, "sign-in.limited", 429)
         headers = {"Retry-After": str(math.ceil(wait))}
         return _again(
             request, shown.with_error("name", too_many(wait)), following, status=429, headers=headers
@@ -102,7 +102,7 @@ async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.
     if not await _fits(known, password):
         if known is not None:
             about(request, "user", known.user_id, known.name)
-        await note(request, 422, action="sign-in.refused")
+        await count_refusal(request, "sign-in.refused", 422)
         words = _(
             "Name and password do not fit together. Passwords can also be set by an administrator's link."
         )

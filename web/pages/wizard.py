@@ -19,7 +19,7 @@ from harvester.registry import Registry, friends_of, load_registry
 from harvester.repositories import RepositoryFacts, add_repository, name_repository
 from harvester.sampling import Sample, fetch_sample
 from harvester.vocabulary import AccessProtocol
-from manager.schedules import run_now
+from manager.schedules import add_schedule, run_now
 from oai.errors import RemoteError, TryLaterError, UsageError
 from oai.settings import Settings
 from web.access import Right, needs, who_asks
@@ -27,7 +27,7 @@ from web.addresses import UNASKED, usable_address
 from web.drafts import DRAFTS
 from web.forms import Form, relative_folder
 from web.keys import SETTINGS
-from web.organisations import add_owned_schedule, claim
+from web.organisations import claim
 from web.patience import ask_apart, impatient
 from web.planning import levels, methods, slices
 from web.problems import problem_of
@@ -250,7 +250,7 @@ def _add(
     claim(session, who, repository.repository_id)
     columns = {key: value for key, value in asked.columns().items() if key not in {"base_url", "base_dir"}}
     if asked.frequency or run:
-        schedule = add_owned_schedule(session, repository_id=repository.repository_id, **columns)
+        schedule = add_schedule(session, repository_id=repository.repository_id, **columns)
         if run and asked.frequency:
             run_now(session, schedule.id)
     return repository.repository_id

@@ -7,6 +7,8 @@ import pytest
 from sqlalchemy import select
 
 from manager.models import Job, JobStatus
+from oai.audit import AuditEntry
+from oai.rights import RIGHTS, Right, Role, Scope
 from tests.web.api.conftest import CONTENT, Program, Using
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
@@ -15,8 +17,6 @@ from web.api.callers import CSRF_HEADER
 from web.api.limits import LIMITER, Limiter
 from web.api.operations import PLACES, Operation
 from web.api.table import OPERATIONS, whole_document
-from web.models import AuditEntry
-from web.rights import RIGHTS, Right, Role, Scope
 
 _JSON: Final = {"Content-Type": "application/json"}
 
@@ -177,8 +177,11 @@ async def test_a_repository_is_added_asked_changed_and_removed(server: Server, p
     assert (await program.ask("DELETE", "/repositories/1")).status == 204
     assert (await program.get("/repositories/1")).status == 404
     with server.database.session() as session:
-        noted = session.scalars(select(AuditEntry).where(AuditEntry.action == "api.v1.repositories")).one()
+        noted = session.scalars(select(AuditEntry).where(AuditEntry.action == "repository.add")).one()
         assert (noted.user_name, noted.via, noted.object_id) == ("Alena", "token", "1")
+        assert (noted.object_name, noted.before) == ("Library of Telč", None)
+        assert noted.after is not None
+        assert noted.after["repository_name"] == "Library of Telč"
 
 
 async def test_a_repository_that_fails_is_no_server_error_of_ours(program: Program) -> None:

@@ -1,0 +1,276 @@
+"""Every change that a person or program can make: its verb, and the page, operation and command that make it.
+
+The audit log takes its verbs from here, whichever surface a change came from. A test compares this table with
+the routes, the operations and the commands as they are: a new one must be added here or to `UNCHANGING`, and
+an action that a surface lacks says why.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+AUDITED: Final = "ZATVA_AUDITED"
+"""The environment variable of commands that the dashboard starts: it has written the entry already."""
+_API: Final = "/api/v1"
+
+
+def _never(_arguments: Mapping[str, Any]) -> bool:
+    return False
+
+
+def _given_none_of(*names: str) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda arguments: all(arguments[name] is None for name in names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """A change by its verb, such as `schedule.pause`."""
+
+    verb: str
+    pages: tuple[str, ...] = ()
+    """Routes of the dashboard that are posted to, as they are declared: `/schedules/{id}/pause`."""
+    api: str | None = None
+    """Method and path of the API's operation, below its prefix: `DELETE /schedules/{schedule}`."""
+    command: str | None = None
+    """The command without `zatva`: `schedule pause`."""
+    target: str | None = None
+    """The command's argument that names the object; None: the command adds it, or acts on none."""
+    previews: Callable[[Mapping[str, Any]], bool] = _never
+    """Whether the command with these arguments only shows something."""
+    shows_secret: bool = False
+    """The page answers with a link or token that is shown once, instead of a redirect."""
+    kind: str = ""
+    """The kind of object, when it is not the verb's first part."""
+    lacks: str = ""
+    """Why a surface lacks the action; empty when page, API and command all have it."""
+
+    @property
+    def object_kind(self) -> str:
+        """What the action changes: `schedule`."""
+        return self.kind or self.verb.partition(".")[0]
+
+    @property
+    def routes(self) -> tuple[str, ...]:
+        """Method and path of every route that makes the change."""
+        pages = tuple(f"POST {page}" for page in self.pages)
+        if self.api is None:
+            return pages
+        method, _space, path = self.api.partition(" ")
+        return (*pages, f"{method} {_API}{path}")
+
+
+_ACCOUNT: Final = "people sign in and change their own account in the dashboard; programs use tokens"
+_LINKS: Final = "a one-time link is for a person; programs sign in with tokens"
+_NO_FETCH: Final = "the command line harvests everything again (`zatva harvest ID --full`), not one record"
+_NO_NAME: Final = "the command line moves a collection; name and description are for readers of the dashboard"
+_NO_RUN_COMMAND: Final = "the history is removed where it is read: in the dashboard, or over the API"
+_SERVER: Final = "works on files or processes of the machine on which the command runs"
+
+ACTIONS: Final = (
+    Action(verb="repository.add", pages=("/repositories/new",), api="POST /repositories",
+           command="repository add"),
+    Action(verb="repository.edit", pages=("/repositories/{id}/settings",),
+           api="PATCH /repositories/{repository}", command="repository edit", target="id"),
+    Action(verb="repository.policy", command="repository policy", target="id",
+           lacks="page and API change it with the other settings, as repository.edit",
+           previews=_given_none_of("deletion_policy", "brake_deletions", "brake_updates")),
+    Action(verb="repository.refresh", pages=("/repositories/{id}/refresh",),
+           api="POST /repositories/{repository}/refresh", command="repository refresh", target="id"),
+    Action(verb="repository.remove", pages=("/repositories/{id}/remove",),
+           api="DELETE /repositories/{repository}", command="repository remove", target="id"),
+    Action(verb="repository.diagnose", pages=("/repositories/{id}/doctor",),
+           api="POST /repositories/{repository}/diagnostics", command="repository doctor", target="which",
+           previews=lambda given: given["last"] or not given["which"].isdecimal()),
+    Action(verb="repository.harvest", pages=("/repositories/{id}/harvest",),
+           api="POST /repositories/{repository}/sample", command="harvest", target="repository",
+           previews=lambda given: given["dry_run"]),
+    Action(verb="schedule.add", pages=("/schedules/new",), api="POST /schedules", command="schedule add"),
+    Action(verb="schedule.edit", pages=("/schedules/{id}/edit",), api="PUT /schedules/{schedule}",
+           command="schedule edit", target="recurring_id"),
+    Action(verb="schedule.pause", pages=("/schedules/{id}/pause",), api="POST /schedules/{schedule}/pause",
+           command="schedule pause", target="recurring_id"),
+    Action(verb="schedule.resume", pages=("/schedules/{id}/resume",), api="POST /schedules/{schedule}/resume",
+           command="schedule resume", target="recurring_id"),
+    Action(verb="schedule.run", pages=("/schedules/{id}/run",), api="POST /schedules/{schedule}/run",
+           command="schedule run", target="recurring_id"),
+    Action(verb="schedule.sample", pages=("/schedules/{id}/sample",), api="POST /schedules/{schedule}/sample",
+           command="schedule sample", target="recurring_id"),
+    Action(verb="schedule.remove", pages=("/schedules/{id}/remove",), api="DELETE /schedules/{schedule}",
+           command="schedule remove", target="recurring_id"),
+    Action(verb="job.pause", pages=("/jobs/{id}/pause",), api="POST /jobs/{job}/pause", command="job pause",
+           target="job_id"),
+    Action(verb="job.resume", pages=("/jobs/{id}/resume",), api="POST /jobs/{job}/resume",
+           command="job resume", target="job_id"),
+    Action(verb="job.stop", pages=("/jobs/{id}/stop",), api="POST /jobs/{job}/stop", command="job stop",
+           target="job_id"),
+    Action(verb="job.kill", pages=("/jobs/{id}/kill",), api="POST /jobs/{job}/kill", command="job kill",
+           target="job_id"),
+    Action(verb="job.remove", pages=("/jobs/{id}/remove",), api="DELETE /jobs/{job}", command="job remove",
+           target="job_id"),
+    Action(verb="run.release", pages=("/runs/{id}/release",), api="POST /runs/{run}/release",
+           command="job release", target="history_id"),
+    Action(verb="run.remove", pages=("/runs/{id}/remove", "/runs/remove"), api="DELETE /runs/{run}",
+           lacks=_NO_RUN_COMMAND),
+    Action(verb="error.fetch", pages=("/errors/{id}/again",), api="POST /errors/{error}/again",
+           lacks=_NO_FETCH),
+    Action(verb="rule.add", pages=("/rules/new",), api="POST /rules", command="rule add", target="name"),
+    Action(verb="rule.edit", pages=("/rules/{id}/edit",), api="PUT /rules/{rule}", command="rule edit",
+           target="rule"),
+    Action(verb="rule.restore", pages=("/rules/{id}/restore",),
+           lacks="API and command save the earlier version's text as rule.edit"),
+    Action(verb="rule.remove", pages=("/rules/{id}/remove",), api="DELETE /rules/{rule}",
+           command="rule remove", target="rule"),
+    Action(verb="rule.replay", pages=("/rules/{id}/replay",), api="POST /rules/{rule}/replay",
+           command="rule replay",
+           previews=lambda given: not given["apply"]),
+    Action(verb="notification.add", pages=("/alerts/rules/new",), api="POST /alert-rules",
+           command="notify add", kind="notification rule"),
+    Action(verb="notification.edit", pages=("/alerts/rules/{id}",), api="PUT /alert-rules/{alert_rule}",
+           kind="notification rule",
+           lacks="at the command line a rule is removed and added: it has no state to keep"),
+    Action(verb="notification.remove", pages=("/alerts/rules/{id}/remove",),
+           api="DELETE /alert-rules/{alert_rule}", command="notify remove", target="rule_id",
+           kind="notification rule"),
+    Action(verb="notification.test", pages=("/alerts/rules/{id}/test",),
+           api="POST /alert-rules/{alert_rule}/test", command="notify test", target="rule_id",
+           kind="notification rule"),
+    Action(verb="import.source", pages=("/imports/{id}",), api="PUT /repositories/{repository}/import-source",
+           command="import source", target="id", kind="import source",
+           previews=_given_none_of("record_url", "after_harvest", "set", "format")),
+    Action(verb="import.run", pages=("/imports",), api="POST /repositories/{repository}/imports",
+           command="import run", kind="import source"),
+    Action(verb="filtering-set.add", pages=("/imports/sets/new",), api="POST /filtering-sets",
+           command="import set add", target="name", kind="filtering set"),
+    Action(verb="filtering-set.edit", pages=("/imports/sets/{id}/edit",),
+           api="PUT /filtering-sets/{filtering_set}", command="import set edit", target="name",
+           kind="filtering set"),
+    Action(verb="filtering-set.remove", pages=("/imports/sets/{id}/remove",),
+           api="DELETE /filtering-sets/{filtering_set}", command="import set remove", target="name",
+           kind="filtering set"),
+    Action(verb="collection.add", pages=("/archive/collections/new",), api="POST /archive/collections",
+           command="provider collection add", target="spec"),
+    Action(verb="collection.edit", pages=("/archive/collections/{spec}/name",),
+           api="PATCH /archive/collections/{collection}", lacks=_NO_NAME),
+    Action(verb="collection.access", pages=("/archive/collections/{spec}/rule",),
+           api="PUT /archive/collections/{collection}/rule", command="provider collection access",
+           target="spec"),
+    Action(verb="collection.move", api="POST /archive/collections/{collection}/move",
+           command="provider collection move", target="spec",
+           lacks="the dashboard has no page that moves a collection: its setSpec is what harvesters know"),
+    Action(verb="collection.assign", pages=("/archive/collections/{spec}/documents",),
+           api="POST /archive/collections/{collection}/assign", command="provider collection assign",
+           target="spec"),
+    Action(verb="collection.take-out", pages=("/archive/collections/{spec}/documents",),
+           api="POST /archive/collections/{collection}/take-out", command="provider collection remove",
+           target="spec"),
+    Action(verb="collection.remove", pages=("/archive/collections/{spec}/remove",),
+           api="DELETE /archive/collections/{collection}", command="provider collection drop", target="spec"),
+    Action(verb="document.hide", pages=("/archive/documents/{key}/hide",),
+           api="POST /archive/documents/{document}/hide", command="provider hide", target="document"),
+    Action(verb="document.unhide", pages=("/archive/documents/{key}/unhide",),
+           api="POST /archive/documents/{document}/unhide", command="provider unhide", target="document"),
+    Action(verb="archive.check", pages=("/archive/check",), api="POST /archive/checks", kind="self-test",
+           lacks="`zatva provider check` prints its result and keeps nothing"),
+    Action(verb="archive.index", command="provider index", kind="archive", lacks=_SERVER),
+    Action(verb="archive.access-refresh", command="provider access refresh", kind="archive", lacks=_SERVER),
+    Action(verb="archive.aggregate-update", command="provider aggregate update", kind="archive",
+           lacks=_SERVER),
+    Action(verb="aggregate.add", command="provider aggregate add", target="repository",
+           kind="aggregate source", lacks=_SERVER),
+    Action(verb="aggregate.remove", command="provider aggregate remove", target="repository",
+           kind="aggregate source", lacks=_SERVER),
+    Action(verb="store.rebuild", command="store rebuild", target="repository", kind="repository",
+           lacks=_SERVER),
+    Action(verb="user.add", pages=("/admin/users/new",), api="POST /users", command="user add", target="name",
+           shows_secret=True),
+    Action(verb="user.role", pages=("/admin/users/{id}",), api="PUT /users/{user}", command="user role",
+           target="name"),
+    Action(verb="user.invite", pages=("/admin/users/{id}/invite",), command="user invite", target="name",
+           lacks=_LINKS,
+           shows_secret=True),
+    Action(verb="user.link", pages=("/admin/users/{id}/link",), command="user link", target="name",
+           lacks=_LINKS,
+           shows_secret=True),
+    Action(verb="user.disable", pages=("/admin/users/{id}/disable",), api="POST /users/{user}/disable",
+           command="user disable", target="name"),
+    Action(verb="user.enable", pages=("/admin/users/{id}/enable",), api="POST /users/{user}/enable",
+           command="user enable", target="name"),
+    Action(verb="organisation.add", pages=("/admin/organisations/new",), api="POST /organisations",
+           command="organisation add", target="short_name"),
+    Action(verb="organisation.edit", pages=("/admin/organisations/{id}",),
+           api="PUT /organisations/{organisation}",
+           lacks="the command line adds and removes organisations; names change in the dashboard"),
+    Action(verb="organisation.give", pages=("/admin/organisations/{id}/repositories",),
+           api="PUT /repositories/{repository}/owner", command="organisation give", target="repository",
+           kind="repository"),
+    Action(verb="organisation.remove", pages=("/admin/organisations/{id}/remove",),
+           api="DELETE /organisations/{organisation}", command="organisation remove", target="short_name"),
+    Action(verb="token.add", pages=("/account/tokens",), api="POST /users/{user}/tokens",
+           command="token add",
+           shows_secret=True),
+    Action(verb="token.revoke", pages=("/account/tokens/{id}/revoke", "/admin/tokens/{id}/revoke"),
+           api="DELETE /tokens/{token}", command="token revoke", target="token_id"),
+    Action(verb="account.password", pages=("/account/password",), kind="user", lacks=_ACCOUNT),
+    Action(verb="account.language", pages=("/account/language",), kind="user", lacks=_ACCOUNT),
+    Action(verb="account.time-zone", pages=("/account/time-zone",), kind="user", lacks=_ACCOUNT),
+    Action(verb="account.session", pages=("/account/sessions/end",), kind="user", lacks=_ACCOUNT),
+    Action(verb="sign-in", pages=("/sign-in",), kind="user", lacks=_ACCOUNT),
+    Action(verb="sign-out", pages=("/sign-out",), kind="user", lacks=_ACCOUNT),
+    Action(verb="worker.drain", command="worker drain", target="worker_id", kind="worker", lacks=_SERVER),
+)  # fmt: skip
+
+UNCHANGING: Final[Mapping[str, str]] = MappingProxyType({
+    # Routes that are posted to and change nothing that is stored.
+    "POST /api/v1/probe": "asks a repository and shows its answer",
+    "POST /api/v1/repositories/{repository}/questions": "asks a repository and shows its answer",
+    "POST /api/v1/rules/{rule}/trial": "tries a rule on samples",
+    "POST /api/v1/rules/{rule}/rehearsal": "shows what a replay would change",
+    "POST /api/v1/filtering-sets/try": "tries conditions on samples",
+    # Commands.
+    "database backup": "writes a file of the administrator's own",
+    "database restore": "replaces the audit log, too",
+    "database upgrade": "makes the audit log's table; the versions are in the database",
+    "demo": "has a database of its own",
+    "init": "makes the audit log's table",
+    "manager run": "runs until it is ended; its work is in the history",
+    "probe": "asks a repository and shows its answer",
+    "restore": "writes files of the archive into a folder of the administrator's own",
+    "rule try": "tries a rule on samples",
+    "serve": "runs until it is ended",
+    "store export": "writes files into a folder of the administrator's own",
+    "store verify": "compares files with the database and keeps when",
+    "worker": "runs until it is ended; its work is in the history",
+})  # fmt: skip
+"""Why it is in no audit log, by route or command. Commands that list, show, check or serve are not here."""
+
+
+def action_of_route(method: str, path: str) -> Action | None:
+    """The action of a route as it was declared, such as `POST`, `/schedules/{id}/pause`."""
+    return _BY_ROUTE.get(f"{method} {path}")
+
+
+def action_of_command(command: str) -> Action | None:
+    """The action of a command without `zatva`."""
+    return _BY_COMMAND.get(command)
+
+
+def action_of_verb(verb: str) -> Action:
+    """The action of that verb."""
+    return _BY_VERB[verb]
+
+
+def _old_words(action: Action) -> tuple[str, ...]:
+    """What entries of earlier versions call it: `schedules.pause`, `api.v1.schedules.pause`."""
+    words = []
+    for route in action.routes:
+        method, _space, path = route.partition(" ")
+        parts = [part for part in path.split("/") if part and not part.startswith("{")]
+        words.append(".".join(parts if method == "POST" else [*parts, method.lower()]))
+    return tuple(words)
+
+
+_BY_ROUTE: Final = {route: action for action in ACTIONS for route in action.routes}
+_BY_COMMAND: Final = {action.command: action for action in ACTIONS if action.command}
+_BY_VERB: Final = {action.verb: action for action in ACTIONS}
+OLD_WORDS: Final = {action.verb: _old_words(action) for action in ACTIONS}

@@ -1,0 +1,324 @@
+"""The audit log: one entry for each change, whether a page, the API or a command made it.
+
+`begin` writes the entry in a transaction of its own before the work, `settle` completes it afterwards. So a
+process that is killed in between leaves an entry of status 0 instead of none, and work that rolls back cannot
+take its entry along. The table keeps the prefix `web_` of the package that made it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Identity,
+    Index,
+    Select,
+    SmallInteger,
+    Text,
+    delete,
+    func,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from oai.actions import OLD_WORDS
+from oai.models import Base
+
+BEGUN: Final = 0
+_PAGE: Final = 50
+_FIRST_REFUSAL: Final = 400
+_FIRST_FAULT: Final = 500
+"""From here on, work may have been done before it failed."""
+_LONGEST_VALUE: Final = 1000
+_REFUSALS: Final = frozenset({401, 403, 404, 409})
+
+
+class AuditEntry(Base):
+    """Who did what to which object, when, from where. Rows outlive their users and objects."""
+
+    __tablename__ = "web_audit"
+    __table_args__ = (Index(None, "user_name", "audit_id"), Index(None, "action", "audit_id"))
+
+    audit_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    at: Mapped[datetime] = mapped_column(server_default=func.now(), index=True)
+    user_id: Mapped[int | None]
+    user_name: Mapped[str | None] = mapped_column(Text)
+    """The dashboard's user; of a command the account on that machine. None: not signed in."""
+    via: Mapped[str] = mapped_column(Text, server_default="session")
+    """session, link, password, proxy, token or command; none for strangers."""
+    action: Mapped[str] = mapped_column(Text)
+    """A verb of `oai.actions`, such as `schedule.pause`; older entries have a word for each surface."""
+    object_kind: Mapped[str | None] = mapped_column(Text)
+    object_id: Mapped[str | None] = mapped_column(Text)
+    object_name: Mapped[str | None] = mapped_column(Text)
+    status: Mapped[int] = mapped_column(SmallInteger, server_default=text("200"))
+    """The HTTP status of the answer; 200 for a command that succeeded; 0: begun, the result is unknown."""
+    address: Mapped[str | None] = mapped_column(Text)
+    """The client's address; of a command the host name."""
+    before: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """The columns that changed, as they were; of a removed object all."""
+    after: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """The columns that changed, as they are; of a new object all; what the action itself adds."""
+    count: Mapped[int] = mapped_column(server_default=text("1"))
+    """How many times: refusals of one user, action and status within an hour share an entry."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Actor:
+    """Who acts, and how."""
+
+    user_id: int | None = None
+    name: str | None = None
+    via: str
+    address: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """The object of a change, such as kind `repository`, number `12`, and the name that people know it by."""
+
+    kind: str
+    number: str | None = None
+    name: str | None = None
+    details: Mapping[str, Any] | None = None
+    """What the change did beside the object's own columns, such as `{"documents": 12}`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """Which entries; empty texts mean all. `since` is inclusive, `until` exclusive."""
+
+    user: str = ""
+    action: str = ""
+    kind: str = ""
+    number: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Table:
+    """Where the objects of a kind are."""
+
+    name: str
+    key: str
+    alias: str | None = None
+    """A unique column by which commands name the object."""
+    labels: tuple[str, ...] = ("name",)
+    secret: tuple[str, ...] = ()
+    """Columns that the audit log must not hold: hashes of secrets, and bytes."""
+
+
+_TABLES: Final[Mapping[str, _Table]] = {
+    "repository": _Table(
+        name="oai_repository", key="repository_id", labels=("repository_name", "base_url"),
+        secret=("examination", "profile"),
+    ),
+    "schedule": _Table(name="oai_recurring_job", key="id", labels=()),
+    "job": _Table(name="oai_job", key="job_id", labels=()),
+    "run": _Table(name="oai_history", key="history_id", labels=()),
+    "error": _Table(name="oai_quarantine", key="quarantine_id", labels=("identifier",), secret=("raw",)),
+    "rule": _Table(name="oai_rule", key="rule_id", alias="name"),
+    "notification rule": _Table(name="notice_rule", key="rule_id", labels=("target",)),
+    "filtering set": _Table(name="bibliographic_set", key="set_id", alias="name"),
+    "import source": _Table(name="bibliographic_source", key="repository_id", labels=()),
+    "aggregate source": _Table(name="aggregate_source", key="repository_id", labels=()),
+    "collection": _Table(name="collection", key="set_spec"),
+    "document": _Table(name="document", key="key", labels=("url",)),
+    "user": _Table(name="web_user", key="user_id", alias="name", secret=("password_hash", "last_sign_in")),
+    "organisation": _Table(name="web_organisation", key="organisation_id", alias="short_name"),
+    "token": _Table(name="web_api_token", key="token_id", secret=("token_hash", "last_used")),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """An object's row as it is now."""
+
+    number: str
+    name: str | None
+    columns: Mapping[str, Any]
+
+
+def snapshot(session: Session, kind: str, number: str | None) -> Snapshot | None:
+    """The row of an object by its number, or by the name that commands give; None where there is none."""
+    table = _TABLES.get(kind)
+    if table is None or number is None:
+        return None
+    named = table.alias is not None and not number.isdecimal()
+    column = table.alias if named else table.key
+    statement = text(
+        f"SELECT CAST({table.key} AS text), to_jsonb(t) - CAST(:secret AS text[])"  # noqa: S608 names of ours
+        f" FROM {table.name} t WHERE CAST({column} AS text) = :number"
+    )
+    row = session.execute(statement, {"secret": list(table.secret), "number": number}).first()
+    if row is None:
+        return None
+    found, columns = row
+    name = next((columns[label] for label in table.labels if columns.get(label)), None)
+    return Snapshot(number=found, name=name, columns=columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """A change under way: its entry, and the object as it was."""
+
+    audit_id: int
+    kind: str
+    before: Snapshot | None
+
+
+def begin(session: Session, action: str, who: Actor, subject: Subject) -> Begun:
+    """Write the entry of a change that begins, and commit it."""
+    before = snapshot(session, subject.kind, subject.number)
+    entry = AuditEntry(status=BEGUN, **_columns(action, who, subject))
+    session.add(entry)
+    session.flush()
+    begun = Begun(audit_id=entry.audit_id, kind=subject.kind, before=before)
+    session.commit()
+    return begun
+
+
+def settle(
+    session: Session, begun: Begun, who: Actor, subject: Subject, *, status: int, audit_days: float
+) -> None:
+    """Complete the entry of a change, or count it as a refusal; entries older than `audit_days` go. Commits.
+
+    Input that was not accepted (400, 422) and requests that came too often (429) changed nothing, and no
+    right was refused: their entry goes.
+    """
+    entry = session.get(AuditEntry, begun.audit_id)
+    if entry is None:
+        return
+    if _FIRST_REFUSAL <= status < _FIRST_FAULT:
+        session.delete(entry)
+        if status in _REFUSALS:
+            refuse(session, entry.action, who, subject, status)
+    else:
+        entry.status, entry.user_id, entry.user_name, entry.via = status, who.user_id, who.name, who.via
+        _complete(session, entry, begun, subject)
+    _forget(session, audit_days)
+    session.commit()
+
+
+def refuse(session: Session, action: str, who: Actor, subject: Subject | None, status: int) -> None:
+    """Count a refusal in the entry of this user, action and status of this hour. The caller commits.
+
+    Two at the same moment may make two entries; their counts add up all the same.
+    """
+    same = (
+        AuditEntry.action == action,
+        AuditEntry.status == status,
+        AuditEntry.user_name.is_not_distinct_from(who.name),
+        AuditEntry.at >= func.date_trunc("hour", func.now()),
+    )
+    newest = select(func.max(AuditEntry.audit_id)).where(*same).scalar_subquery()
+    counted = session.execute(
+        update(AuditEntry)
+        .where(AuditEntry.audit_id == newest)
+        .values(count=AuditEntry.count + 1)
+        .returning(AuditEntry.audit_id)
+    ).first()
+    if counted is None:
+        session.add(AuditEntry(status=status, **_columns(action, who, subject)))
+
+
+def record(
+    session: Session, action: str, who: Actor, subject: Subject | None, *, status: int, audit_days: float
+) -> None:
+    """Write the entry of what needs no snapshots: a sign-in, an export. The caller commits."""
+    session.add(AuditEntry(status=status, after=_details(subject), **_columns(action, who, subject)))
+    _forget(session, audit_days)
+
+
+def list_entries(
+    session: Session, wanted: Filter, *, limit: int = _PAGE, before: int | None = None
+) -> list[AuditEntry]:
+    """Up to `limit` entries, the newest first; `before` is the last page's last `audit_id`."""
+    rows = _filtered(wanted).limit(limit)
+    if before is not None:
+        rows = rows.where(AuditEntry.audit_id < before)
+    return list(session.scalars(rows))
+
+
+def list_actions(session: Session) -> list[str]:
+    """Every action in the last 10,000 entries."""
+    last = select(AuditEntry.action).order_by(AuditEntry.audit_id.desc()).limit(10_000).subquery()
+    return list(session.scalars(select(last.c.action).distinct().order_by(last.c.action)))
+
+
+def _filtered(wanted: Filter) -> Select[AuditEntry]:
+    rows = select(AuditEntry).order_by(AuditEntry.audit_id.desc())
+    if wanted.action:
+        words: Sequence[str] = (wanted.action, *OLD_WORDS.get(wanted.action, ()))
+        rows = rows.where(or_(*(AuditEntry.action == word for word in words)))
+    for column, value in (
+        (AuditEntry.user_name, wanted.user),
+        (AuditEntry.object_kind, wanted.kind),
+        (AuditEntry.object_id, wanted.number),
+    ):
+        if value:
+            rows = rows.where(column == value)
+    if wanted.since is not None:
+        rows = rows.where(AuditEntry.at >= wanted.since)
+    if wanted.until is not None:
+        rows = rows.where(AuditEntry.at < wanted.until)
+    return rows
+
+
+def _complete(session: Session, entry: AuditEntry, begun: Begun, subject: Subject) -> None:
+    """Add the object as it was and as it is.
+
+    What was seen before belongs to another object when the work names the one that it made.
+    """
+    number = subject.number or (begun.before.number if begun.before else None)
+    after = snapshot(session, subject.kind, number)
+    before = begun.before
+    if before is not None and (begun.kind, before.number) != (subject.kind, (after or before).number):
+        before = None
+    known = after or before
+    entry.object_kind = subject.kind
+    entry.object_id = known.number if known else number
+    entry.object_name = subject.name or (known.name if known else None)
+    was, now = before.columns if before else {}, after.columns if after else {}
+    changed = {name for name in {*was, *now} if was.get(name) != now.get(name)}
+    entry.before = _abridged(was, changed)
+    entry.after = {**(_abridged(now, changed) or {}), **(_details(subject) or {})} or None
+
+
+def _abridged(columns: Mapping[str, Any], names: set[str]) -> dict[str, Any] | None:
+    """These columns without NULLs; long values are cut, so that one entry cannot fill the log."""
+    found = {name: columns[name] for name in sorted(names) if columns.get(name) is not None}
+    for name, value in found.items():
+        if len(str(value)) > _LONGEST_VALUE:
+            found[name] = f"{str(value)[:_LONGEST_VALUE]}…"
+    return found or None
+
+
+def _details(subject: Subject | None) -> dict[str, Any] | None:
+    return dict(subject.details) if subject is not None and subject.details else None
+
+
+def _columns(action: str, who: Actor, subject: Subject | None) -> dict[str, Any]:
+    return {
+        "action": action,
+        "user_id": who.user_id,
+        "user_name": who.name,
+        "via": who.via,
+        "address": who.address,
+        "object_kind": subject.kind if subject else None,
+        "object_id": subject.number if subject else None,
+        "object_name": subject.name if subject else None,
+    }
+
+
+def _forget(session: Session, days: float) -> None:
+    if days:
+        oldest = func.now() - timedelta(days=days)
+        session.execute(delete(AuditEntry).where(AuditEntry.at < oldest))

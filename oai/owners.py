@@ -1,0 +1,43 @@
+"""Organisations and their repositories. The tables keep the prefix `web_` of the package that made them."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, Identity, Text, func, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from oai.models import Base
+
+
+class Organisation(Base):
+    """Whose repositories, schedules and users they are."""
+
+    __tablename__ = "web_organisation"
+
+    organisation_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    short_name: Mapped[str] = mapped_column(Text, unique=True)
+    """Stands in `oai_recurring_job.owner` and `oai_job.owner`, where owners take turns."""
+    name: Mapped[str] = mapped_column(Text)
+    created: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class RepositoryOwner(Base):
+    """The organisation that a repository belongs to; one without a row here is the administrators'."""
+
+    __tablename__ = "web_repository_owner"
+
+    repository_id: Mapped[int] = mapped_column(
+        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    organisation_id: Mapped[int] = mapped_column(
+        ForeignKey("web_organisation.organisation_id", ondelete="CASCADE"), index=True
+    )
+
+
+def owner_of(session: Session, repository_id: int) -> Organisation | None:
+    """The organisation that the repository belongs to; None: the administrators."""
+    owner = (
+        select(Organisation)
+        .join(RepositoryOwner, RepositoryOwner.organisation_id == Organisation.organisation_id)
+        .where(RepositoryOwner.repository_id == repository_id)
+    )
+    return session.scalars(owner).one_or_none()

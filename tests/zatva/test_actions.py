@@ -1,0 +1,97 @@
+"""Pages, API and commands side by side: what changes something is in `oai.actions`, or says why not."""
+
+from collections import Counter
+
+import web.app
+from oai.actions import ACTIONS, UNCHANGING, action_of_command, action_of_route, action_of_verb
+from tests.parsers import commands_of
+from tests.routes import routes_of
+from web.api.table import OPERATIONS
+from zatva.cli import build_parser
+
+_SAFE = {"GET", "HEAD", "OPTIONS"}
+_CONTROLS = ("pause", "resume", "stop", "kill")
+# Commands that read, by their last word.
+_READING = {
+    "changes", "check", "current", "doctor", "errors", "examples", "find", "harvesters", "history", "list",
+    "refused", "search", "sent", "serve", "show", "statistics", "status", "try", "verify", "versions", "wait",
+}  # fmt: skip
+
+
+def _routes() -> set[str]:
+    found = set()
+    for method, path in routes_of(web.app.create_app):
+        if method not in _SAFE:
+            paths = [path.replace("{control}", one) for one in _CONTROLS] if "{control}" in path else [path]
+            found |= {f"{method} {one}" for one in paths}
+    return found
+
+
+def _commands() -> dict[str, set[str]]:
+    """The arguments of each command by its name without `zatva`."""
+    return {
+        name.removeprefix("zatva "): {action.dest for action in parser._actions}  # noqa: SLF001 argparse has no other way
+        for name, parser in commands_of("zatva", build_parser())
+    }
+
+
+def test_every_route_that_is_posted_to_is_an_action_or_says_why_not() -> None:
+    routes = _routes()
+    declared = {route for action in ACTIONS for route in action.routes}
+
+    assert routes - declared - set(UNCHANGING) == set(), "add it to oai.actions"
+    assert declared - routes == set(), "there is no such route"
+
+
+def test_every_operation_of_the_api_is_an_action_or_says_why_not() -> None:
+    changing = [one for one in OPERATIONS if one.method not in _SAFE]
+    unknown = [
+        one.name
+        for one in changing
+        if action_of_route(one.method, f"/api/v1{one.path}") is None
+        and f"{one.method} /api/v1{one.path}" not in UNCHANGING
+    ]
+
+    assert len(changing) > 50
+    assert unknown == []
+
+
+def test_every_command_that_changes_something_is_an_action_or_says_why_not() -> None:
+    commands = _commands()
+    declared = {action.command for action in ACTIONS if action.command}
+    rest = set(commands) - declared - set(UNCHANGING)
+
+    assert declared - set(commands) == set(), "there is no such command"
+    assert {name for name in rest if name.split()[-1] not in _READING} == set(), "add it to oai.actions"
+    assert {name for name in UNCHANGING if "/" not in name} <= set(commands)
+    for action in ACTIONS:
+        if action.command and action.target:
+            assert action.target in commands[action.command], action.verb
+
+
+def test_an_action_that_a_surface_lacks_says_why() -> None:
+    for action in ACTIONS:
+        whole = bool(action.pages and action.api and action.command)
+        assert whole != bool(action.lacks), action.verb
+
+
+def test_each_verb_route_and_command_is_there_once() -> None:
+    verbs = Counter(action.verb for action in ACTIONS)
+    commands = Counter(action.command for action in ACTIONS if action.command)
+    routes = Counter(route for action in ACTIONS for route in action.routes)
+
+    # Documents are filed and taken out by one form, which says in the entry what it did.
+    assert {route for route, count in routes.items() if count > 1} <= {
+        "POST /archive/collections/{spec}/documents"
+    }
+    assert max(verbs.values()) == max(commands.values()) == 1
+    assert action_of_verb("schedule.pause") is action_of_command("schedule pause")
+
+
+def test_previews_are_told_by_their_arguments() -> None:
+    replay, harvest = action_of_verb("rule.replay"), action_of_verb("repository.harvest")
+
+    assert replay.previews({"apply": False})
+    assert not replay.previews({"apply": True})
+    assert harvest.previews({"dry_run": True})
+    assert not harvest.previews({"dry_run": False})
