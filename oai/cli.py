@@ -9,14 +9,17 @@ import gc
 import importlib
 import os
 import signal
+import socket
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
+    from oai.actions import Action
+    from oai.audit import Subject
     from oai.console import Console
     from oai.errors import ZatvaError
     from oai.settings import Settings
@@ -38,6 +41,11 @@ class Invocation:
         """Name the object that the command made, and what it did beside, for the audit log."""
         self.noted.update(number=str(number), name=name, details=details)
 
+
+_DONE: Final = 200
+_WRONG_INPUT: Final = 422
+_FAULT: Final = 500
+"""What the audit log has instead of an answer's status."""
 
 Handler = Callable[[Invocation], int]
 
@@ -110,9 +118,60 @@ def _called(handler: Handler, invocation: Invocation) -> int:
     action = action_of_command(getattr(arguments, "command", ""))
     if action is None or os.environ.get(AUDITED) or action.previews(vars(arguments)):
         return int(handler(invocation))
-    from oai.command_audit import run_audited
+    return _audited(action, handler, invocation)
 
-    return run_audited(action, handler, invocation)
+
+def _audited(action: "Action", handler: Handler, invocation: Invocation) -> int:
+    """Run the command between its audit entry's beginning and end; gives its exit code."""
+    from oai.audit import Actor, begin, settle
+    from oai.database import open_database
+    from oai.errors import ExitCode, UsageError
+
+    who = Actor(name=_account(), via="command", address=socket.gethostname())
+    with open_database(invocation.settings) as database:
+        with database.session() as session:
+            begun = begin(session, action.verb, who, _subject(action, invocation))
+        # The command may fork: no process may inherit an open connection.
+        database.engine.dispose()
+        status = _FAULT
+        try:
+            code = int(handler(invocation))
+            status = _DONE
+            if code != ExitCode.DONE:
+                invocation.noted["details"] = {**invocation.noted.get("details", {}), "exit_code": code}
+        except UsageError:
+            status = _WRONG_INPUT
+            raise
+        finally:
+            days, subject = invocation.settings.web.audit_days, _subject(action, invocation)
+            with database.session() as session:
+                settle(session, begun, who, subject, status=status, audit_days=days)
+    return code
+
+
+def _subject(action: "Action", invocation: Invocation) -> "Subject":
+    """The object that the command made and named, else the one that its arguments name."""
+    from oai.audit import Subject
+
+    noted = invocation.noted
+    given = getattr(invocation.arguments, action.target) if action.target else None
+    named = " ".join(map(str, given)) if isinstance(given, list) else given
+    return Subject(
+        kind=action.object_kind,
+        number=noted.get("number") or (None if named is None else str(named)),
+        name=noted.get("name"),
+        details=noted.get("details"),
+    )
+
+
+def _account() -> str | None:
+    """The account's name on this machine; containers may run under a number that has none."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None
 
 
 def _told(error: "ZatvaError", *, verbose: bool) -> int:
