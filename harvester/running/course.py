@@ -13,26 +13,47 @@ from harvester.reading.errors import (
     OaiError,
     TransportError,
 )
-from harvester.running.fetching import Fetching, check_alive, where
+from harvester.running.fetching import Allowance, Fetching, check_alive, where
 from harvester.running.isolation import Division, Isolation
 from harvester.running.marks import Known, mark
 from harvester.running.planning import Plan
 from harvester.running.preparing import Level
 from harvester.running.progress import Progress, StateChange
-from harvester.running.pump import Pump
+from harvester.running.pump import Pump, Steps
 from harvester.running.recovery import Breakage, RecoveryTimeError, Remedy, begin_again, remedy, take_up
 from harvester.running.refusals import Refusal
-from harvester.running.run import Run
+from harvester.running.run import PreparedRun, Run
 from harvester.running.sounding import sound
 from harvester.running.validating import open_validator
 from harvester.running.verdict import End
 from harvester.running.windows import Window
-from harvester.store.files import FileStore
 from oai.errors import StrictCheckError, failure_of
 from oai.vocabulary import Granularity
 
 _TRIES_WHILE_SEARCHING = 1
 _FAILED_SOUNDINGS = 3
+
+
+async def introduce(prepared: PreparedRun, client: ProtocolClient, steps: Steps) -> None:
+    """Ask the repository what it is, and fetch the schemas that a very strict run validates by."""
+    loose = prepared.request.validation is Level.LOOSE
+    try:
+        identity = await steps.or_stop(client.identify(loose=loose))
+    except TransportError:
+        raise
+    except ClientError as error:
+        if isinstance(error, MalformedAnswerError) and not loose:
+            raise StrictCheckError(str(error)) from error
+        if not loose:
+            raise
+        prepared.warn(f"Identify: {error}")
+    else:
+        for note in identity.notes:
+            prepared.warn(f"Identify: {note}")
+        await steps.in_thread(partial(prepared.note_identity, identity))
+    if prepared.request.validation is Level.VERY_STRICT:
+        opening = open_validator(client, prepared.settings, prepared.request.metadata_prefix)
+        prepared.preparer = replace(prepared.preparer, validator=await steps.or_stop(opening))
 
 
 @dataclass(kw_only=True)
@@ -41,21 +62,16 @@ class Course:
 
     run: Run
     client: ProtocolClient
-    store: FileStore
     pump: Pump
     _skip: Known = field(default_factory=Known)
     """Records that came before their list broke, so that they are not fetched one by one."""
     _soundings_left: int = _FAILED_SOUNDINGS
 
     async def all(self) -> End:
-        """Identify the repository, then take its lists in, from the start or from where they were cut off."""
-        await self._identify()
-        if self.run.request.validation is Level.VERY_STRICT:
-            await self._prepare_validation()
-        self.run.begin(self.store)
-        state = self.run.progress
+        """Take the lists in, from the start or from where they were cut off."""
+        state = self._progress
         while (window := await self._next_window()) is not None:
-            if window.put_off and not self.run.allowance.left:
+            if window.put_off and not self._allowance.left:
                 return End.GAVE_UP
             end = await self._one_list(window)
             if end in {End.SAMPLE, End.GAVE_UP, End.BROKEN_OFF}:
@@ -64,37 +80,27 @@ class Course:
 
     @property
     def _plan(self) -> Plan:
-        assert self.run.plan is not None  # noqa: S101 run.begin() comes first
         return self.run.plan
+
+    @property
+    def _progress(self) -> Progress:
+        return self.run.state.progress
+
+    @property
+    def _allowance(self) -> Allowance:
+        return self.run.prepared.allowance
+
+    @property
+    def _steps(self) -> Steps:
+        return self.pump.steps
 
     @property
     def _loose(self) -> bool:
         return self.run.request.validation is Level.LOOSE
 
-    async def _identify(self) -> None:
-        try:
-            identity = await self.pump.or_stop(self.client.identify(loose=self._loose))
-        except TransportError:
-            raise
-        except ClientError as error:
-            if isinstance(error, MalformedAnswerError) and not self._loose:
-                raise StrictCheckError(str(error)) from error
-            if not self._loose:
-                raise
-            self.run.warn(f"Identify: {error}")
-        else:
-            for note in identity.notes:
-                self.run.warn(f"Identify: {note}")
-            await self.pump.in_thread(partial(self.run.note_identity, identity))
-
-    async def _prepare_validation(self) -> None:
-        run = self.run
-        opening = open_validator(self.client, run.settings, run.request.metadata_prefix)
-        run.preparer = replace(run.preparer, validator=await self.pump.or_stop(opening))
-
     async def _next_window(self) -> Window | None:
         """The next window to ask for; of what is to be sliced, years and months with nothing in them go."""
-        state = self.run.progress
+        state = self._progress
         while state.window is not None and state.window.slice is not None:
             if not state.window.unsounded:
                 state.cut(self._plan.calendar)
@@ -110,16 +116,16 @@ class Course:
             return False
         brisk = self.client.with_retries(_TRIES_WHILE_SEARCHING)
         sounding = sound(brisk, self._plan.verb, self._plan.selection(window))
-        begun = self.run.allowance.now()
-        found = await self.pump.or_stop(sounding)
+        begun = self._allowance.now()
+        found = await self._steps.or_stop(sounding)
         if found.failed:
-            self.run.allowance.count_since(begun)
+            self._allowance.count_since(begun)
         self._soundings_left -= found.failed
-        self.run.response_date = self.run.response_date or found.response_date
+        self.run.state.response_date = self.run.state.response_date or found.response_date
         return found.empty
 
     async def _one_list(self, window: Window) -> End:
-        if (end := self.run.progress.last_page) is not None:  # the run was cut off right behind that page
+        if (end := self._progress.last_page) is not None:  # the run was cut off right behind that page
             await self._finish(window, end)
             return end
         try:
@@ -129,9 +135,11 @@ class Course:
         if end is End.GAVE_UP:
             return await self._put_off()
         if end is End.BROKEN_OFF:
-            if not self._loose or not self.run.allowance.left:
+            if not self._loose or not self._allowance.left:
                 return end
-            broken = MalformedAnswerError(self.run.base_url, "an answer broke off before the list's end")
+            broken = MalformedAnswerError(
+                self.run.prepared.base_url, "an answer broke off before the list's end"
+            )
             self._check_time(broken)
             return await self._divide(window, broken)
         if end is not End.SAMPLE:
@@ -147,19 +155,19 @@ class Course:
             metadata_prefix=request.metadata_prefix,
             verb=self._plan.verb,
             loose=self._loose,
-            allowance=self.run.allowance,
-            around_fault=bool(window.halvings or window.taken_up or self.run.progress.totals["restarts"]),
+            allowance=self._allowance,
+            around_fault=bool(window.halvings or window.taken_up or self._progress.totals["restarts"]),
             one_by_one=window.one_by_one,
             skip=self._skipped() if window.one_by_one else Known(),
-            most=None if most is None else most - self.run.counts["records"],
+            most=None if most is None else most - self.run.state.counts["records"],
         )
 
     def _skipped(self) -> Known:
         """The identifiers that need not be fetched one by one."""
-        return self._skip.with_more(map(mark, self.run.progress.fetched))
+        return self._skip.with_more(map(mark, self._progress.fetched))
 
     async def _finish(self, window: Window, end: End) -> None:
-        if window.taken_up and self.run.progress.watch.fell:
+        if window.taken_up and self._progress.watch.fell:
             words = "the list is not in the order of datestamps after all, so it begins again"
             await self._change(lambda state: state.begin_again(begin_again(window), disorder=True), words)
             return
@@ -167,14 +175,14 @@ class Course:
 
     async def _recover(self, window: Window, error: ClientError) -> End:
         """Choose how to go on behind what broke; gives an end that is none where it does go on."""
-        run, state = self.run, self.run.progress
+        run, state = self.run, self._progress
         state.watch.count_repeated()
         broken = Breakage(
             error=error,
             window=window,
             watch=state.watch,
-            with_token=bool(run.token),
-            first=not run.counts["pages"] and not state.totals["lists"],
+            with_token=bool(run.state.token),
+            first=not run.state.counts["pages"] and not state.totals["lists"],
             restarts=state.totals["restarts"],
             orderly=state.watch.orderly and not state.totals["disorder"],
             # What cannot be asked for by datestamps cannot be divided.
@@ -203,7 +211,7 @@ class Course:
     async def _nothing_more(self, window: Window, error: ClientError, end: End) -> End:
         """End the list with the error that says that nothing matches."""
         if isinstance(error, OaiError):
-            self.run.response_date = self.run.response_date or error.response_date
+            self.run.state.response_date = self.run.state.response_date or error.response_date
         await self._finish(window, end)
         return end
 
@@ -213,7 +221,7 @@ class Course:
             raise error
         if not isinstance(error, EndlessListError):
             refusal = Refusal(reason=str(error), url=error.url, raw=error.raw, failure=failure_of(error))
-            await self.pump.in_thread(partial(self.run.refuse, refusal))
+            await self._steps.in_thread(partial(self.run.refuse, refusal))
         raise StrictCheckError(str(error)) from error
 
     async def _ask_in_days(self, error: ClientError) -> None:
@@ -227,8 +235,8 @@ class Course:
         await self._change(lambda state: state.begin_again(begin_again(window)), words, again=True)
 
     async def _take_up(self, window: Window, error: ClientError) -> None:
-        overlap = self.run.settings.harvester.overlap
-        later = take_up(window, self.run.progress.watch, self._plan.calendar, overlap)
+        overlap = self.run.prepared.settings.harvester.overlap
+        later = take_up(window, self._progress.watch, self._plan.calendar, overlap)
         if later is None:
             await self._begin_again(window, error)
             return
@@ -236,48 +244,47 @@ class Course:
         await self._change(lambda state: state.take_up(later), words)
 
     async def _divide(self, window: Window, error: ClientError) -> End:
-        run = self.run
-        if not run.allowance.left and not run.allowance.spent:
+        if not self._allowance.left and not self._allowance.spent:
             raise error
         brisk = self.client.with_retries(_TRIES_WHILE_SEARCHING)
-        with run.allowance.working():
+        with self._allowance.working():
             await check_alive(brisk, error)
-            isolation = Isolation(client=brisk, plan=self._plan, allowance=run.allowance)
+            isolation = Isolation(client=brisk, plan=self._plan, allowance=self._allowance)
             try:
-                division = await isolation.divide(window, run.progress.watch)
+                division = await isolation.divide(window, self._progress.watch)
             except AnswerTooLargeError:
                 raise error from None  # the run is resumed at the page, so that is the place to name
         if division is None:
             return await self._put_off()
         if division.hopeless:
             await self._leave_out(error, division)
-            return run.progress.end
-        self._skip = self._skip.with_more(run.progress.watch.marks)
+            return self._progress.end
+        self._skip = self._skip.with_more(self._progress.watch.marks)
         again = not any(part.one_by_one for part in division.windows)
         words = f"{error}; {division.remark}"
         await self._change(lambda state: state.divide(division.windows), words, again=again)
-        return run.progress.end
+        return self._progress.end
 
     def _check_time(self, error: ClientError | None) -> None:
         """Raise RecoveryTimeError where no time is left to work around what broke."""
-        if self.run.allowance.is_late:
-            raise RecoveryTimeError(self.run.base_url, self.run.allowance.seconds) from error
+        if self._allowance.is_late:
+            raise RecoveryTimeError(self.run.prepared.base_url, self._allowance.seconds) from error
 
     async def _leave_out(self, error: ClientError, division: Division) -> None:
         url, raw = where(error)
         refusal = Refusal(reason=f"{error}; {division.remark}", url=url, raw=raw, failure=failure_of(error))
-        await self.pump.in_thread(partial(self.run.refuse, refusal))
+        await self._steps.in_thread(partial(self.run.refuse, refusal))
         await self._change(lambda state: state.leave_out(division.windows))
 
     async def _put_off(self) -> End:
         """Leave the window for the end, or for the next run where nothing else is left to do."""
         # Where the time is spent rather than the requests, no other window may be searched either.
         self._check_time(None)
-        state = self.run.progress
+        state = self._progress
         if all(window.put_off for window in state.windows[1:]):
             return End.GAVE_UP
         await self._change(Progress.put_off)
         return state.end
 
     async def _change(self, change: StateChange, words: str | None = None, *, again: bool = False) -> None:
-        await self.pump.in_thread(partial(self.run.change_course, change, words, again=again))
+        await self._steps.in_thread(partial(self.run.change_course, change, words, again=again))

@@ -5,18 +5,19 @@ import contextlib
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from harvester.client.exchange import Send
 from harvester.reading.errors import AnswerTooLargeError, RepositoryBusyError
 from harvester.repositories import get_repository
-from harvester.running.course import Course
+from harvester.running.course import Course, introduce
 from harvester.running.holds import HeldRunError
 from harvester.running.locks import only_harvest
 from harvester.running.outcome import Outcome
 from harvester.running.page_reading import PageReading
 from harvester.running.parameters import HarvestRequest
-from harvester.running.pump import Progress, Pump
-from harvester.running.run import Run
+from harvester.running.pump import Progress, Pump, Steps
+from harvester.running.run import PreparedRun, Requested, Run
 from harvester.running.sourcing import as_it_is
 from harvester.running.verdict import End
 from harvester.store.files import FileStore
@@ -50,49 +51,69 @@ async def harvest(
     with database.session() as session:
         guarded = get_repository(session, request.repository_id).guarded
     settings = settings.guarded if guarded else settings
-    run = Run(database=database, settings=settings, request=request, around=around)
+    attempt = _Attempt(phase=Requested(database=database, settings=settings, request=request, around=around))
     try:
         with only_harvest(database, request.repository_id):
-            return await _concluded(run, stop, on_progress)
+            return await _concluded(attempt, stop, on_progress)
     except RepositoryBusyError as error:
-        return run.conclude(End.ERROR, error)
+        return attempt.phase.conclude(End.ERROR, error)
 
 
-async def _concluded(run: Run, stop: asyncio.Event, on_progress: Progress) -> Outcome:
+@dataclass(kw_only=True)
+class _Attempt:
+    """A run in the phase that it has reached; whichever that is concludes it."""
+
+    phase: Requested | PreparedRun | Run
+
+
+async def _concluded(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress) -> Outcome:
     """Run the harvest, and conclude it while the repository is still ours alone."""
     try:
-        return run.conclude(await _harvest(run, stop, on_progress))
+        end = await _harvest(attempt, stop, on_progress)
+        return attempt.phase.conclude(end)
     except InterruptedRunError:
-        return run.conclude(End.INTERRUPTED)
+        return attempt.phase.conclude(End.INTERRUPTED)
     except HeldRunError as error:
-        return run.conclude(End.HELD, error)
+        return attempt.phase.conclude(End.HELD, error)
     except ZatvaError as error:
-        return run.conclude(End.LIMIT if failure_of(error).is_limit else End.ERROR, error)
+        return attempt.phase.conclude(End.LIMIT if failure_of(error).is_limit else End.ERROR, error)
     except MemoryError:
-        limits = run.settings.harvester.limits
-        failure = limits.failure(FailureCode.MEMORY, limits.memory)
-        return run.conclude(End.LIMIT, AnswerTooLargeError(run.base_url, failure))
+        return attempt.phase.conclude(End.LIMIT, _out_of_memory(attempt.phase))
     except Exception as error:
         with contextlib.suppress(Exception):  # the first fault is the one to tell
-            run.conclude(End.ERROR, error)
+            attempt.phase.conclude(End.ERROR, error)
         raise
 
 
-async def _harvest(run: Run, stop: asyncio.Event, on_progress: Progress) -> End:
-    run.prepare()
+async def _harvest(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress) -> End:
+    if not isinstance(attempt.phase, Requested):
+        raise TypeError("a run is harvested once")
+    attempt.phase = prepared = attempt.phase.prepare()
     with (
         ThreadPoolExecutor(1, thread_name_prefix="intake") as thread,
-        FileStore(run.folder) as store,
-        PageReading(plain=run.preparer.plain, ahead=run.request.max_records is None) as reading,
+        FileStore(prepared.folder) as store,
+        PageReading(plain=prepared.preparer.plain, ahead=prepared.request.max_records is None) as reading,
     ):
+        steps = Steps(thread=thread, stop=stop)
 
         def waits(seconds: float, reason: str) -> None:
             _log.info("waiting %.1f s: %s", seconds, reason)
-            run.allowance.note_wait(seconds)
-            thread.submit(run.note_wait, seconds, reason, getattr(reason, "failure", None))
+            prepared.allowance.note_wait(seconds)
+            if isinstance(attempt.phase, Run):
+                failure = getattr(reason, "failure", None)
+                thread.submit(attempt.phase.checkpointer.note_wait, seconds, reason, failure)
 
-        async with run.source.client(run.base_url, on_wait=waits, read_page=reading) as client:
-            run.traffic = client.traffic
-            pump = Pump(run=run, thread=thread, stop=stop, on_progress=on_progress)
-            work = Course(run=run, client=client, store=store, pump=pump)
-            return await work.all()
+        async with prepared.source.client(prepared.base_url, on_wait=waits, read_page=reading) as client:
+            prepared.state.traffic = client.traffic
+            await introduce(prepared, client, steps)
+            attempt.phase = run = prepared.begin(store)
+            pump = Pump(run=run, steps=steps, on_progress=on_progress)
+            return await Course(run=run, client=client, pump=pump).all()
+
+
+def _out_of_memory(phase: Requested | PreparedRun | Run) -> AnswerTooLargeError:
+    """The error of a run whose process got no more memory."""
+    prepared = phase.prepared if isinstance(phase, Run) else phase
+    base_url = prepared.base_url if isinstance(prepared, PreparedRun) else ""
+    limits = prepared.settings.harvester.limits
+    return AnswerTooLargeError(base_url, limits.failure(FailureCode.MEMORY, limits.memory))

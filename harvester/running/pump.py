@@ -25,67 +25,11 @@ Progress = Callable[[Counter[str], int | None], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pump:
-    """Takes one list after the other in."""
+class Steps:
+    """Does a run's steps: what touches database and files in one thread, what waits until it is stopped."""
 
-    run: Run
     thread: ThreadPoolExecutor
     stop: asyncio.Event
-    on_progress: Progress
-
-    async def take_list(self, fetching: Fetching, selection: Selection) -> End:
-        """Fetch ahead, and take in together the pages that came meanwhile.
-
-        They share one sync, and one commit with those that are here by then. All is committed at the end.
-        """
-        ahead = Ahead()
-        fetcher = asyncio.create_task(self._fetch(fetching, selection, ahead))
-        try:
-            while True:
-                pages, error = await self.or_stop(ahead.group())
-                if pages:
-                    for together in _by_answers(pages):
-                        await self.in_thread(partial(self.run.take, together))
-                    self.on_progress(self.run.counts, self.run.complete_list_size)
-                    ahead.done(pages)
-                if error is not None:
-                    raise error
-                end = pages[-1].end
-                if end is not None:
-                    return end
-                if not await ahead.soon(_SOON_SECONDS):
-                    await self.in_thread(self.run.commit)
-        finally:
-            fetcher.cancel()
-            await asyncio.gather(fetcher, return_exceptions=True)
-            await self.in_thread(self.run.commit)
-
-    async def _fetch(self, fetching: Fetching, selection: Selection, ahead: Ahead) -> None:
-        """Put the list's pages, or at last the error that ends it, with those that wait.
-
-        The next page is asked for while one is prepared, unless that one is large.
-        """
-        behind = asyncio.ensure_future(asyncio.sleep(0))
-        try:
-            async for fetched in fetching.pages(selection, resumption_token=self.run.token):
-                await behind
-                behind = asyncio.ensure_future(self._prepare(fetched, ahead))
-                if not fetched.light:
-                    await behind
-            await behind
-        except asyncio.CancelledError:
-            behind.cancel()
-            raise
-        except Exception as error:  # noqa: BLE001 it is raised where the pages are taken in, in its turn
-            (earlier,) = await asyncio.gather(behind, return_exceptions=True)
-            ahead.fail(earlier if isinstance(earlier, Exception) else error)
-
-    async def _prepare(self, fetched: Fetched, ahead: Ahead) -> None:
-        """Apply the rules to a page, and put it; returns when there is room for one more."""
-        preparer = self.run.preparer
-        await preparer.learn(fetched.entries)
-        batch = await asyncio.to_thread(preparer.prepare, fetched.entries, url=fetched.page.url)
-        await ahead.put(Taken(fetched=fetched.bare(), batch=batch))
 
     async def in_thread(self, work: Callable[[], None]) -> None:
         """Do work that touches database and files, after what is under way."""
@@ -104,6 +48,69 @@ class Pump:
             task.cancel()
             stopping.cancel()
             await asyncio.gather(task, stopping, return_exceptions=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pump:
+    """Takes one list after the other in."""
+
+    run: Run
+    steps: Steps
+    on_progress: Progress
+
+    async def take_list(self, fetching: Fetching, selection: Selection) -> End:
+        """Fetch ahead, and take in together the pages that came meanwhile.
+
+        They share one sync, and one commit with those that are here by then. All is committed at the end.
+        """
+        ahead = Ahead()
+        fetcher = asyncio.create_task(self._fetch(fetching, selection, ahead))
+        try:
+            while True:
+                pages, error = await self.steps.or_stop(ahead.group())
+                if pages:
+                    for together in _by_answers(pages):
+                        await self.steps.in_thread(partial(self.run.take, together))
+                    self.on_progress(self.run.state.counts, self.run.state.complete_list_size)
+                    ahead.done(pages)
+                if error is not None:
+                    raise error
+                end = pages[-1].end
+                if end is not None:
+                    return end
+                if not await ahead.soon(_SOON_SECONDS):
+                    await self.steps.in_thread(self.run.commit)
+        finally:
+            fetcher.cancel()
+            await asyncio.gather(fetcher, return_exceptions=True)
+            await self.steps.in_thread(self.run.commit)
+
+    async def _fetch(self, fetching: Fetching, selection: Selection, ahead: Ahead) -> None:
+        """Put the list's pages, or at last the error that ends it, with those that wait.
+
+        The next page is asked for while one is prepared, unless that one is large.
+        """
+        behind = asyncio.ensure_future(asyncio.sleep(0))
+        try:
+            async for fetched in fetching.pages(selection, resumption_token=self.run.state.token):
+                await behind
+                behind = asyncio.ensure_future(self._prepare(fetched, ahead))
+                if not fetched.light:
+                    await behind
+            await behind
+        except asyncio.CancelledError:
+            behind.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001 it is raised where the pages are taken in, in its turn
+            (earlier,) = await asyncio.gather(behind, return_exceptions=True)
+            ahead.fail(earlier if isinstance(earlier, Exception) else error)
+
+    async def _prepare(self, fetched: Fetched, ahead: Ahead) -> None:
+        """Apply the rules to a page, and put it; returns when there is room for one more."""
+        preparer = self.run.prepared.preparer
+        await preparer.learn(fetched.entries)
+        batch = await asyncio.to_thread(preparer.prepare, fetched.entries, url=fetched.page.url)
+        await ahead.put(Taken(fetched=fetched.bare(), batch=batch))
 
 
 def _by_answers(pages: Sequence[Taken]) -> Iterator[Sequence[Taken]]:
