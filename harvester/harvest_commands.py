@@ -15,14 +15,12 @@ from harvester.protocols import protocol_of
 from harvester.reading.errors import TransportError
 from harvester.running import checkpoints
 from harvester.running.outcome import Outcome
-from harvester.running.parameters import HarvestRequest, Method
+from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import was_cut_off
-from harvester.running.preparing import Level
 from harvester.running.process import end_with_parent, run_harvest
 from harvester.running.sourcing import replay_request
 from harvester.running.verdict import End, Evidence, judge
-from harvester.running.windows import Slice
-from harvester.vocabulary import AccessProtocol
+from harvester.vocabulary import AccessProtocol, Level, Method, Slice
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.datestamps import utc_now

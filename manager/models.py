@@ -5,7 +5,7 @@ A row that cannot be is refused by a constraint, or set aside with the reason in
 """
 
 from datetime import datetime
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -22,6 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
+from harvester.vocabulary import Overlap
 from oai.failures import Failure
 from oai.models import Base
 
@@ -85,15 +86,6 @@ IN_HAND: Final = (
 
 UNDER_WAY: Final = (JobStatus.QUEUED, *IN_HAND)
 """Handed out, or in a worker's hands."""
-
-
-class Overlap(StrEnum):
-    """What becomes of a run that is due while the schedule's last one is under way still."""
-
-    SKIP = "skip"
-    """It is left out; the next one comes at the next due time."""
-    QUEUE = "queue"
-    """It comes as soon as the last one has ended; several of them are one."""
 
 
 class RecurringJob(Base):

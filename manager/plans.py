@@ -17,9 +17,9 @@ from harvester.models import Repository
 from harvester.repositories import check_base_url
 from harvester.rules.filtering import load_filters
 from harvester.rules.normalising import load_mappings
-from harvester.running.windows import Slice
+from harvester.vocabulary import Overlap, Slice
 from manager.frequency import Frequency, parse_frequency, parse_zone
-from manager.models import Job, Overlap, RecurringJob
+from manager.models import Job, RecurringJob
 from manager.reasons import Code, Reason
 from oai.datestamps import parse_datestamp
 from oai.errors import UsageError, ZatvaError, failure_of

@@ -12,9 +12,8 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from harvester.access import Access
 from harvester.rules.filtering import load_filters
 from harvester.rules.normalising import load_mappings
-from harvester.running.windows import Slice
+from harvester.vocabulary import Overlap, Slice
 from manager.frequency import parse_frequency, parse_zone
-from manager.models import Overlap
 from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import ZatvaError
 from web.forms import FormModel

@@ -2,29 +2,19 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 from harvester.rules.filtering import load_filters
 from harvester.rules.normalising import load_mappings
 from harvester.rules.rule_limits import Limits
-from harvester.running.preparing import Level, Preparer
-from harvester.running.windows import Slice
+from harvester.running.preparing import Preparer
+from harvester.vocabulary import Level, Method, Slice
 from oai.datestamps import Datestamp, format_datestamp, parse_datestamp
 from oai.errors import UsageError
 from oai.vocabulary import Granularity
 
 _MOST_PREFIX_CHARACTERS = 60
-
-
-class Method(IntEnum):
-    """How records are fetched (UIUC, `harvestMethod`)."""
-
-    RECORDS = 0
-    """ListRecords."""
-    IDENTIFIERS = 1
-    """ListIdentifiers, then a GetRecord for each."""
 
 
 @dataclass(frozen=True, kw_only=True)

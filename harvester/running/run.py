@@ -29,7 +29,7 @@ from harvester.running.notes import Note
 from harvester.running.opening import check_wait, choose_layout, note_wait, target
 from harvester.running.outcome import Outcome, write_history
 from harvester.running.planning import plan
-from harvester.running.preparing import Batch, Level, Prepared, joined
+from harvester.running.preparing import Batch, Prepared, joined
 from harvester.running.quarantine import open_ward
 from harvester.running.recounting import brought_before, written_before
 from harvester.running.sourcing import check_standing, open_source, without_superseded
@@ -39,6 +39,7 @@ from harvester.running.verdict import PROPER, End, Verdict, judge
 from harvester.store.changes import prune_changes
 from harvester.store.files import FileStore
 from harvester.store.records import RunKey
+from harvester.vocabulary import Level
 from oai.datestamps import utc_now
 from oai.errors import failure_of
 
