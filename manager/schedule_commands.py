@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
+from harvester.plan import Surface, carried
 from manager import schedules
 from manager.plans import read_plan
 from manager.schedule_listing import find_view
@@ -125,7 +126,7 @@ def _given(invocation: Invocation) -> dict[str, Any]:
     """The columns that options were given for, or have a value for where none is."""
     given = vars(invocation.arguments)
     columns = {name: value for name, value in given.items() if name in schedules.CHANGEABLE}
-    read = {name: _READERS.get(name, str)(value) for name, value in columns.items() if isinstance(value, str)}
+    read = {name: _READERS[name](value) for name, value in columns.items() if isinstance(value, str)}
     return {name: value for name, value in {**columns, **read}.items() if value is not None}
 
 
@@ -146,8 +147,6 @@ def _absolute(path: str) -> str:
 
 
 _READERS: Final[dict[str, Callable[[str], Any]]] = {
-    "start_date": _moment,
-    "end_date": _moment,
-    "filter_file_path": _absolute,
-    "normalize_file_path": _absolute,
+    one.column: {datetime: _moment, Path: _absolute}.get(one.kind, str)
+    for one in carried(Surface.SCHEDULE_COMMAND)
 }

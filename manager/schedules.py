@@ -9,34 +9,12 @@ from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.models import History, Repository
+from harvester.plan import Surface, carried
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.plans import check_access, read_plan
 from oai.errors import UsageError
 
-CHANGEABLE: Final = frozenset(
-    {
-        "repository_id",
-        "start_date",
-        "end_date",
-        "harvest_from",
-        "harvest_to",
-        "frequency",
-        "time_zone",
-        "set_spec",
-        "metadata_prefix",
-        "method",
-        "incremental",
-        "filter_file_path",
-        "validation",
-        "normalize_file_path",
-        "parse_id",
-        "files_per_dir",
-        "slice",
-        "overlap",
-        "priority",
-        "owner",
-    }
-)
+CHANGEABLE: Final = frozenset({"repository_id", *(one.column for one in carried(Surface.SCHEDULE))})
 """The columns that a person decides on; the others are the manager's."""
 
 
@@ -69,11 +47,9 @@ def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN
         )
     given = {name: value for name, value in columns.items() if value is not None}
     defaults = {
+        **{one.column: one.stored for one in carried(Surface.SCHEDULE)},
         "start_date": database_now(session),
-        "time_zone": "UTC",
         "metadata_prefix": access_of(repository.protocol).usual_format,
-        "method": 0,
-        "validation": 2,
     }
     schedule = RecurringJob(**{**defaults, **given})
     read_plan(schedule)
@@ -182,24 +158,13 @@ def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
     begun = schedule.incremental and session.scalar(
         select(exists().where(History.recurring_id == schedule.id, History.verdict == "complete"))
     )
+    values = {one.job_column: getattr(schedule, one.column) for one in carried(Surface.SCHEDULE, Surface.JOB)}
+    values["harvest_from"] = None if begun else schedule.harvest_from or None
     return Job(
+        **{**values, "harvest_to": schedule.harvest_to or None},
         repository_id=schedule.repository_id,
         recurring_id=schedule.id,
-        set_spec=schedule.set_spec,
         harvest_start_time=due,
-        harvest_method=schedule.method,
-        harvest_from=None if begun else schedule.harvest_from or None,
-        harvest_to=schedule.harvest_to or None,
-        metadata_prefix=schedule.metadata_prefix,
-        incremental=schedule.incremental,
-        filter_file_path=schedule.filter_file_path,
-        validation=schedule.validation,
-        normalize_file_path=schedule.normalize_file_path,
-        parse_id=schedule.parse_id,
-        files_per_dir=schedule.files_per_dir,
-        slice=schedule.slice,
-        priority=schedule.priority,
-        owner=schedule.owner,
     )
 
 
