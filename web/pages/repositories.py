@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from harvester.access import SelectionError, access_of
 from harvester.listing import find_repositories
 from harvester.models import Repository
+from harvester.plan import LONGEST_SELECTION, PREFIX
 from harvester.repositories import identify_repository, note_facts, remove_repository
 from harvester.repository_changes import (
     BaseUrl,
@@ -32,7 +33,6 @@ from web.lookups import NUMBER, number_of, repository_of
 from web.organisations import add_owned_schedule
 from web.pages.jobs import MOST_JOBS
 from web.patience import ask_apart
-from web.planning import LONGEST_SELECTION, PREFIX
 from web.plots.days import bars
 from web.problems import problem_of
 from web.rendering import render
