@@ -28,15 +28,6 @@ class Surface(StrEnum):
     API = "answer of the API"
 
 
-class Group(IntEnum):
-    """What a parameter is about, in the order in which help lists it."""
-
-    WHEN = 0
-    WHAT = 1
-    TURNS = 2
-    HOW = 3
-
-
 class Default(StrEnum):
     """Defaults that are no values."""
 
@@ -68,7 +59,6 @@ class Option:
 class Parameter:
     """A parameter, and what each surface needs to carry it."""
 
-    group: Group
     name: str = ""
     """Of its field here and in `HarvestRequest`."""
     column: str = ""
@@ -91,7 +81,7 @@ class Parameter:
     about: str | None = None
     """What the API's document says of it."""
     label: str = ""
-    """On pages that have no words of their own for it."""
+    """On pages, which have words of their own for the parameters without one."""
     hint: str = ""
     schedule: Option | None = None
     schedule_no: Option | None = None
@@ -111,7 +101,7 @@ class Parameter:
         return name.removesuffix("_path").removesuffix("_records")
 
     def value(self, stored: Any) -> Any:  # noqa: ANN401 as its field has it
-        """The field's value for a stored one; None and, where there may be none, no text are the default."""
+        """The field's value for an argument of `python -m harvester`; None stands for the default."""
         if stored is None or (stored == "" and self.default is None):
             return self.default
         if self.choices is not None:
@@ -126,9 +116,14 @@ class Parameter:
             for one in self.choices or ()
         }
 
+    @property
+    def options(self) -> list[tuple[str, str]]:
+        """Its choices for a form, by stored value."""
+        return [(str(one.value), word) for word, one in self.words.items()]
 
-def _of(group: Group, **about: Any) -> Mapping[str, Parameter]:  # noqa: ANN401 as in Parameter
-    return {"parameter": Parameter(group=group, **about)}
+
+def _of(**about: Any) -> Mapping[str, Parameter]:  # noqa: ANN401 as in Parameter
+    return {"parameter": Parameter(**about)}
 
 
 PREFIX: Final = r"^[A-Za-z0-9\-_.!~*'()]+$"
@@ -144,6 +139,10 @@ _UNANSWERED: Final = {Surface.API: "requests take it, and the dashboard shows it
 _OWNED: Final = dict.fromkeys((Surface.FORM, Surface.API), "it is the organisation of the repository")
 _INCREMENTAL: Final = "harvest what changed since the last time; so it is unless told otherwise"
 _BY_IDENTIFIER: Final = "files lie by the parts of their identifier; so it is unless told otherwise"
+_FREQUENCY: Final = "`every 6 hours`, `daily at 02:30`, a cron expression; once if left out"
+_START: Final = "not before this time, ISO 8601, UTC if it has no offset; a new one: now"
+_OVERLAP: Final = "what becomes of a run that is due while the last one is under way"
+_FILES: Final = "files in one directory; as set where nothing is said"
 _SLICES: Final = "a list for each month or day, where tokens expire before a whole list is read"
 _STRICTNESS: Final = "strict: well-formed answers; very-strict: valid records; loose: skip what is broken"
 _SELECTION: Final = "setSpec; without it, the whole repository. Of SRU, a query in CQL, of Z39.50 one in PQF"
@@ -162,71 +161,71 @@ class HarvestParameters:
     """
 
     metadata_prefix: str = field(default="oai_dc", metadata=_of(
-        Group.WHAT, limits={"pattern": PREFIX, "max_length": 60},
+        limits={"pattern": PREFIX, "max_length": 60},
         schedule=Option("--format", "metadataPrefix", "PREFIX"),
         command=Option("--format", "metadataPrefix (default: oai_dc)", "PREFIX"),
     ))
     set_spec: str = field(default="", metadata=_of(
-        Group.WHAT, limits={"max_length": LONGEST_SELECTION},
+        limits={"max_length": LONGEST_SELECTION},
         about="The set; of a repository that is asked by a query, the query.",
         schedule=Option("--set", "setSpec; all records if left out", "SPEC"),
         command=Option("--set --query", _SELECTION, "SPEC"),
     ))
     harvest_from: str | None = field(default=None, metadata=_of(
-        Group.WHAT, schedule=Option("--from", "the first harvest's from", "DATE"),
+        schedule=Option("--from", "the first harvest's from", "DATE"),
         command=Option("--from", "earliest datestamp", "DATE", "from_"),
     ))
     harvest_to: str | None = field(default=None, metadata=_of(
-        Group.WHAT, schedule=Option("--until", "each harvest's until", "DATE"),
+        schedule=Option("--until", "each harvest's until", "DATE"),
         command=Option("--until", "latest datestamp", "DATE"),
     ))
     full: bool = field(default=False, metadata=_of(
-        Group.WHAT, column="incremental", reversed=True, form=False,
+        column="incremental", reversed=True, form=False,
         schedule=Option("--incremental", _INCREMENTAL),
         schedule_no=Option("--full", "harvest everything each time, not what changed"),
         command=Option("--full", "everything, not only what changed since last time", place=5),
     ))
     method: Method = field(default=Method.RECORDS, metadata=_of(
-        Group.WHAT, choices=Method, job_column="harvest_method",
+        choices=Method, job_column="harvest_method",
         about="0 ListRecords, 1 ListIdentifiers and GetRecord.",
         schedule=Option("--method", "0 ListRecords, 1 ListIdentifiers and GetRecord"),
         command=Option("--method", "ListRecords, or ListIdentifiers with a GetRecord for each"),
     ))
     validation: Level = field(default=Level.LOOSE, metadata=_of(
-        Group.WHAT, choices=Level, about="0 strict, 1 very strict, 2 loose.",
+        choices=Level, about="0 strict, 1 very strict, 2 loose.",
         schedule=Option("--validation", "0 strict, 1 very strict, 2 loose"),
         command=Option("--validation", _STRICTNESS),
     ))
     filter_file: Path | None = field(default=None, metadata=_of(
-        Group.HOW, kind=Path, column="filter_file_path",
-        schedule=Option("--filter-file", "keep only records that match", "FILE"),
+        kind=Path, column="filter_file_path",
+        schedule=Option("--filter-file", "keep only records that match", "FILE", place=2),
         command=Option("--filter", "rules that choose records", "FILE"),
     ))
     normalize_file: Path | None = field(default=None, metadata=_of(
-        Group.HOW, kind=Path, column="normalize_file_path",
-        schedule=Option("--normalize-file", "add normalised elements", "FILE"),
+        kind=Path, column="normalize_file_path",
+        schedule=Option("--normalize-file", "add normalised elements", "FILE", place=2),
         command=Option("--normalise --normalize", "rules that add values", "FILE"),
     ))
     max_records: int | None = field(default=None, metadata=_of(
-        Group.HOW, kind=int, absent=_SAMPLE,
+        kind=int, absent=_SAMPLE,
         command=Option("--max", "a sample: stop after so many records", "N", place=1),
     ))
     parse_id: bool = field(default=True, metadata=_of(
-        Group.HOW, absent=_UNANSWERED, schedule=Option("--parse-id", _BY_IDENTIFIER),
-        schedule_no=Option("--no-parse-id", "all files in one directory, not by identifier"),
+        absent=_UNANSWERED, schedule=Option("--parse-id", _BY_IDENTIFIER, place=2),
+        schedule_no=Option("--no-parse-id", "all files in one directory, not by identifier", place=2),
         command=Option("--no-parse-id", "all files in one folder", place=1),
     ))
     files_per_directory: int = field(default=5000, metadata=_of(
-        Group.HOW, column="files_per_dir", stored=None, limits={"ge": 1, "le": 1_000_000}, absent=_UNANSWERED,
-        schedule=Option("--files-per-dir", "files in one directory; as set where nothing is said", "N"),
+        column="files_per_dir", stored=None, limits={"ge": 1, "le": 1_000_000}, absent=_UNANSWERED,
+        schedule=Option("--files-per-dir", _FILES, "N", place=2),
         command=Option("--files-per-dir", "files in one folder (default: 5000)", "N", place=4),
     ))
     slice: Slice | None = field(default=None, metadata=_of(
-        Group.HOW, choices=Slice, absent=_UNANSWERED,
-        schedule=Option("--slice", _SLICES), command=Option("--slice", _SLICES, place=2),
+        choices=Slice, absent=_UNANSWERED,
+        schedule=Option("--slice", _SLICES, place=2), command=Option("--slice", _SLICES, place=2),
     ))
     ignore_wait: bool = field(default=False, metadata=_of(
-        Group.HOW, absent=_NOW_ONLY,
+        absent=_NOW_ONLY,
         command=Option("--ignore-wait", "ask although the repository asked to be left alone longer", place=3),
     ))
 
@@ -241,34 +240,30 @@ class HarvestPlan(HarvestParameters):
     """
 
     frequency: str | None = field(default=None, metadata=_of(
-        Group.WHEN, form="", limits={"max_length": 200}, about="Null or empty: once.", absent=_TIMED,
-        schedule=Option(
-            "--frequency", "`every 6 hours`, `daily at 02:30`, a cron expression; once if left out", "F"
-        ),
+        form="", limits={"max_length": 200}, about="Null or empty: once.", absent=_TIMED,
+        schedule=Option("--frequency", _FREQUENCY, "F", place=-1),
     ))
     time_zone: str = field(default="UTC", metadata=_of(
-        Group.WHEN, absent=_TIMED, schedule=Option("--zone", "time zone of the frequency"),
+        absent=_TIMED, schedule=Option("--zone", "time zone of the frequency", place=-1),
     ))
     start_date: datetime | None = field(default=None, metadata=_of(
-        Group.WHEN, kind=datetime, stored=Default.NOW, form=None, absent=_TIMED,
-        schedule=Option(
-            "--start", "not before this time, ISO 8601, UTC if it has no offset; a new one: now", "TIME"
-        ),
+        kind=datetime, stored=Default.NOW, form=None, absent=_TIMED,
+        schedule=Option("--start", _START, "TIME", place=-1),
     ))
     end_date: datetime | None = field(default=None, metadata=_of(
-        Group.WHEN, kind=datetime, absent=_TIMED, schedule=Option("--end", "not after this time", "TIME"),
+        kind=datetime, absent=_TIMED, schedule=Option("--end", "not after this time", "TIME", place=-1),
     ))
     overlap: Overlap = field(default=Overlap.SKIP, metadata=_of(
-        Group.TURNS, choices=Overlap, absent={**_TIMED, **_UNANSWERED},
-        schedule=Option("--overlap", "what becomes of a run that is due while the last one is under way"),
+        choices=Overlap, absent={**_TIMED, **_UNANSWERED},
+        schedule=Option("--overlap", _OVERLAP, place=1),
     ))
     priority: int = field(default=0, metadata=_of(
-        Group.TURNS, limits={"ge": -1000, "le": 1000}, absent=_QUEUED,
-        schedule=Option("--priority", "-1000 to 1000; the higher one comes first", "N"),
+        limits={"ge": -1000, "le": 1000}, absent=_QUEUED,
+        schedule=Option("--priority", "-1000 to 1000; the higher one comes first", "N", place=1),
     ))
     owner: str | None = field(default=None, metadata=_of(
-        Group.TURNS, absent={**_QUEUED, **_OWNED},
-        schedule=Option("--owner", "whose it is; owners take turns", "NAME"),
+        absent={**_QUEUED, **_OWNED},
+        schedule=Option("--owner", "whose it is; owners take turns", "NAME", place=1),
     ))
 # fmt: on
 
@@ -294,8 +289,7 @@ def _declared() -> Iterator[Parameter]:
         )
 
 
-PARAMETERS: Final = tuple(sorted(_declared(), key=lambda one: one.group))
-"""By group, and within it as declared."""
+PARAMETERS: Final = tuple(_declared())
 
 
 def carried(*surfaces: Surface) -> Sequence[Parameter]:

@@ -37,7 +37,8 @@ def add_schedule_commands(schedule: "Subcommands") -> None:
 
 def _add_plan_options(parser: argparse.ArgumentParser, *, with_defaults: bool) -> None:
     """Add an option for each parameter: with its default for a new schedule, without for a change."""
-    for one in carried(Surface.SCHEDULE_COMMAND):
+    options = [(one.schedule, one) for one in carried(Surface.SCHEDULE_COMMAND) if one.schedule]
+    for _, one in sorted(options, key=lambda pair: pair[0].place):
         shown = with_defaults and one.stored not in (None, Default.NOW)
         for option, value in ((one.schedule, True), (one.schedule_no, False)):
             if option is None:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from harvester.plan import Surface, carried
 from manager import schedules
 from manager.plans import read_plan
-from manager.schedule_listing import find_view
+from manager.schedule_listing import find_schedules, find_view
 from manager.schedules import ScheduleView
 from oai.cli import Invocation
 from oai.database import open_database
@@ -73,7 +73,7 @@ def show_schedule(invocation: Invocation) -> ExitCode:
 def list_schedules(invocation: Invocation) -> ExitCode:
     """List schedules."""
     with open_database(invocation.settings) as database, database.session() as session:
-        views = schedules.list_schedules(session, invocation.arguments.repository)
+        views = find_schedules(session, repository_id=invocation.arguments.repository)
         rows = [_row(view) for view in views]
     invocation.console.table(rows, _SCHEDULE_COLUMNS, empty="no schedules; add one with `zatva schedule add`")
     return ExitCode.DONE

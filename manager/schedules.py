@@ -117,38 +117,6 @@ def run_now(session: Session, recurring_id: int) -> Job:
     return job
 
 
-def list_schedules(session: Session, repository_id: int | None = None) -> list[ScheduleView]:
-    """All schedules, or those of one repository, by number."""
-    planned = Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED))
-    next_due = (
-        select(func.min(Job.harvest_start_time))
-        .where(Job.recurring_id == RecurringJob.id, planned)
-        .scalar_subquery()
-    )
-    query = (
-        select(
-            RecurringJob,
-            func.coalesce(Repository.repository_name, Repository.base_url),
-            Repository.protocol,
-            next_due,
-        )
-        .join(Repository, Repository.repository_id == RecurringJob.repository_id)
-        .order_by(RecurringJob.id)
-    )
-    if repository_id is not None:
-        query = query.where(RecurringJob.repository_id == repository_id)
-    return [
-        ScheduleView(
-            schedule=schedule,
-            repository_name=name,
-            protocol=protocol,
-            state=RecurringState(schedule.state).name.lower().replace("_", " ").replace("one off", "one-off"),
-            next_due=due,
-        )
-        for schedule, name, protocol, due in session.execute(query)
-    ]
-
-
 def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
     """A job with the schedule's parameters, not yet in the session.
 

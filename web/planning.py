@@ -19,6 +19,8 @@ from oai.errors import ZatvaError
 from web.forms import FormModel
 from web.words import _, told
 
+FURTHER: Final = [one for one in carried(Surface.FORM) if one.label]
+"""The parameters that pages lay out as they are declared."""
 _SHOWN_RUNS: Final = 3
 
 

@@ -22,7 +22,7 @@ from harvester.vocabulary import DeletionPolicy
 from manager.jobs import list_jobs
 from manager.runs import Choice, days_of, find_runs
 from manager.samples import sample_repository
-from manager.schedules import list_schedules
+from manager.schedule_listing import find_schedules
 from oai.errors import UsageError
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.addresses import UNASKED, usable_address
@@ -110,7 +110,7 @@ async def show(request: web.Request) -> web.Response:
         "repository.html",
         details=details,
         access=access_of(details.repository.protocol),
-        schedules=await database.run(list_schedules, number),
+        schedules=await database.run(find_schedules, repository_id=number),
         runs=await database.run(find_runs, Choice(repository_id=number), limit=_LAST_RUNS),
         jobs=await database.run(list_jobs, number, most=MOST_JOBS),
         days=days,
