@@ -37,7 +37,7 @@ class Default(StrEnum):
     """As stored, or as the field has it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Option:
     """An option of a command."""
 
@@ -55,7 +55,7 @@ class Option:
         return self.dest or self.flags.split()[0].lstrip("-").replace("-", "_")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Parameter:
     """A parameter, and what each surface needs to carry it."""
 
@@ -148,9 +148,10 @@ _STRICTNESS: Final = "strict: well-formed answers; very-strict: valid records; l
 _SELECTION: Final = "setSpec; without it, the whole repository. Of SRU, a query in CQL, of Z39.50 one in PQF"
 
 
-# A table: an entry has a few lines, not one for each of its values.
+# A table: an entry has a few lines, not one for each of its values. Nobody makes values of these classes;
+# what they would need for it takes 2 ms of each command's start. `HarvestRequest` has it.
 # fmt: off
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, eq=False, repr=False)
 class HarvestParameters:
     """The parameters of one harvest (UIUC, "Harvester Program"), and a few more.
 
@@ -230,7 +231,7 @@ class HarvestParameters:
     ))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, eq=False, repr=False)
 class HarvestPlan(HarvestParameters):
     """What a schedule says: besides what is harvested and how, when, and whose jobs come first.
 
