@@ -1,21 +1,41 @@
 """Options that several of the harvester's commands have."""
 
 import argparse
+from pathlib import Path
+from typing import Any
+
+from harvester.plan import Option, Parameter, Surface, carried
 
 
-def add_course(parser: argparse.ArgumentParser) -> None:
-    """Add the options of all ways to harvest; they win over what the repository wishes."""
-    parser.add_argument(
-        "--slice", choices=("month", "day"),
-        help="a list for each month or day, where tokens expire before a whole list is read",
-    )  # fmt: skip
-    parser.add_argument(
-        "--ignore-wait", action="store_true", help="ask although the repository asked to be left alone longer"
-    )
-    parser.add_argument("--files-per-dir", type=int, metavar="N", help="files in one folder (default: 5000)")
-    parser.add_argument(
-        "--full", action="store_true", help="everything, not only what changed since last time"
-    )
+def add_parameters(parser: argparse.ArgumentParser, *places: int) -> None:
+    """Add the options of `zatva harvest` that have these places in its help."""
+    options = [(one.command, one) for one in carried(Surface.COMMAND) if one.command]
+    for option, one in sorted(options, key=lambda pair: pair[0].place):
+        if option.place in places:
+            how, text = _in_words(one, option), option.help
+            text += " (default: %(default)s)" if one.choices and how["default"] else ""
+            parser.add_argument(*option.flags.split(), dest=option.target, help=text, **how)
+
+
+def _in_words(one: Parameter, option: Option) -> dict[str, Any]:
+    if one.kind is bool:
+        return {"action": "store_true"}
+    if one.choices is not None:
+        default = next((word for word, choice in one.words.items() if choice is one.default), None)
+        return {"choices": tuple(one.words), "default": default}
+    return {"type": one.kind, "metavar": option.metavar, "default": one.default if one.kind is str else None}
+
+
+def add_process_parameters(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the harvest process."""
+    for one in carried(Surface.PROCESS):
+        option = one.schedule or one.command
+        how: dict[str, Any] = {"type": str if one.kind is Path else one.kind}
+        if one.kind is bool:
+            how = {"action": argparse.BooleanOptionalAction, "default": one.default}
+        elif one.choices is not None:
+            how["choices"] = tuple(choice.value for choice in one.choices)
+        parser.add_argument(f"--{one.process.replace('_', '-')}", help=option.help if option else None, **how)
 
 
 def add_protocol(parser: argparse.ArgumentParser) -> None:

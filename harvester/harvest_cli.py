@@ -1,16 +1,19 @@
 """`zatva harvest` and the harvest process, described."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harvester.cli_options import add_course, add_manners, add_patience, add_protocol
+from harvester.cli_options import (
+    add_manners,
+    add_parameters,
+    add_patience,
+    add_process_parameters,
+    add_protocol,
+)
 from oai.cli import add_command, add_shared_options
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
-
-_VALIDATION_HELP = "strict: well-formed answers; very-strict: valid records; loose: skip what is broken"
 
 
 def add_harvest(commands: "Subcommands") -> None:
@@ -28,18 +31,16 @@ def add_harvest(commands: "Subcommands") -> None:
         "--out", metavar="DIR", help="folder for the record files (default: named after the host)"
     )
     add_protocol(harvest)
-    _add_selection(harvest)
-    _add_treatment(harvest)
+    add_parameters(harvest, 0)
     harvest.add_argument(
         "--dry-run", action="store_true", help="tell what would be asked for and why, and harvest nothing"
     )
-    harvest.add_argument("--max", type=int, metavar="N", help="a sample: stop after so many records")
-    harvest.add_argument("--no-parse-id", action="store_true", help="all files in one folder")
+    add_parameters(harvest, 1)
     harvest.add_argument(
         "--resume", action="store_true",
         help="only go on where the last run was cut off, as every harvest does where there is such a place",
     )  # fmt: skip
-    add_course(harvest)
+    add_parameters(harvest, *range(2, 6))
     add_manners(harvest)
     add_patience(harvest)
     harvest.add_argument(
@@ -59,9 +60,7 @@ def build_process_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--job-id", type=int, metavar="N", help="the job that this is")
     parser.add_argument("--recurring-id", type=int, metavar="N", help="the schedule that the job comes from")
-    _add_parameters(parser)
-    parser.add_argument("--max", type=int, metavar="N", help="a sample: stop after so many records")
-    add_course(parser)
+    add_process_parameters(parser)
     add_manners(parser)
     add_patience(parser)
     parser.add_argument(
@@ -71,49 +70,3 @@ def build_process_parser() -> argparse.ArgumentParser:
     )
     add_shared_options(parser)
     return parser
-
-
-def _add_selection(harvest: argparse.ArgumentParser) -> None:
-    harvest.add_argument(
-        "--format", default="oai_dc", metavar="PREFIX", help="metadataPrefix (default: oai_dc)"
-    )
-    harvest.add_argument(
-        "--set", "--query", default="", metavar="SPEC",
-        help="setSpec; without it, the whole repository. Of SRU, a query in CQL, of Z39.50 one in PQF",
-    )  # fmt: skip
-    harvest.add_argument("--from", dest="from_", metavar="DATE", help="earliest datestamp")
-    harvest.add_argument("--until", metavar="DATE", help="latest datestamp")
-
-
-def _add_treatment(harvest: argparse.ArgumentParser) -> None:
-    harvest.add_argument(
-        "--method", choices=("records", "identifiers"), default="records",
-        help="ListRecords, or ListIdentifiers with a GetRecord for each (default: %(default)s)",
-    )  # fmt: skip
-    harvest.add_argument(
-        "--validation", choices=("strict", "very-strict", "loose"), default="loose",
-        help=f"{_VALIDATION_HELP} (default: %(default)s)",
-    )  # fmt: skip
-    harvest.add_argument("--filter", type=Path, metavar="FILE", help="rules that choose records")
-    harvest.add_argument(
-        "--normalise", "--normalize", type=Path, metavar="FILE", help="rules that add values"
-    )
-
-
-def _add_parameters(parser: argparse.ArgumentParser) -> None:
-    """Add the parameters of the UIUC harvester."""
-    parser.add_argument(
-        "--method", type=int, choices=(0, 1), default=0, help="0 ListRecords, 1 ListIdentifiers and GetRecord"
-    )
-    parser.add_argument("--set-spec", default="", metavar="SPEC", help="setSpec")
-    parser.add_argument("--harvest-from", metavar="DATE", help="earliest datestamp")
-    parser.add_argument("--harvest-to", metavar="DATE", help="latest datestamp")
-    parser.add_argument("--metadata-prefix", default="oai_dc", metavar="PREFIX", help="metadata format")
-    parser.add_argument("--filter-file", type=Path, metavar="FILE", help="rules that choose records")
-    parser.add_argument("--normalize-file", type=Path, metavar="FILE", help="rules that add values")
-    parser.add_argument(
-        "--validation", type=int, choices=(0, 1, 2), default=2, help="0 strict, 1 very strict, 2 loose"
-    )
-    parser.add_argument(
-        "--parse-id", action=argparse.BooleanOptionalAction, default=True, help="folders from identifiers"
-    )

@@ -5,31 +5,30 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from harvester import repositories
 from harvester.dry_run import rehearse
 from harvester.first_answer import ask_first
 from harvester.overrides import overridden
+from harvester.plan import PARAMETERS, Parameter, Surface, carried
 from harvester.protocols import protocol_of
 from harvester.reading.errors import TransportError
 from harvester.running import checkpoints
 from harvester.running.outcome import Outcome
-from harvester.running.parameters import HarvestRequest, Method
+from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import was_cut_off
-from harvester.running.preparing import Level
 from harvester.running.process import end_with_parent, run_harvest
 from harvester.running.sourcing import replay_request
 from harvester.running.verdict import End, Evidence, judge
-from harvester.running.windows import Slice
 from harvester.vocabulary import AccessProtocol
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.datestamps import utc_now
 from oai.errors import ExitCode, UsageError
 
-_LEVELS = {"strict": Level.STRICT, "very-strict": Level.VERY_STRICT, "loose": Level.LOOSE}
-_METHODS = {"records": Method.RECORDS, "identifiers": Method.IDENTIFIERS}
 _NOT_CUT_OFF = (
     "nothing to go on with: no harvest of this repository with these options was cut off; without"
     " --resume it begins, with what has changed since the last complete one"
@@ -113,24 +112,14 @@ def harvest_process(invocation: Invocation) -> ExitCode:
     invocation = replace(invocation, settings=overridden(invocation.settings, arguments))
     if arguments.end_with_parent:
         end_with_parent()
-    request = HarvestRequest(
+    given = vars(arguments)
+    values = {one.name: one.value(given[one.process]) for one in carried(Surface.PROCESS)}
+    request = _asked(
+        invocation,
+        values,
         repository_id=arguments.repository_id,
-        metadata_prefix=arguments.metadata_prefix,
-        set_spec=arguments.set_spec,
-        harvest_from=arguments.harvest_from,
-        harvest_to=arguments.harvest_to,
-        full=arguments.full,
-        method=Method(arguments.method),
-        validation=Level(arguments.validation),
-        filter_file=arguments.filter_file,
-        normalize_file=arguments.normalize_file,
-        parse_id=arguments.parse_id,
-        files_per_directory=_files_per_directory(invocation),
-        max_records=invocation.arguments.max,
         job_id=arguments.job_id,
         recurring_id=arguments.recurring_id,
-        slice=_slice(invocation),
-        ignore_wait=arguments.ignore_wait,
     )
     with open_database(invocation.settings) as database:
         outcome = run_harvest(invocation, database, request)
@@ -139,23 +128,23 @@ def harvest_process(invocation: Invocation) -> ExitCode:
 
 def _request(invocation: Invocation) -> HarvestRequest:
     """What `zatva harvest` asks for; of which repository is still to be found out."""
-    arguments = invocation.arguments
+    given = vars(invocation.arguments)
+    values = {one.name: _chosen(one, given[one.command.target]) for one in PARAMETERS if one.command}
+    return _asked(invocation, values, repository_id=0)
+
+
+def _chosen(one: Parameter, given: Any) -> Any:  # noqa: ANN401 an option's value
+    """What an option of `zatva harvest` says; its flags say that something is not as usual."""
+    if one.kind is bool:
+        return given is not one.default
+    return one.words.get(given) if one.choices is not None else given
+
+
+def _asked(invocation: Invocation, values: Mapping[str, Any], **about: Any) -> HarvestRequest:  # noqa: ANN401 as above
+    usual = invocation.settings.harvester.files_per_directory
+    per_directory = invocation.arguments.files_per_dir
     return HarvestRequest(
-        repository_id=0,
-        metadata_prefix=arguments.format,
-        set_spec=arguments.set,
-        harvest_from=arguments.from_,
-        harvest_to=arguments.until,
-        full=arguments.full,
-        method=_METHODS[arguments.method],
-        validation=_LEVELS[arguments.validation],
-        filter_file=arguments.filter,
-        normalize_file=arguments.normalise,
-        parse_id=not arguments.no_parse_id,
-        files_per_directory=_files_per_directory(invocation),
-        max_records=arguments.max,
-        slice=_slice(invocation),
-        ignore_wait=arguments.ignore_wait,
+        **{**values, "files_per_directory": usual if per_directory is None else per_directory}, **about
     )
 
 
@@ -183,11 +172,6 @@ def _check_cut_off(database: Database, request: HarvestRequest) -> None:
     with database.session() as session:
         if not was_cut_off(request, checkpoints.standing(session, request)):
             raise UsageError(_NOT_CUT_OFF)
-
-
-def _slice(invocation: Invocation) -> Slice | None:
-    given: str | None = invocation.arguments.slice
-    return None if given is None else Slice(given)
 
 
 def _replay(invocation: Invocation, database: Database, request: HarvestRequest) -> HarvestRequest:
@@ -235,11 +219,6 @@ def _given(named: str | None) -> str:
 def _number(named: str) -> int | None:
     """The repository's number, where that is what the command names."""
     return int(named) if named.isascii() and named.isdigit() else None
-
-
-def _files_per_directory(invocation: Invocation) -> int:
-    given: int | None = invocation.arguments.files_per_dir
-    return invocation.settings.harvester.files_per_directory if given is None else given
 
 
 def _told(invocation: Invocation, outcome: Outcome) -> ExitCode:

@@ -1,6 +1,6 @@
 """The words that stand in the harvester's tables, as pages, commands and the API say them too."""
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Final
 
 
@@ -71,3 +71,36 @@ class Change(StrEnum):
     UPDATED = "updated"
     UNCHANGED = "unchanged"
     DELETED = "deleted"
+
+
+class Method(IntEnum):
+    """How records are fetched (UIUC, `harvestMethod`)."""
+
+    RECORDS = 0
+    """ListRecords."""
+    IDENTIFIERS = 1
+    """ListIdentifiers, then a GetRecord for each."""
+
+
+class Level(IntEnum):
+    """How strictly answers and records are checked (UIUC, `validation`)."""
+
+    STRICT = 0
+    VERY_STRICT = 1
+    LOOSE = 2
+
+
+class Slice(StrEnum):
+    """How long a slice of a harvest is."""
+
+    MONTH = "month"
+    DAY = "day"
+
+
+class Overlap(StrEnum):
+    """What becomes of a run that is due while the schedule's last one is under way still."""
+
+    SKIP = "skip"
+    """It is left out; the next one comes at the next due time."""
+    QUEUE = "queue"
+    """It comes as soon as the last one has ended; several of them are one."""

@@ -15,6 +15,7 @@ from sqlalchemy import Select, and_, bindparam, case, func, null, select, update
 from sqlalchemy.orm import Session
 
 from harvester.models import Harvest, Repository
+from harvester.plan import Surface, carried
 from manager import queue, workers
 from manager.admission import Admitted, Contender, Limits, admit, host_of
 from manager.models import UNDER_WAY, Job, JobStatus
@@ -126,27 +127,20 @@ def run_of(job: Job) -> Run:
 
 def _arguments(job: Job) -> list[str]:
     options: dict[str, object] = {
-        "--repository-id": job.repository_id,
-        "--job-id": job.job_id,
-        "--recurring-id": job.recurring_id,
-        "--method": job.harvest_method,
-        "--set-spec": job.set_spec or None,
-        "--harvest-from": job.harvest_from or None,
-        "--harvest-to": job.harvest_to or None,
-        "--metadata-prefix": job.metadata_prefix,
-        "--filter-file": job.filter_file_path or None,
-        "--normalize-file": job.normalize_file_path or None,
-        "--validation": job.validation,
-        "--files-per-dir": job.files_per_dir,
-        "--slice": job.slice or None,
-        "--max": job.max_records,
+        "repository_id": job.repository_id,
+        "job_id": job.job_id,
+        "recurring_id": job.recurring_id,
     }
+    flags = ["end_with_parent"]
+    for one in carried(Surface.JOB, Surface.PROCESS):
+        value = getattr(job, one.job_column)
+        if one.kind is not bool:
+            options[one.process] = None if value == "" else value
+        elif value != one.stored:
+            flags.append(one.process if value is not one.reversed else f"no_{one.process}")
     # With `=`, a value that begins with a hyphen is a value still.
-    arguments = [f"{name}={value}" for name, value in options.items() if value is not None]
-    arguments.append("--parse-id" if job.parse_id else "--no-parse-id")
-    if not job.incremental:
-        arguments.append("--full")
-    return [*arguments, "--end-with-parent"]
+    given = [(name, f"={value}") for name, value in options.items() if value is not None]
+    return [f"--{name.replace('_', '-')}{value}" for name, value in (*given, *((flag, "") for flag in flags))]
 
 
 def _is_due() -> Any:  # noqa: ANN401 an SQL expression

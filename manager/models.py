@@ -4,16 +4,21 @@ The first two are a public interface: a row inserted by plain SQL, with nothing 
 A row that cannot be is refused by a constraint, or set aside with the reason in the row.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
-from enum import IntEnum, StrEnum
-from typing import Any, Final
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
+    DateTime,
     ForeignKey,
     Identity,
     Index,
+    Integer,
     SmallInteger,
     Text,
     func,
@@ -22,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
+from harvester.plan import Default, Surface, carried
 from oai.failures import Failure
 from oai.models import Base
 
@@ -87,16 +93,72 @@ UNDER_WAY: Final = (JobStatus.QUEUED, *IN_HAND)
 """Handed out, or in a worker's hands."""
 
 
-class Overlap(StrEnum):
-    """What becomes of a run that is due while the schedule's last one is under way still."""
+_TYPES: Final[Mapping[type, Any]] = {
+    str: Text,
+    Path: Text,
+    int: Integer,
+    bool: Boolean,
+    datetime: DateTime(timezone=True),
+}
 
-    SKIP = "skip"
-    """It is left out; the next one comes at the next due time."""
-    QUEUE = "queue"
-    """It comes as soon as the last one has ended; several of them are one."""
+
+def _columns(surface: Surface) -> type:
+    """A mixin with the columns of the parameters that a table carries."""
+    return type(
+        "Parameters",
+        (),
+        {
+            one.job_column if surface is Surface.JOB else one.column: mapped_column(
+                SmallInteger if one.kind is int and one.stored is not None else _TYPES[one.kind],
+                nullable=one.stored is None,
+                server_default=_server_default(one.stored),
+            )
+            for one in carried(surface)
+        },
+    )
 
 
-class RecurringJob(Base):
+def _server_default(stored: object) -> Any:  # noqa: ANN401 text or an SQL expression
+    if stored is None or stored is Default.NOW:
+        return None if stored is None else func.now()
+    return text(str(stored).lower()) if isinstance(stored, bool) else str(stored)
+
+
+if TYPE_CHECKING:
+    # What rows' readers may rely on; `harvester.plan` declares the columns.
+
+    class _Parameters:
+        metadata_prefix: Mapped[str]
+        set_spec: Mapped[str | None]
+        harvest_from: Mapped[str | None]
+        harvest_to: Mapped[str | None]
+        incremental: Mapped[bool]
+        validation: Mapped[int]
+        filter_file_path: Mapped[str | None]
+        normalize_file_path: Mapped[str | None]
+        parse_id: Mapped[bool]
+        files_per_dir: Mapped[int | None]
+        slice: Mapped[str | None]
+        priority: Mapped[int]
+        owner: Mapped[str | None]
+
+    class _ScheduleParameters(_Parameters):
+        frequency: Mapped[str | None]
+        time_zone: Mapped[str]
+        start_date: Mapped[datetime]
+        end_date: Mapped[datetime | None]
+        method: Mapped[int]
+        overlap: Mapped[str]
+
+    class _JobParameters(_Parameters):
+        harvest_method: Mapped[int]
+        max_records: Mapped[int | None]
+
+else:
+    _ScheduleParameters, _JobParameters = _columns(Surface.SCHEDULE), _columns(Surface.JOB)
+
+
+class RecurringJob(_ScheduleParameters, Base):
     """A schedule: what to harvest, from when on, how often."""
 
     __tablename__ = "oai_recurring_job"
@@ -117,16 +179,6 @@ class RecurringJob(Base):
     repository_id: Mapped[int] = mapped_column(
         ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), index=True
     )
-    start_date: Mapped[datetime] = mapped_column(server_default=func.now())
-    end_date: Mapped[datetime | None]
-    harvest_from: Mapped[str | None] = mapped_column(Text)
-    harvest_to: Mapped[str | None] = mapped_column(Text)
-    frequency: Mapped[str | None] = mapped_column(Text)
-    """`every 6 hours`, `daily at 02:30`, `weekly on monday at 02:30`, `monthly on 1 at 02:30`, a cron
-    expression of five fields; none or empty for a one-off."""
-    time_zone: Mapped[str] = mapped_column(Text, server_default="UTC")
-    set_spec: Mapped[str | None] = mapped_column(Text)
-    metadata_prefix: Mapped[str] = mapped_column(Text, server_default="oai_dc")
     state: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     state_reason: Mapped[str | None] = mapped_column(Text)
     """Why a row was set aside, or makes no more jobs."""
@@ -134,24 +186,7 @@ class RecurringJob(Base):
     """The same as a code with facts (`FailureCode`)."""
     last_due: Mapped[datetime | None]
     """When the last job made from it was due; the next one is due later. None as long as it made none."""
-    method: Mapped[int] = mapped_column(SmallInteger, server_default="0")
-    """0 ListRecords, 1 ListIdentifiers and GetRecord."""
     date_added: Mapped[datetime] = mapped_column(server_default=func.now())
-    incremental: Mapped[bool] = mapped_column(server_default=text("true"))
-    filter_file_path: Mapped[str | None] = mapped_column(Text)
-    validation: Mapped[int] = mapped_column(SmallInteger, server_default="2")
-    """0 strict, 1 very strict, 2 loose."""
-    normalize_file_path: Mapped[str | None] = mapped_column(Text)
-    parse_id: Mapped[bool] = mapped_column(server_default=text("true"))
-    files_per_dir: Mapped[int | None]
-    slice: Mapped[str | None] = mapped_column(Text)
-    """month or day: a list for each, where tokens expire before a whole list is read."""
-    overlap: Mapped[str] = mapped_column(Text, server_default=Overlap.SKIP)
-    """skip or queue: what becomes of a run that is due while the last one is under way still."""
-    priority: Mapped[int] = mapped_column(SmallInteger, server_default="0")
-    """From -1000 to 1000; of the jobs that are due those with the higher one come first."""
-    owner: Mapped[str | None] = mapped_column(Text)
-    """Whose it is; among equals, owners take turns."""
     failures: Mapped[int] = mapped_column(server_default="0")
     """How many of its runs have failed since the last good one; each lets the next one wait longer."""
     usual_seconds: Mapped[float | None]
@@ -163,7 +198,7 @@ class RecurringJob(Base):
         self.state_reason = reason
 
 
-class Job(Base):
+class Job(_JobParameters, Base):
     """One harvest that is to start at a time, or runs; its row goes when the history row comes."""
 
     __tablename__ = "oai_job"
@@ -183,32 +218,15 @@ class Job(Base):
     recurring_id: Mapped[int | None] = mapped_column(
         ForeignKey("oai_recurring_job.id", ondelete="CASCADE"), index=True
     )
-    set_spec: Mapped[str | None] = mapped_column(Text)
     harvest_start_time: Mapped[datetime] = mapped_column(server_default=func.now())
     """When it is due."""
     status: Mapped[int] = mapped_column(SmallInteger, server_default="0")
-    harvest_method: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     process_id: Mapped[int | None]
     host: Mapped[str | None] = mapped_column(Text)
     """The machine that the process runs on."""
     started: Mapped[datetime | None]
-    harvest_from: Mapped[str | None] = mapped_column(Text)
-    harvest_to: Mapped[str | None] = mapped_column(Text)
-    metadata_prefix: Mapped[str] = mapped_column(Text, server_default="oai_dc")
-    incremental: Mapped[bool] = mapped_column(server_default=text("true"))
-    filter_file_path: Mapped[str | None] = mapped_column(Text)
-    validation: Mapped[int] = mapped_column(SmallInteger, server_default="2")
-    normalize_file_path: Mapped[str | None] = mapped_column(Text)
-    parse_id: Mapped[bool] = mapped_column(server_default=text("true"))
-    files_per_dir: Mapped[int | None]
-    slice: Mapped[str | None] = mapped_column(Text)
-    """As in `oai_recurring_job`."""
     attempt: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     """How many times this harvest has vanished before; each try is a job of its own."""
-    priority: Mapped[int] = mapped_column(SmallInteger, server_default="0")
-    """As in `oai_recurring_job`."""
-    owner: Mapped[str | None] = mapped_column(Text)
-    """As in `oai_recurring_job`."""
     waiting: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     """Why it waits though it is due, or is set aside: a `code`, and beside it the facts that go with it."""
     worker_id: Mapped[int | None]
@@ -219,8 +237,6 @@ class Job(Base):
     """Its last sign of progress, where that is suspiciously long ago."""
     last_history: Mapped[int | None] = mapped_column(BigInteger)
     """The newest row of the history that comes from this job, before it was paused."""
-    max_records: Mapped[int | None]
-    """It is a sample, which ends after so many records; none: everything."""
 
 
 Index("ix_oai_job_due", Job.status, Job.harvest_start_time)

@@ -14,19 +14,22 @@ from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.models import Repository
+from harvester.plan import Surface, carried
 from harvester.repositories import check_base_url
 from harvester.rules.filtering import load_filters
 from harvester.rules.normalising import load_mappings
-from harvester.running.windows import Slice
 from manager.frequency import Frequency, parse_frequency, parse_zone
-from manager.models import Job, Overlap, RecurringJob
+from manager.models import Job, RecurringJob
 from manager.reasons import Code, Reason
 from oai.datestamps import parse_datestamp
 from oai.errors import UsageError, ZatvaError, failure_of
 
 _YEARS: Final = range(1970, 9000)
-_CHOICES: Final = {"method": (0, 1), "validation": (0, 1, 2), "overlap": tuple(Overlap)}
-_SLICES: Final = tuple(Slice)
+_CHOICES: Final = {
+    one: tuple(choice.value for choice in one.choices)
+    for one in carried(Surface.SCHEDULE)
+    if one.choices is not None
+}
 _PRIORITIES: Final = range(-1000, 1001)
 _UNRESERVED: Final = r"[A-Za-z0-9\-_.!~*'()]+"
 _PREFIX: Final = re.compile(_UNRESERVED)
@@ -68,10 +71,11 @@ class Plan:
 
 def read_plan(schedule: RecurringJob) -> Plan:
     """Read a row's plan and check its parameters; raises UsageError that says what is wrong with it."""
-    for name, allowed in _CHOICES.items():
-        if getattr(schedule, name) not in (*allowed, None):
+    for one, allowed in _CHOICES.items():
+        value = getattr(schedule, one.column)
+        if one.stored is not None and value not in (*allowed, None):
             listed = ", ".join(map(str, allowed))
-            raise UsageError(f"{name} {getattr(schedule, name)!r}: allowed are {listed}")
+            raise UsageError(f"{one.column} {value!r}: allowed are {listed}")
     if schedule.priority not in (*_PRIORITIES, None):
         raise UsageError(f"priority {schedule.priority!r}: give a number from -1000 to 1000")
     _check_times(schedule)
@@ -134,8 +138,10 @@ def _check_parameters(row: RecurringJob | Job) -> None:
         raise UsageError(f"metadata_prefix {row.metadata_prefix!r}: letters, digits and -_.!~*'() only")
     if row.files_per_dir is not None and row.files_per_dir < 1:
         raise UsageError(f"files_per_dir {row.files_per_dir!r}: give 1 or more")
-    if row.slice and row.slice not in _SLICES:
-        raise UsageError(f"slice {row.slice!r}: give month, day or none")
+    for one, allowed in _CHOICES.items():
+        # The tables' constraints see to the others.
+        if one.stored is None and (value := getattr(row, one.column)) and value not in allowed:
+            raise UsageError(f"{one.column} {value!r}: give {', '.join(map(str, allowed))} or none")
     ends = {}
     for name in ("harvest_from", "harvest_to"):
         try:

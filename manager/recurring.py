@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import and_, exists, or_, select
 from sqlalchemy.orm import Session
 
+from harvester.vocabulary import Overlap
 from manager.failures import pause_after
 from manager.left_out import note_left_out
-from manager.models import Job, Overlap, RecurringJob, RecurringState
+from manager.models import Job, RecurringJob, RecurringState
 from manager.notices.announcing import tell
 from manager.notices.models import Occasion
 from manager.plans import Plan, check_surroundings, read_plan

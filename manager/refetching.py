@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from harvester.models import History
 from harvester.running.models import Quarantined
 from harvester.running.parameters import HarvestRequest
-from harvester.running.preparing import Level
+from harvester.vocabulary import Level
 from manager.models import RecurringJob
 from oai.settings import Settings
 

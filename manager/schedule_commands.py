@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
+from harvester.plan import Surface, carried
 from manager import samples, schedules
 from manager.plans import read_plan
-from manager.schedule_listing import find_view
+from manager.schedule_listing import find_schedules, find_view
 from manager.schedules import ScheduleView
 from oai.cli import Invocation
 from oai.database import open_database
@@ -73,7 +74,7 @@ def show_schedule(invocation: Invocation) -> ExitCode:
 def list_schedules(invocation: Invocation) -> ExitCode:
     """List schedules."""
     with open_database(invocation.settings) as database, database.session() as session:
-        views = schedules.list_schedules(session, invocation.arguments.repository)
+        views = find_schedules(session, repository_id=invocation.arguments.repository)
         rows = [_row(view) for view in views]
     invocation.console.table(rows, _SCHEDULE_COLUMNS, empty="no schedules; add one with `zatva schedule add`")
     return ExitCode.DONE
@@ -139,7 +140,7 @@ def _given(invocation: Invocation) -> dict[str, Any]:
     """The columns that options were given for, or have a value for where none is."""
     given = vars(invocation.arguments)
     columns = {name: value for name, value in given.items() if name in schedules.CHANGEABLE}
-    read = {name: _READERS.get(name, str)(value) for name, value in columns.items() if isinstance(value, str)}
+    read = {name: _READERS[name](value) for name, value in columns.items() if isinstance(value, str)}
     return {name: value for name, value in {**columns, **read}.items() if value is not None}
 
 
@@ -160,8 +161,6 @@ def _absolute(path: str) -> str:
 
 
 _READERS: Final[dict[str, Callable[[str], Any]]] = {
-    "start_date": _moment,
-    "end_date": _moment,
-    "filter_file_path": _absolute,
-    "normalize_file_path": _absolute,
+    one.column: {datetime: _moment, Path: _absolute}.get(one.kind, str)
+    for one in carried(Surface.SCHEDULE_COMMAND)
 }

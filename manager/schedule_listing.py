@@ -14,7 +14,7 @@ from oai.errors import UsageError
 def find_schedules(
     session: Session,
     *,
-    limit: int,
+    limit: int | None = None,
     after: int = 0,
     repository_id: int | None = None,
     among: Select[int] | None = None,

@@ -9,35 +9,13 @@ from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.models import History, Repository
+from harvester.plan import Surface, carried
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.plans import check_access, read_plan
 from oai.errors import UsageError
 from oai.owners import owner_of
 
-CHANGEABLE: Final = frozenset(
-    {
-        "repository_id",
-        "start_date",
-        "end_date",
-        "harvest_from",
-        "harvest_to",
-        "frequency",
-        "time_zone",
-        "set_spec",
-        "metadata_prefix",
-        "method",
-        "incremental",
-        "filter_file_path",
-        "validation",
-        "normalize_file_path",
-        "parse_id",
-        "files_per_dir",
-        "slice",
-        "overlap",
-        "priority",
-        "owner",
-    }
-)
+CHANGEABLE: Final = frozenset({"repository_id", *(one.column for one in carried(Surface.SCHEDULE))})
 """The columns that a person decides on; the others are the manager's."""
 
 
@@ -72,12 +50,10 @@ def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN
     given = {name: value for name, value in columns.items() if value is not None}
     organisation = owner_of(session, repository.repository_id)
     defaults = {
+        **{one.column: one.stored for one in carried(Surface.SCHEDULE)},
         "owner": organisation.short_name if organisation else None,
         "start_date": database_now(session),
-        "time_zone": "UTC",
         "metadata_prefix": access_of(repository.protocol).usual_format,
-        "method": 0,
-        "validation": 2,
     }
     schedule = RecurringJob(**{**defaults, **given})
     read_plan(schedule)
@@ -145,38 +121,6 @@ def run_now(session: Session, recurring_id: int) -> Job:
     return job
 
 
-def list_schedules(session: Session, repository_id: int | None = None) -> list[ScheduleView]:
-    """All schedules, or those of one repository, by number."""
-    planned = Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED))
-    next_due = (
-        select(func.min(Job.harvest_start_time))
-        .where(Job.recurring_id == RecurringJob.id, planned)
-        .scalar_subquery()
-    )
-    query = (
-        select(
-            RecurringJob,
-            func.coalesce(Repository.repository_name, Repository.base_url),
-            Repository.protocol,
-            next_due,
-        )
-        .join(Repository, Repository.repository_id == RecurringJob.repository_id)
-        .order_by(RecurringJob.id)
-    )
-    if repository_id is not None:
-        query = query.where(RecurringJob.repository_id == repository_id)
-    return [
-        ScheduleView(
-            schedule=schedule,
-            repository_name=name,
-            protocol=protocol,
-            state=RecurringState(schedule.state).name.lower().replace("_", " ").replace("one off", "one-off"),
-            next_due=due,
-        )
-        for schedule, name, protocol, due in session.execute(query)
-    ]
-
-
 def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
     """A job with the schedule's parameters, not yet in the session.
 
@@ -186,24 +130,13 @@ def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
     begun = schedule.incremental and session.scalar(
         select(exists().where(History.recurring_id == schedule.id, History.verdict == "complete"))
     )
+    values = {one.job_column: getattr(schedule, one.column) for one in carried(Surface.SCHEDULE, Surface.JOB)}
+    values["harvest_from"] = None if begun else schedule.harvest_from or None
     return Job(
+        **{**values, "harvest_to": schedule.harvest_to or None},
         repository_id=schedule.repository_id,
         recurring_id=schedule.id,
-        set_spec=schedule.set_spec,
         harvest_start_time=due,
-        harvest_method=schedule.method,
-        harvest_from=None if begun else schedule.harvest_from or None,
-        harvest_to=schedule.harvest_to or None,
-        metadata_prefix=schedule.metadata_prefix,
-        incremental=schedule.incremental,
-        filter_file_path=schedule.filter_file_path,
-        validation=schedule.validation,
-        normalize_file_path=schedule.normalize_file_path,
-        parse_id=schedule.parse_id,
-        files_per_dir=schedule.files_per_dir,
-        slice=schedule.slice,
-        priority=schedule.priority,
-        owner=schedule.owner,
     )
 
 

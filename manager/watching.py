@@ -14,6 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester.models import History, Repository
+from harvester.plan import Surface, carried
 from harvester.vocabulary import RunStatus
 from manager import processes, queue
 from manager.endings import Cause, Ending, write_cut_off
@@ -25,11 +26,8 @@ from oai.errors import ExitCode
 from oai.failures import Failure, FailureCode
 from oai.sections import ManagerSettings
 
-_PARAMETERS = (
-    "repository_id", "recurring_id", "set_spec", "metadata_prefix", "harvest_method", "harvest_from",
-    "harvest_to", "incremental", "filter_file_path", "validation", "normalize_file_path", "parse_id",
-    "files_per_dir", "slice", "priority", "owner",
-)  # fmt: skip
+_KEPT: Final = ("repository_id", "recurring_id", *(one.job_column for one in carried(Surface.JOB)))
+"""What a job's next try has from it."""
 WANTED: Final = {
     JobStatus.STOPPING: Cause.STOPPED,
     JobStatus.PAUSING: Cause.PAUSED,
@@ -181,5 +179,5 @@ def _another_try(
 
 
 def _copy(job: Job, *, due: datetime, attempt: int) -> Job:
-    parameters = {name: getattr(job, name) for name in _PARAMETERS}
+    parameters = {name: getattr(job, name) for name in _KEPT}
     return Job(harvest_start_time=due, attempt=attempt, **parameters)

@@ -4,6 +4,7 @@ The migrations lie in `alembic/` of a checkout, and inside this package (`oai/al
 Alembic itself is imported only when something has to be done, for it takes time that every command would pay.
 """
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,6 @@ from oai.errors import DatabaseNotReadyError
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0015"
-"""The revision that this version of Zatva works with; a test holds it to the newest migration."""
-
 _UPGRADE_LOCK = 0x7A_61_74_76_61  # "zatva": one upgrade at a time
 
 
@@ -24,6 +22,12 @@ def folder() -> Path:
     """Where the migrations are."""
     installed = Path(__file__).parent / "alembic"
     return installed if installed.is_dir() else Path(__file__).parent.parent / "alembic"
+
+
+@cache
+def head() -> str:
+    """The revision that this version of Zatva works with: that of the newest migration."""
+    return max(file.name.partition("_")[0] for file in (folder() / "versions").glob("[0-9]*_*.py"))
 
 
 def current(connection: Connection) -> str | None:
@@ -43,7 +47,7 @@ def upgrade(engine: Engine) -> tuple[str | None, str]:
         connection.commit()
         before = current(connection)
         try:
-            if before != HEAD:
+            if before != head():
                 config = _config()
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
@@ -52,22 +56,22 @@ def upgrade(engine: Engine) -> tuple[str | None, str]:
             connection.rollback()
             connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _UPGRADE_LOCK})
             connection.commit()
-    return before, HEAD
+    return before, head()
 
 
 def ensure_current(engine: Engine, *, may_upgrade: bool) -> None:
     """See that the tables are those of this version; empty databases, and ours to change, are upgraded."""
     with engine.connect() as connection:
         found = current(connection)
-    if found == HEAD:
+    if found == head():
         return
-    if found is not None and found > HEAD:
+    if found is not None and found > head():
         raise DatabaseNotReadyError(
-            f"the database is at revision {found}, newer than this version's {HEAD}; use a newer Zatva"
+            f"the database is at revision {found}, newer than this version's {head()}; use a newer Zatva"
         )
     if found is not None and not may_upgrade:
         raise DatabaseNotReadyError(
-            f"the database is at revision {found}, this version needs {HEAD}; run `zatva database upgrade`"
+            f"the database is at revision {found}, this version needs {head()}; run `zatva database upgrade`"
         )
     upgrade(engine)
 

@@ -18,6 +18,7 @@ from babel.messages.pofile import read_po, write_po
 from harvester.doctor import letters
 from harvester.doctor import sentences as doctor
 from harvester.doctor.subjects import SUBJECTS
+from harvester.plan import PARAMETERS
 from harvester.vocabulary import RunStatus
 from manager.models import RecurringState
 from manager.reasons import SENTENCES
@@ -137,7 +138,8 @@ def _table_words() -> set[str]:
     schedules = {
         state.name.lower().replace("_", " ").replace("one off", "one-off") for state in RecurringState
     }
-    return looks | runs | schedules | {role.value for role in Role} | set(_WAYS)
+    parameters = {text for one in PARAMETERS for text in (one.label, one.hint)}
+    return looks | parameters | runs | schedules | {role.value for role in Role} | set(_WAYS)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from harvester.bibliographic.models import FilteringSet, Source
 from harvester.bibliographic.sources import SourceSettings, check_template, save_source, source_settings
 from harvester.listing import find_repositories
 from harvester.models import Repository
+from harvester.plan import PREFIX
 from oai.errors import UsageError
 from web.forms import FormModel
 from web.import_processes import ImportProcesses
-from web.planning import PREFIX
 from web.sessions import SignedIn
 from web.set_owners import choices_for
 from web.words import mark

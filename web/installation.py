@@ -49,7 +49,7 @@ class DatabaseFacts:
     @property
     def is_current(self) -> bool:
         """Whether the tables are those of this version."""
-        return self.revision == migrations.HEAD
+        return self.revision == migrations.head()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,59 +4,62 @@ from collections.abc import Callable
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, create_model, field_validator, model_validator
 
 from harvester.access import Access
+from harvester.plan import PREFIX, Parameter, Surface, carried
 from harvester.rules.filtering import load_filters
 from harvester.rules.normalising import load_mappings
-from harvester.running.windows import Slice
 from manager.frequency import parse_frequency, parse_zone
-from manager.models import Overlap
 from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import ZatvaError
 from web.forms import FormModel
 from web.words import _, told
 
-PREFIX: Final = r"^[A-Za-z0-9\-_.!~*'()]+$"
-LONGEST_SELECTION: Final = 4096
-"""Of a set or query; `harvester.access` knows what it may be."""
-_EMPTY_IS_NONE: Final = (
-    "set_spec", "start_date", "end_date", "filter_file_path", "normalize_file_path", "slice", "harvest_from",
-    "harvest_to", "files_per_dir",
-)  # fmt: skip
+FURTHER: Final = [one for one in carried(Surface.FORM) if one.label]
+"""The parameters that pages lay out as they are declared."""
 _SHOWN_RUNS: Final = 3
 
 
-class PlanForm(FormModel):
+def _form_field(one: Parameter) -> tuple[Any, Any]:
+    """Type and field, as pydantic takes them."""
+    kind: Any = str if one.kind is Path else one.kind
+    default, limits = one.form, dict(one.limits)
+    if one.choices is not None and kind is int:
+        limits |= {"ge": min(one.choices), "le": max(one.choices)}
+    elif one.choices is not None:
+        kind = one.choices
+        default = None if default is None else kind(default)
+    return kind | None if default is None else kind, Field(default, description=one.about, **limits)
+
+
+if TYPE_CHECKING:
+    # What readers of a checked form may rely on; `harvester.plan` declares the fields.
+
+    class _Parameters(FormModel):
+        metadata_prefix: str
+        set_spec: str | None
+        frequency: str
+        time_zone: str
+        start_date: datetime | None
+        end_date: datetime | None
+        incremental: bool
+        filter_file_path: str | None
+        normalize_file_path: str | None
+
+else:
+    _Parameters = create_model(
+        "_Parameters", __base__=FormModel, **{one.column: _form_field(one) for one in carried(Surface.FORM)}
+    )
+
+
+class PlanForm(_Parameters):
     """What is harvested, when and how; empty texts mean what the field's hint says."""
 
-    metadata_prefix: str = Field("oai_dc", pattern=PREFIX, max_length=60)
-    set_spec: str | None = Field(
-        None,
-        max_length=LONGEST_SELECTION,
-        description="The set; of a repository that is asked by a query, the query.",
-    )
-    frequency: str = Field("", max_length=200)
-    time_zone: str = "UTC"
-    start_date: datetime | None = None
-    end_date: datetime | None = None
-    harvest_from: str | None = None
-    harvest_to: str | None = None
-    method: int = Field(0, ge=0, le=1)
-    validation: int = Field(2, ge=0, le=2)
-    incremental: bool = False
-    filter_file_path: str | None = None
-    normalize_file_path: str | None = None
-    parse_id: bool = True
-    files_per_dir: int | None = Field(None, ge=1, le=1_000_000)
-    slice: Slice | None = None
-    overlap: Overlap = Overlap.SKIP
-    priority: int = Field(0, ge=-1000, le=1000)
-
-    @field_validator(*_EMPTY_IS_NONE, mode="before")
+    @field_validator(*(one.column for one in carried(Surface.FORM) if one.form is None), mode="before")
     @classmethod
     def _empty_is_none(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value

@@ -8,13 +8,13 @@ from aiohttp import web
 from pydantic import Field, field_validator
 
 from harvester.models import Repository
+from harvester.plan import LONGEST_SELECTION, PREFIX
 from harvester.rule_lab.kinds import RuleKind
 from harvester.rule_lab.samples import first_page, read_files, stored_files
 from harvester.rule_lab.trying import Trial, try_rules
 from oai.settings import Settings
 from web.forms import FormModel
 from web.patience import ask_apart
-from web.planning import LONGEST_SELECTION, PREFIX
 from web.threads import DatabaseThreads
 
 SECONDS: Final = 20.0

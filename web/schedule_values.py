@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 from harvester.access import access_of
 from harvester.doctor.findings import Profile
+from harvester.plan import Surface, carried
 from manager.models import RecurringJob
 from web.catalogue import Details
 from web.planning import ScheduleForm
@@ -40,6 +41,8 @@ def values_of(schedule: RecurringJob) -> dict[str, str]:
     for name in ("start_date", "end_date"):
         moment = values[name]
         values[name] = moment.astimezone(ZoneInfo(schedule.time_zone)).strftime(_WALL_CLOCK) if moment else ""
-    values["incremental"] = "yes" if schedule.incremental else ""
-    values["parse_id"] = "true" if schedule.parse_id else "false"
+    for one in carried(Surface.FORM):
+        if one.kind is bool:
+            yes, no = ("true", "false") if one.form else ("yes", "")
+            values[one.column] = yes if values[one.column] else no
     return {name: "" if value is None else str(value) for name, value in values.items()}

@@ -35,10 +35,10 @@ def current(invocation: Invocation) -> ExitCode:
     ):
         found = migrations.current(connection)
     invocation.console.result(
-        {"current": found, "needed": migrations.HEAD},
-        f"database: {found or 'no tables'}; this version needs {migrations.HEAD}",
+        {"current": found, "needed": migrations.head()},
+        f"database: {found or 'no tables'}; this version needs {migrations.head()}",
     )
-    return ExitCode.DONE if found == migrations.HEAD else ExitCode.NOT_READY
+    return ExitCode.DONE if found == migrations.head() else ExitCode.NOT_READY
 
 
 def check(invocation: Invocation) -> ExitCode:
@@ -48,18 +48,18 @@ def check(invocation: Invocation) -> ExitCode:
         database.engine.connect() as connection,
     ):
         found = migrations.current(connection)
-        faults = [] if found == migrations.HEAD else [_other_version(found)]
+        faults = [] if found == migrations.head() else [_other_version(found)]
         if found is not None:
             faults += _half_done(connection)
     invocation.console.result(
-        {"current": found, "needed": migrations.HEAD, "faults": faults},
+        {"current": found, "needed": migrations.head(), "faults": faults},
         "\n".join(faults) or f"database: well, at {found}",
     )
     return ExitCode.NOT_READY if faults else ExitCode.DONE
 
 
 def _other_version(found: str | None) -> str:
-    return f"{found or 'no tables'}; this version needs {migrations.HEAD}: run `zatva database upgrade`"
+    return f"{found or 'no tables'}; this version needs {migrations.head()}: run `zatva database upgrade`"
 
 
 def _half_done(connection: Connection) -> list[str]:

@@ -89,7 +89,7 @@ def _database(settings: Settings) -> Iterator[Finding]:
         ):
             version = connection.exec_driver_sql("SHOW server_version").scalar_one()
             revision = migrations.current(connection)
-            missing = _missing_indexes(connection) if revision == migrations.HEAD else []
+            missing = _missing_indexes(connection) if revision == migrations.head() else []
     except (ZatvaError, DBAPIError) as error:
         found = str(mishap(error, settings))
         yield Finding(check="database", well=False, found=found, advice="see the message")
@@ -101,12 +101,12 @@ def _database(settings: Settings) -> Iterator[Finding]:
 
 
 def _tables(revision: str | None, missing: list[str], *, embedded: bool) -> Iterator[Finding]:
-    well = revision in {None, migrations.HEAD} or (embedded and (revision or "") < migrations.HEAD)
+    well = revision in {None, migrations.head()} or (embedded and (revision or "") < migrations.head())
     yield Finding(
         check="tables",
         well=well,
         found=revision or "none yet; made at first use",
-        advice="" if well else f"this version needs {migrations.HEAD}: zatva database upgrade",
+        advice="" if well else f"this version needs {migrations.head()}: zatva database upgrade",
     )
     if missing:
         yield Finding(

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from harvester.running.preparing import Level
+from harvester.vocabulary import Level
 from oai.connections import ConnectionLimits, bound
 from oai.database import Database
 from oai.datestamps import utc_now

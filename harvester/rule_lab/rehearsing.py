@@ -26,11 +26,11 @@ from harvester.rule_lab.wording import reasons
 from harvester.rules.rule_limits import Limits
 from harvester.running.intake import fate_of
 from harvester.running.parameters import HarvestRequest
-from harvester.running.preparing import Entry, Level, Prepared, Preparer
+from harvester.running.preparing import Entry, Prepared, Preparer
 from harvester.running.sourcing import open_kept, without_superseded
 from harvester.store.paths import identifier_digits
 from harvester.store.records import KnownRecord, known_records
-from harvester.vocabulary import RecordStatus
+from harvester.vocabulary import Level, RecordStatus
 from oai.errors import MalformedXmlError, UsageError
 from oai.limits import AnswerLimits
 from oai.settings import Settings

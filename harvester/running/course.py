@@ -17,7 +17,6 @@ from harvester.running.fetching import Allowance, Fetching, check_alive, where
 from harvester.running.isolation import Division, Isolation
 from harvester.running.marks import Known, mark
 from harvester.running.planning import Plan
-from harvester.running.preparing import Level
 from harvester.running.progress import Progress, StateChange
 from harvester.running.pump import Pump, Steps
 from harvester.running.recovery import Breakage, RecoveryTimeError, Remedy, begin_again, remedy, take_up
@@ -27,6 +26,7 @@ from harvester.running.sounding import sound
 from harvester.running.validating import open_validator
 from harvester.running.verdict import End
 from harvester.running.windows import Window
+from harvester.vocabulary import Level
 from oai.errors import StrictCheckError, failure_of
 from oai.vocabulary import Granularity
 

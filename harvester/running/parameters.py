@@ -2,15 +2,14 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from harvester.plan import HarvestParameters
 from harvester.rules.filtering import load_filters
 from harvester.rules.normalising import load_mappings
 from harvester.rules.rule_limits import Limits
-from harvester.running.preparing import Level, Preparer
-from harvester.running.windows import Slice
+from harvester.running.preparing import Preparer
 from oai.datestamps import Datestamp, format_datestamp, parse_datestamp
 from oai.errors import UsageError
 from oai.vocabulary import Granularity
@@ -18,41 +17,11 @@ from oai.vocabulary import Granularity
 _MOST_PREFIX_CHARACTERS = 60
 
 
-class Method(IntEnum):
-    """How records are fetched (UIUC, `harvestMethod`)."""
-
-    RECORDS = 0
-    """ListRecords."""
-    IDENTIFIERS = 1
-    """ListIdentifiers, then a GetRecord for each."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class HarvestRequest:
-    """The parameters of one harvest (UIUC, "Harvester Program"), and a few more.
-
-    `harvest_from` and `harvest_to` are datestamps in either granularity. `full` leaves the watermark of
-    earlier harvests aside. `max_records` makes a sample of the run: it ends there, and nothing is remembered
-    of it but its records.
-    """
+class HarvestRequest(HarvestParameters):
+    """A harvest that is asked for: what `harvester.plan` declares, of a repository, maybe for a job."""
 
     repository_id: int
-    metadata_prefix: str = "oai_dc"
-    set_spec: str = ""
-    harvest_from: str | None = None
-    harvest_to: str | None = None
-    full: bool = False
-    method: Method = Method.RECORDS
-    validation: Level = Level.LOOSE
-    filter_file: Path | None = None
-    normalize_file: Path | None = None
-    parse_id: bool = True
-    files_per_directory: int = 5000
-    max_records: int | None = None
-    slice: Slice | None = None
-    """Ask for a month or a day at a time, where tokens expire before a whole list is read."""
-    ignore_wait: bool = False
-    """Ask although the repository asked to be left alone for longer."""
     replay: int | None = None
     """The earlier run (`history_id`) whose kept answers are to be taken in again."""
     job_id: int | None = None

@@ -7,16 +7,9 @@ from typing import Any
 
 from harvester.client.repository_client import Selection
 from harvester.client.transport import request_url
-from harvester.running.parameters import HarvestRequest, Method, in_granularity
-from harvester.running.windows import (
-    Calendar,
-    Slice,
-    Window,
-    calendar,
-    first_request,
-    slices,
-    window_from_json,
-)
+from harvester.running.parameters import HarvestRequest, in_granularity
+from harvester.running.windows import Calendar, Window, calendar, first_request, slices, window_from_json
+from harvester.vocabulary import Method, Slice
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.errors import UsageError
 from oai.vocabulary import DeletedRecord, Granularity, Verb

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
 from lxml import etree
@@ -16,18 +15,11 @@ from harvester.rules.validation import Validator
 from harvester.running.reading_process import Document
 from harvester.running.refusals import Refusal
 from harvester.store.paths import identifier_digits
+from harvester.vocabulary import Level
 from oai.datestamps import is_later
 from oai.errors import StrictCheckError, failure_of
 
 _T = TypeVar("_T")
-
-
-class Level(IntEnum):
-    """How strictly answers and records are checked (UIUC, `validation`)."""
-
-    STRICT = 0
-    VERY_STRICT = 1
-    LOOSE = 2
 
 
 Content = etree._Element | Document | None  # noqa: SLF001 lxml has no other name for it

@@ -25,13 +25,14 @@ from harvester.running.locks import only_harvest
 from harvester.running.models import Quarantined
 from harvester.running.opening import check_wait, choose_layout
 from harvester.running.parameters import HarvestRequest
-from harvester.running.preparing import Batch, Level
+from harvester.running.preparing import Batch
 from harvester.running.quarantine import Ward
 from harvester.running.validating import open_validator
 from harvester.store import deletions
 from harvester.store.deletions import Estate
 from harvester.store.files import FileStore
 from harvester.store.records import RunKey
+from harvester.vocabulary import Level
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.errors import StrictCheckError, UsageError

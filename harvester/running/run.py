@@ -37,7 +37,7 @@ from harvester.running.outcome import Outcome, write_history
 from harvester.running.pacing import Pace
 from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Plan, plan
-from harvester.running.preparing import Batch, Level, Preparer, joined
+from harvester.running.preparing import Batch, Preparer, joined
 from harvester.running.progress import StateChange
 from harvester.running.quarantine import Ward, open_ward
 from harvester.running.recounting import ReturnedRecords
@@ -49,6 +49,7 @@ from harvester.running.verdict import PROPER, End, Evidence, Verdict, judge
 from harvester.store.changes import prune_changes
 from harvester.store.files import FileStore
 from harvester.store.records import RunKey
+from harvester.vocabulary import Level
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.errors import failure_of

@@ -19,12 +19,11 @@ from harvester.protocols import http_client, open_protocol_client
 from harvester.repositories import get_repository
 from harvester.running.checkpoints import Checkpoint
 from harvester.running.outcome import get_history
-from harvester.running.parameters import HarvestRequest, Method
+from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Plan, Standing
 from harvester.running.preparing import Batch
-from harvester.running.windows import Slice
 from harvester.store.records import known_records
-from harvester.vocabulary import AccessProtocol
+from harvester.vocabulary import AccessProtocol, Method, Slice
 from oai.datestamps import is_later, utc_now
 from oai.errors import RemoteError, UsageError
 from oai.settings import Settings

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
+from harvester.vocabulary import Slice
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.vocabulary import Granularity
 
@@ -21,13 +22,6 @@ _FIRST_SLICED = datetime(1990, 1, 1, tzinfo=UTC)
 """What a repository dates before the Web is one slice."""
 _FEW: Final = 3
 """So many shorter spans are asked for without asking first whether anything is in them all."""
-
-
-class Slice(StrEnum):
-    """How long a slice of a harvest is."""
-
-    MONTH = "month"
-    DAY = "day"
 
 
 class Span(StrEnum):

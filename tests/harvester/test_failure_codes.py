@@ -8,9 +8,8 @@ from harvester.reading import errors
 from harvester.reading.errors import TransportKind
 from harvester.rules.rule_files import RuleFileError
 from harvester.running.models import Quarantined
-from harvester.running.parameters import Method
-from harvester.running.preparing import Level
 from harvester.sru.diagnostics import SruFormatError, SruQueryError
+from harvester.vocabulary import Level, Method
 from oai.errors import (
     DatabaseNotReadyError,
     InterruptedRunError,

@@ -11,10 +11,7 @@ import harvester.repositories
 import harvester.rule_lab.kinds
 import harvester.running.holds
 import harvester.running.locks
-import harvester.running.parameters
-import harvester.running.preparing
 import harvester.running.verdict
-import harvester.running.windows
 import harvester.store.auditing
 import harvester.vocabulary
 import manager.leadership
@@ -48,7 +45,7 @@ _ENUMS: dict[str, type[Enum]] = {
     "end of a list": harvester.running.verdict.End,
     "fault of a file in the store": harvester.store.auditing.Kind,
     "fault of an archived document": provider.holdings.fixity.Fault,
-    "harvest method": harvester.running.parameters.Method,
+    "harvest method": harvester.vocabulary.Method,
     "held run": harvester.running.holds.HoldKind,
     "held run's state": harvester.running.holds.HoldState,
     "indexed file's state": provider.models.IndexFileState,
@@ -64,15 +61,15 @@ _ENUMS: dict[str, type[Enum]] = {
     "occasion of a notice": manager.notices.models.Occasion,
     "order of a search": harvester.bibliographic.searching.Order,
     "operator of a condition": harvester.bibliographic.conditions.Operator,
-    "overlap of jobs": manager.models.Overlap,
+    "overlap of jobs": harvester.vocabulary.Overlap,
     "record's status": harvester.vocabulary.RecordStatus,
     "right": oai.rights.Right,
     "role": oai.rights.Role,
     "run's status": harvester.vocabulary.RunStatus,
     "schedule's state": manager.models.RecurringState,
     "scope of a token": oai.rights.Scope,
-    "slice of a list": harvester.running.windows.Slice,
-    "validation": harvester.running.preparing.Level,
+    "slice of a list": harvester.vocabulary.Slice,
+    "validation": harvester.vocabulary.Level,
     "verdict": harvester.running.verdict.Verdict,
 }
 _KEYS: dict[str, Any] = {

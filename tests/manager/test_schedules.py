@@ -7,6 +7,7 @@ import pytest
 
 from manager import schedules
 from manager.models import RecurringState
+from manager.schedule_listing import find_schedules
 from oai.database import Database
 from oai.errors import UsageError
 from tests.manager.conftest import Tables
@@ -129,8 +130,8 @@ def test_the_list_tells_state_and_next_due_time(database: Database, tables: Tabl
     make_jobs(database)
     add(database, repository_id=tables.repository("https://b.example/"))
     with database.session() as session:
-        views = schedules.list_schedules(session)
-        only = schedules.list_schedules(session, first)
+        views = find_schedules(session)
+        only = find_schedules(session, repository_id=first)
     assert [(view.repository_name, view.state, view.next_due) for view in views] == [
         ("https://a.example/", "recurring", start),
         ("https://b.example/", "new", None),
@@ -143,5 +144,5 @@ def test_every_state_has_its_word(database: Database, tables: Tables) -> None:
     for state in RecurringState:
         tables.add("oai_recurring_job", repository_id=repository, state=state.value)
     with database.session() as session:
-        words = [view.state for view in schedules.list_schedules(session)]
+        words = [view.state for view in find_schedules(session)]
     assert words == ["new", "recurring", "one-off", "paused", "set aside", "suspended"]

@@ -46,6 +46,13 @@ def minutes_to_the_next_try(tables: Tables) -> float | None:
     return rows[0].wait / MINUTE if rows else None
 
 
+def test_the_next_try_of_a_sample_is_a_sample(database: Database, tables: Tables) -> None:
+    running_job(tables, max_records=10)
+    settle_job(database, CRASHED)
+    (again,) = tables("SELECT * FROM oai_job")
+    assert (again.attempt, again.max_records) == (1, 10)
+
+
 @pytest.mark.parametrize(("attempt", "minutes"), [(0, 5), (1, 10), (2, 20), (7, 640)])
 def test_each_further_try_comes_twice_as_late(
     database: Database, tables: Tables, attempt: int, minutes: float

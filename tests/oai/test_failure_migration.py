@@ -145,7 +145,7 @@ def test_every_reason_of_a_run_has_a_code_afterwards(before: Database) -> None:
         )
         connection.execute(statement, [{"reason": reason} for reason in RUNS])
         connection.execute(statement, {"reason": None})
-    _migrate(before, migrations.HEAD)
+    _migrate(before, migrations.head())
     rows = _rows(before, "SELECT failure_reason, failure_code, failure_facts FROM oai_history")
     assert {row[0]: (row[1], row[2]) for row in rows if row[0] is not None} == RUNS
     assert [tuple(row) for row in rows if row[0] is None] == [(None, None, None)]
@@ -172,7 +172,7 @@ def test_what_was_refused_and_the_warnings_of_it_are_found_by_their_key(before: 
             ),
             {"warnings": json.dumps(warnings)},
         )
-    _migrate(before, migrations.HEAD)
+    _migrate(before, migrations.head())
     kept = _rows(before, "SELECT reason, failure_code, replace(fault_key::text, '-', '') FROM oai_quarantine")
     assert {reason: code for reason, code, _ in kept} == RECORDS
     ((failures,),) = _rows(before, "SELECT warning_failures FROM oai_history")
@@ -196,7 +196,7 @@ def test_schedules_and_running_harvests_say_why_in_codes(before: Database) -> No
                 " VALUES (1, 'oai_dc', 'waiting until 2026-01-02T03:04:05Z: HTTP status 503')"
             )
         )
-    _migrate(before, migrations.HEAD)
+    _migrate(before, migrations.head())
     rows = _rows(before, "SELECT state_reason, state_failure FROM oai_recurring_job")
     assert {row[0]: row[1] for row in rows} == SCHEDULES
     ((waiting,),) = _rows(before, "SELECT last_failure FROM oai_harvest")

@@ -9,6 +9,7 @@ from harvester.access import access_of
 from harvester.doctor.findings import Report
 from harvester.doctor.letters import letter
 from harvester.models import Repository
+from harvester.plan import LONGEST_SELECTION, PREFIX
 from manager.models import Job
 from manager.samples import MOST_RECORDS, sample_repository
 from oai.rights import Right
@@ -18,7 +19,6 @@ from web.api.repositories import repository_asked
 from web.api.schedules import Started
 from web.api.shapes import In, Out
 from web.examinations import EXAMINATIONS
-from web.planning import LONGEST_SELECTION, PREFIX
 from web.subject import about
 
 _TAG: Final = "repositories"

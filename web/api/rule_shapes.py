@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from harvester.plan import LONGEST_SELECTION
 from harvester.rule_lab.kinds import RuleKind
 from web.api.shapes import In, Out, Paged
-from web.planning import LONGEST_SELECTION
 from web.rule_trials import LIVE, STORED
 from web.words import _
 

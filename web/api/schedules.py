@@ -1,12 +1,14 @@
 """Schedules over the API: listed, added, shown, changed, removed, paused, resumed, run out of turn."""
 
 from datetime import datetime
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, create_model
 from sqlalchemy.orm import Session
 
 from harvester.models import Repository
+from harvester.plan import Parameter, Surface, carried
 from manager.models import RecurringJob
 from manager.samples import MOST_RECORDS, sample_schedule
 from manager.schedule_listing import find_schedules, find_view
@@ -29,28 +31,38 @@ from web.planning import ScheduleForm
 from web.subject import about
 
 _TAG: Final = "schedules"
+_ORDER: Final = (
+    "metadata_prefix", "set_spec", "frequency", "time_zone", "start_date", "end_date", "harvest_from",
+    "harvest_to", "method", "validation", "incremental", "filter_file_path", "normalize_file_path",
+)  # fmt: skip
+"""What an answer begins with, as programs have always got it; further parameters follow."""
 
 
-class ScheduleOut(Out):
-    """What is harvested, and how often."""
-
+class _Named(Out):
     schedule_id: int
     repository_id: int
     repository_name: str
-    metadata_prefix: str
-    set_spec: str | None
-    frequency: str | None = Field(description="Null or empty: once.")
-    time_zone: str
-    start_date: datetime
-    end_date: datetime | None
-    harvest_from: str | None
-    harvest_to: str | None
-    method: int = Field(description="0 ListRecords, 1 ListIdentifiers and GetRecord.")
-    validation: int = Field(description="0 strict, 1 very strict, 2 loose.")
-    incremental: bool
-    filter_file_path: str | None
-    normalize_file_path: str | None
-    priority: int
+
+
+def _answered(one: Parameter) -> tuple[Any, Any]:
+    kind: Any = str if one.kind is Path else one.kind
+    return kind | None if one.stored is None else kind, Field(description=one.about)
+
+
+def _place(one: Parameter) -> int:
+    return _ORDER.index(one.column) if one.column in _ORDER else len(_ORDER)
+
+
+if TYPE_CHECKING:
+    _Parameters = _Named
+else:
+    _columns = {one.column: _answered(one) for one in sorted(carried(Surface.API), key=_place)}
+    _Parameters = create_model("_Parameters", __base__=_Named, **_columns)
+
+
+class ScheduleOut(_Parameters):
+    """What is harvested, and how often."""
+
     state: str
     state_reason: str | None
     state_failure: dict[str, Any] | None = Field(description="The same as a failure code with its facts.")

@@ -19,7 +19,7 @@ from manager.notices.rules import (
     put_trial_into_outbox,
     remove_rule,
 )
-from manager.schedules import list_schedules
+from manager.schedule_listing import find_schedules
 from oai.errors import UsageError
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.alert_forms import (
@@ -260,7 +260,7 @@ async def _form(
 def _schedules(session: Session, repository: Repository | None) -> list[tuple[int, str]]:
     if repository is None:
         return []
-    views = list_schedules(session, repository.repository_id)
+    views = find_schedules(session, repository_id=repository.repository_id)
     return [
         (
             view.schedule.id,

@@ -33,18 +33,13 @@ _ERROR: Final = columns_of(
 )  # fmt: skip
 _SCHEDULE: Final[dict[str, Callable[[ScheduleView], object]]] = {
     "schedule_id": lambda view: view.schedule.id,
-    "repository_id": lambda view: view.schedule.repository_id,
-    "repository_name": lambda view: view.repository_name,
-    "metadata_prefix": lambda view: view.schedule.metadata_prefix,
-    "set_spec": lambda view: view.schedule.set_spec,
-    "frequency": lambda view: view.schedule.frequency,
-    "time_zone": lambda view: view.schedule.time_zone,
-    "state": lambda view: view.state,
-    "state_reason": lambda view: view.schedule.state_reason,
-    "next_due": lambda view: view.next_due,
-    "incremental": lambda view: view.schedule.incremental,
-    "method": lambda view: view.schedule.method,
-    "validation": lambda view: view.schedule.validation,
+    **columns_of("repository_id", of="schedule"),
+    **columns_of("repository_name"),
+    **columns_of("metadata_prefix", "set_spec", "frequency", "time_zone", of="schedule"),
+    **columns_of("state"),
+    **columns_of("state_reason", of="schedule"),
+    **columns_of("next_due"),
+    **columns_of("incremental", "method", "validation", of="schedule"),
 }
 _JOB: Final[dict[str, Callable[[JobView], object]]] = {
     **columns_of(

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from harvester.access import SelectionError, access_of
 from harvester.listing import find_repositories
 from harvester.models import Repository
+from harvester.plan import LONGEST_SELECTION, PREFIX
 from harvester.repositories import identify_repository, note_facts, remove_repository
 from harvester.repository_changes import (
     BaseUrl,
@@ -21,7 +22,8 @@ from harvester.vocabulary import DeletionPolicy
 from manager.jobs import list_jobs
 from manager.runs import Choice, days_of, find_runs
 from manager.samples import sample_repository
-from manager.schedules import add_schedule, list_schedules
+from manager.schedule_listing import find_schedules
+from manager.schedules import add_schedule
 from oai.errors import UsageError
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.addresses import UNASKED, usable_address
@@ -31,7 +33,6 @@ from web.keys import SETTINGS
 from web.lookups import NUMBER, number_of, repository_of
 from web.pages.jobs import MOST_JOBS
 from web.patience import ask_apart
-from web.planning import LONGEST_SELECTION, PREFIX
 from web.plots.days import bars
 from web.problems import problem_of
 from web.rendering import render
@@ -109,7 +110,7 @@ async def show(request: web.Request) -> web.Response:
         "repository.html",
         details=details,
         access=access_of(details.repository.protocol),
-        schedules=await database.run(list_schedules, number),
+        schedules=await database.run(find_schedules, repository_id=number),
         runs=await database.run(find_runs, Choice(repository_id=number), limit=_LAST_RUNS),
         jobs=await database.run(list_jobs, number, most=MOST_JOBS),
         days=days,

@@ -25,6 +25,7 @@ from oai.errors import ZatvaError
 from oai.settings import Settings
 from web.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.keys import SETTINGS
+from web.planning import FURTHER
 from web.plots.paces import course
 from web.rendering import render
 from web.run_log import Level, Line, as_text, at_least, counts_of, lines_of
@@ -105,6 +106,7 @@ async def parameters(request: web.Request) -> web.Response:
         "run_parameters.html",
         **shared,
         schedule=schedule,
+        further=FURTHER,
         rules=await database_of(request).run(rules_read, run, among=visible_repositories(who_asks(request))),
         curl=_curl(shared["repository"], run),
     )

@@ -30,7 +30,7 @@ from web.forms import Form, FormModel, read_form
 from web.keys import SETTINGS
 from web.lookups import NUMBER, chosen_repository, number_of, repository_of
 from web.paging import number_in
-from web.planning import ScheduleForm, levels, methods, overlaps, slices
+from web.planning import FURTHER, ScheduleForm, levels, methods, overlaps, slices
 from web.rendering import render
 from web.schedule_values import suggested_values, values_of
 from web.subject import about
@@ -263,6 +263,7 @@ def _form(
         levels=levels(),
         slices=slices(),
         overlaps=overlaps(),
+        further=FURTHER,
         layouts=[
             ("true", _("In folders by identifier")),
             ("false", _("All in one folder")),

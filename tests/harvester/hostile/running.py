@@ -13,8 +13,7 @@ from harvester.repositories import add_repository
 from harvester.running.harvest import harvest
 from harvester.running.outcome import Outcome
 from harvester.running.parameters import HarvestRequest
-from harvester.running.preparing import Level
-from harvester.vocabulary import RecordStatus
+from harvester.vocabulary import Level, RecordStatus
 from oai.database import Database
 from oai.settings import Settings
 from tests.harvester.fake_repository import Item

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harvester.running.preparing import Level
+from harvester.vocabulary import Level
 from oai.database import Database
 from oai.settings import Settings
 from tests.harvester.fake_repository import Item

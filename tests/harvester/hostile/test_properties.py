@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from harvester.running.preparing import Level
 from harvester.running.verdict import Verdict
+from harvester.vocabulary import Level
 from oai.database import Database
 from oai.settings import Settings
 from tests.harvester.fake_repository import Item

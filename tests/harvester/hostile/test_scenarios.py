@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harvester.running.preparing import Level
 from harvester.running.verdict import Verdict
+from harvester.vocabulary import Level
 from oai.database import Database
 from oai.datestamps import parse_datestamp
 from oai.settings import Settings

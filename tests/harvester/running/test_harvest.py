@@ -15,8 +15,8 @@ from harvester.models import Harvest, History, Record, SetMapping
 from harvester.repositories import add_repository
 from harvester.running.harvest import harvest
 from harvester.running.outcome import Outcome
-from harvester.running.parameters import HarvestRequest, Method
-from harvester.running.preparing import Level
+from harvester.running.parameters import HarvestRequest
+from harvester.vocabulary import Level, Method
 from oai.database import Database
 from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import ExitCode

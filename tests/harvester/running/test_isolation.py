@@ -15,8 +15,8 @@ from harvester.repositories import add_repository
 from harvester.running.harvest import harvest
 from harvester.running.models import ListMarks, Quarantined
 from harvester.running.outcome import Outcome
-from harvester.running.parameters import HarvestRequest, Method
-from harvester.running.preparing import Level
+from harvester.running.parameters import HarvestRequest
+from harvester.vocabulary import Level, Method
 from oai.database import Database
 from oai.errors import ExitCode
 from oai.failures import Failure, FailureCode

@@ -7,8 +7,7 @@ from sqlalchemy import select
 
 from harvester.models import Harvest, History
 from harvester.running.models import Quarantined
-from harvester.running.parameters import Method
-from harvester.running.preparing import Level
+from harvester.vocabulary import Level, Method
 from oai.errors import ExitCode
 from tests.harvester.fake_repository import Item
 from tests.harvester.killing import kill_where_it_stalls, stall

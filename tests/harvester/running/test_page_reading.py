@@ -16,8 +16,8 @@ from harvester.reading.answers import Page
 from harvester.reading.replies import OnToken, Unread
 from harvester.running import page_reading
 from harvester.running.page_reading import PageReading
-from harvester.running.parameters import Method
 from harvester.running.reading_process import PageOfDocuments, ReadingProcess, documents_of
+from harvester.vocabulary import Method
 from oai.errors import ExitCode
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import Item, many

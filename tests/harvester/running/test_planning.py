@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from harvester.running.parameters import HarvestRequest, Method
+from harvester.running.parameters import HarvestRequest
 from harvester.running.planning import Plan, Standing, Target, plan
-from harvester.running.windows import Slice, Window
+from harvester.running.windows import Window
+from harvester.vocabulary import Method, Slice
 from oai.vocabulary import Verb
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)

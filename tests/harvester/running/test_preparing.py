@@ -7,7 +7,8 @@ from harvester.rules.normalising import parse_mappings
 from harvester.rules.rule_files import RuleFileError
 from harvester.rules.rule_limits import Limits
 from harvester.rules.validation import own_validator
-from harvester.running.preparing import Batch, Level, Preparer, joined
+from harvester.running.preparing import Batch, Preparer, joined
+from harvester.vocabulary import Level
 from oai.errors import ExitCode, StrictCheckError
 from tests.harvester.rules.rule_samples import DECLARED, record, tombstone
 

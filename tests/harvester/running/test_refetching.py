@@ -10,9 +10,9 @@ from harvester.reading.errors import RepositoryBusyError
 from harvester.running.locks import only_harvest
 from harvester.running.models import Quarantined
 from harvester.running.parameters import HarvestRequest
-from harvester.running.preparing import Level
 from harvester.running.refetching import Fate, Refetched, fetch_again
 from harvester.store.changes import read_changes
+from harvester.vocabulary import Level
 from oai.errors import UsageError
 from tests.harvester.fake_repository import Item
 from tests.harvester.library import Library

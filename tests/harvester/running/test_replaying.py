@@ -13,10 +13,9 @@ from harvester.models import Harvest, History, Record
 from harvester.repositories import add_repository
 from harvester.running.harvest import harvest
 from harvester.running.outcome import Outcome
-from harvester.running.parameters import HarvestRequest, Method
-from harvester.running.preparing import Level
+from harvester.running.parameters import HarvestRequest
 from harvester.running.sourcing import replay_request
-from harvester.running.windows import Slice
+from harvester.vocabulary import Level, Method, Slice
 from oai.database import Database
 from oai.errors import UsageError
 from oai.settings import Settings

@@ -1,7 +1,6 @@
 """Harvests in slices: the same records, few requests where nothing is, and going on where one was cut off."""
 
-from harvester.running.parameters import Method
-from harvester.running.windows import Slice
+from harvester.vocabulary import Method, Slice
 from oai.errors import ExitCode
 from tests.harvester.fake_repository import Answer, Item
 from tests.harvester.running.test_isolation import ALL, DEAD, Bench, dies

@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from harvester.running.models import Quarantined
 from harvester.running.outcome import Outcome
-from harvester.running.preparing import Level
+from harvester.vocabulary import Level
 from oai.database import Database
 from oai.errors import ExitCode
 from oai.settings import Settings

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from harvester.running.windows import (
     Calendar,
-    Slice,
     Span,
     Window,
     calendar,
@@ -20,6 +19,7 @@ from harvester.running.windows import (
     slices,
     window_from_json,
 )
+from harvester.vocabulary import Slice
 from oai.datestamps import parse_datestamp
 from oai.vocabulary import Granularity
 

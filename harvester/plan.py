@@ -1,0 +1,298 @@
+"""The parameters of a harvest, each declared once.
+
+The rows of schedules and jobs, `HarvestRequest`, the dashboard's form, the API and the commands take names,
+types, defaults, choices and help from here. A surface that lacks a parameter has its reason in `absent`.
+Command lines are made of it, so it imports nothing heavy.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from enum import Enum, IntEnum, StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from harvester.vocabulary import Level, Method, Overlap, Slice
+
+
+class Surface(StrEnum):
+    """Where a parameter can be carried."""
+
+    SCHEDULE = "oai_recurring_job"
+    JOB = "oai_job"
+    REQUEST = "HarvestRequest"
+    PROCESS = "python -m harvester"
+    COMMAND = "zatva harvest"
+    SCHEDULE_COMMAND = "zatva schedule"
+    FORM = "form, request body of the API"
+    API = "answer of the API"
+
+
+class Default(StrEnum):
+    """Defaults that are no values."""
+
+    NOW = "now"
+    """The present moment by the database's clock."""
+    USUAL = "usual"
+    """As stored, or as the field has it."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Option:
+    """An option of a command."""
+
+    flags: str
+    """Its spellings, with blanks between."""
+    help: str
+    metavar: str | None = None
+    dest: str | None = None
+    place: int = 0
+    """Options of a higher place come later in help."""
+
+    @property
+    def target(self) -> str:
+        """The name of its value among a command's arguments."""
+        return self.dest or self.flags.split()[0].lstrip("-").replace("-", "_")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Parameter:
+    """A parameter, and what each surface needs to carry it."""
+
+    name: str = ""
+    """Of its field here and in `HarvestRequest`."""
+    column: str = ""
+    """In `oai_recurring_job`, forms and API; the name unless it differs."""
+    job_column: str = ""
+    """In `oai_job`; as in `oai_recurring_job` unless it differs."""
+    kind: type = str
+    """Of the stored value: str, int, bool, datetime, or Path for a file's path."""
+    choices: type[IntEnum | StrEnum] | None = None
+    reversed: bool = False
+    """Whether the field says the opposite of the column."""
+    default: Any = None
+    """Of the field."""
+    stored: Any = Default.USUAL
+    """Default of the columns and of `zatva schedule add`; None: may be empty."""
+    form: Any = Default.USUAL
+    """Default of forms and the API; None: may be empty."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """Of forms and the API, as pydantic names them."""
+    about: str | None = None
+    """What the API's document says of it."""
+    label: str = ""
+    """On pages, which have words of their own for the parameters without one."""
+    hint: str = ""
+    schedule: Option | None = None
+    schedule_no: Option | None = None
+    """The option for no, where `schedule` is the one for yes."""
+    command: Option | None = None
+    absent: Mapping[Surface, str] = field(default_factory=dict)
+    """The surfaces that do not carry it, and why."""
+
+    def on(self, surface: Surface) -> bool:
+        """Whether the surface carries it."""
+        return surface not in self.absent
+
+    @property
+    def process(self) -> str:
+        """Its argument of `python -m harvester`; as an option it has hyphens."""
+        name = self.name if self.kind is bool else self.column
+        return name.removesuffix("_path").removesuffix("_records")
+
+    def value(self, stored: Any) -> Any:  # noqa: ANN401 as its field has it
+        """The field's value for an argument of `python -m harvester`; None stands for the default."""
+        if stored is None or (stored == "" and self.default is None):
+            return self.default
+        if self.choices is not None:
+            return self.choices(stored)
+        return Path(stored) if self.kind is Path else stored
+
+    @property
+    def words(self) -> Mapping[str, IntEnum | StrEnum]:
+        """Its choices by the words of `zatva harvest`."""
+        return {
+            one.name.lower().replace("_", "-") if self.kind is int else str(one.value): one
+            for one in self.choices or ()
+        }
+
+    @property
+    def options(self) -> list[tuple[str, str]]:
+        """Its choices for a form, by stored value."""
+        return [(str(one.value), word) for word, one in self.words.items()]
+
+
+def _of(**about: Any) -> Mapping[str, Parameter]:  # noqa: ANN401 as in Parameter
+    return {"parameter": Parameter(**about)}
+
+
+PREFIX: Final = r"^[A-Za-z0-9\-_.!~*'()]+$"
+LONGEST_SELECTION: Final = 4096
+"""Of a set or query; `harvester.access` knows what it may be."""
+_PLANNED: Final = (Surface.SCHEDULE, Surface.SCHEDULE_COMMAND, Surface.FORM, Surface.API)
+_RUNNING: Final = (Surface.REQUEST, Surface.PROCESS, Surface.COMMAND)
+_SAMPLE: Final = dict.fromkeys(_PLANNED, "a sample is a job of its own; a schedule's runs are whole")
+_NOW_ONLY: Final = dict.fromkeys((*_PLANNED, Surface.JOB), "only a person who harvests now decides on it")
+_QUEUED: Final = dict.fromkeys(_RUNNING, "it orders the jobs that wait; one that runs waits no more")
+_TIMED: Final = dict.fromkeys((Surface.JOB, *_RUNNING), "a schedule's times become those of its jobs")
+_UNANSWERED: Final = {Surface.API: "requests take it, and the dashboard shows it"}
+_OWNED: Final = dict.fromkeys((Surface.FORM, Surface.API), "it is the organisation of the repository")
+_INCREMENTAL: Final = "harvest what changed since the last time; so it is unless told otherwise"
+_BY_IDENTIFIER: Final = "files lie by the parts of their identifier; so it is unless told otherwise"
+_FREQUENCY: Final = "`every 6 hours`, `daily at 02:30`, a cron expression; once if left out"
+_START: Final = "not before this time, ISO 8601, UTC if it has no offset; a new one: now"
+_OVERLAP: Final = "what becomes of a run that is due while the last one is under way"
+_FILES: Final = "files in one directory; as set where nothing is said"
+_SLICES: Final = "a list for each month or day, where tokens expire before a whole list is read"
+_STRICTNESS: Final = "strict: well-formed answers; very-strict: valid records; loose: skip what is broken"
+_SELECTION: Final = "setSpec; without it, the whole repository. Of SRU, a query in CQL, of Z39.50 one in PQF"
+
+
+# A table: an entry has a few lines, not one for each of its values. Nobody makes values of these classes;
+# what they would need for it takes 2 ms of each command's start. `HarvestRequest` has it.
+# fmt: off
+@dataclass(frozen=True, kw_only=True, init=False, eq=False, repr=False)
+class HarvestParameters:
+    """The parameters of one harvest (UIUC, "Harvester Program"), and a few more.
+
+    `harvest_from` and `harvest_to` are datestamps in either granularity. `full` leaves the watermark of
+    earlier harvests aside. `max_records` makes a sample of the run: it ends there, and nothing is remembered
+    of it but its records. `slice` asks for a month or a day at a time, where tokens expire before a whole
+    list is read. `ignore_wait` asks although the repository asked to be left alone for longer.
+    """
+
+    metadata_prefix: str = field(default="oai_dc", metadata=_of(
+        limits={"pattern": PREFIX, "max_length": 60},
+        schedule=Option("--format", "metadataPrefix", "PREFIX"),
+        command=Option("--format", "metadataPrefix (default: oai_dc)", "PREFIX"),
+    ))
+    set_spec: str = field(default="", metadata=_of(
+        limits={"max_length": LONGEST_SELECTION},
+        about="The set; of a repository that is asked by a query, the query.",
+        schedule=Option("--set", "setSpec; all records if left out", "SPEC"),
+        command=Option("--set --query", _SELECTION, "SPEC"),
+    ))
+    harvest_from: str | None = field(default=None, metadata=_of(
+        schedule=Option("--from", "the first harvest's from", "DATE"),
+        command=Option("--from", "earliest datestamp", "DATE", "from_"),
+    ))
+    harvest_to: str | None = field(default=None, metadata=_of(
+        schedule=Option("--until", "each harvest's until", "DATE"),
+        command=Option("--until", "latest datestamp", "DATE"),
+    ))
+    full: bool = field(default=False, metadata=_of(
+        column="incremental", reversed=True, form=False,
+        schedule=Option("--incremental", _INCREMENTAL),
+        schedule_no=Option("--full", "harvest everything each time, not what changed"),
+        command=Option("--full", "everything, not only what changed since last time", place=5),
+    ))
+    method: Method = field(default=Method.RECORDS, metadata=_of(
+        choices=Method, job_column="harvest_method",
+        about="0 ListRecords, 1 ListIdentifiers and GetRecord.",
+        schedule=Option("--method", "0 ListRecords, 1 ListIdentifiers and GetRecord"),
+        command=Option("--method", "ListRecords, or ListIdentifiers with a GetRecord for each"),
+    ))
+    validation: Level = field(default=Level.LOOSE, metadata=_of(
+        choices=Level, about="0 strict, 1 very strict, 2 loose.",
+        schedule=Option("--validation", "0 strict, 1 very strict, 2 loose"),
+        command=Option("--validation", _STRICTNESS),
+    ))
+    filter_file: Path | None = field(default=None, metadata=_of(
+        kind=Path, column="filter_file_path",
+        schedule=Option("--filter-file", "keep only records that match", "FILE", place=2),
+        command=Option("--filter", "rules that choose records", "FILE"),
+    ))
+    normalize_file: Path | None = field(default=None, metadata=_of(
+        kind=Path, column="normalize_file_path",
+        schedule=Option("--normalize-file", "add normalised elements", "FILE", place=2),
+        command=Option("--normalise --normalize", "rules that add values", "FILE"),
+    ))
+    max_records: int | None = field(default=None, metadata=_of(
+        kind=int, absent=_SAMPLE,
+        command=Option("--max", "a sample: stop after so many records", "N", place=1),
+    ))
+    parse_id: bool = field(default=True, metadata=_of(
+        absent=_UNANSWERED, schedule=Option("--parse-id", _BY_IDENTIFIER, place=2),
+        schedule_no=Option("--no-parse-id", "all files in one directory, not by identifier", place=2),
+        command=Option("--no-parse-id", "all files in one folder", place=1),
+    ))
+    files_per_directory: int = field(default=5000, metadata=_of(
+        column="files_per_dir", stored=None, limits={"ge": 1, "le": 1_000_000}, absent=_UNANSWERED,
+        schedule=Option("--files-per-dir", _FILES, "N", place=2),
+        command=Option("--files-per-dir", "files in one folder (default: 5000)", "N", place=4),
+    ))
+    slice: Slice | None = field(default=None, metadata=_of(
+        choices=Slice, absent=_UNANSWERED,
+        schedule=Option("--slice", _SLICES, place=2), command=Option("--slice", _SLICES, place=2),
+    ))
+    ignore_wait: bool = field(default=False, metadata=_of(
+        absent=_NOW_ONLY,
+        command=Option("--ignore-wait", "ask although the repository asked to be left alone longer", place=3),
+    ))
+
+
+@dataclass(frozen=True, kw_only=True, init=False, eq=False, repr=False)
+class HarvestPlan(HarvestParameters):
+    """What a schedule says: besides what is harvested and how, when, and whose jobs come first.
+
+    `frequency` is `every 6 hours`, `daily at 02:30`, `weekly on monday at 02:30`, `monthly on 1 at 02:30` or
+    a cron expression of five fields; none or empty for a one-off. `priority` is from -1000 to 1000; of the
+    jobs that are due those with the higher one come first, and among equals, owners take turns.
+    """
+
+    frequency: str | None = field(default=None, metadata=_of(
+        form="", limits={"max_length": 200}, about="Null or empty: once.", absent=_TIMED,
+        schedule=Option("--frequency", _FREQUENCY, "F", place=-1),
+    ))
+    time_zone: str = field(default="UTC", metadata=_of(
+        absent=_TIMED, schedule=Option("--zone", "time zone of the frequency", place=-1),
+    ))
+    start_date: datetime | None = field(default=None, metadata=_of(
+        kind=datetime, stored=Default.NOW, form=None, absent=_TIMED,
+        schedule=Option("--start", _START, "TIME", place=-1),
+    ))
+    end_date: datetime | None = field(default=None, metadata=_of(
+        kind=datetime, absent=_TIMED, schedule=Option("--end", "not after this time", "TIME", place=-1),
+    ))
+    overlap: Overlap = field(default=Overlap.SKIP, metadata=_of(
+        choices=Overlap, absent={**_TIMED, **_UNANSWERED},
+        schedule=Option("--overlap", _OVERLAP, place=1),
+    ))
+    priority: int = field(default=0, metadata=_of(
+        limits={"ge": -1000, "le": 1000}, absent=_QUEUED,
+        schedule=Option("--priority", "-1000 to 1000; the higher one comes first", "N", place=1),
+    ))
+    owner: str | None = field(default=None, metadata=_of(
+        absent={**_QUEUED, **_OWNED},
+        schedule=Option("--owner", "whose it is; owners take turns", "NAME", place=1),
+    ))
+# fmt: on
+
+
+def _declared() -> Iterator[Parameter]:
+    """Each parameter with what its field already says."""
+    for one in fields(HarvestPlan):
+        found: Parameter = one.metadata["parameter"]
+        default = one.default.value if isinstance(one.default, Enum) else one.default
+        stored = found.stored
+        if stored is Default.USUAL:
+            stored = default is not found.reversed if isinstance(default, bool) else default
+            stored = None if stored == "" else stored
+        yield replace(
+            found,
+            name=one.name,
+            column=found.column or one.name,
+            job_column=found.job_column or found.column or one.name,
+            kind=found.kind if default is None else type(default),
+            default=one.default,
+            stored=stored,
+            form=stored if found.form is Default.USUAL else found.form,
+        )
+
+
+PARAMETERS: Final = tuple(_declared())
+
+
+def carried(*surfaces: Surface) -> Sequence[Parameter]:
+    """The parameters that these surfaces have in common."""
+    return [one for one in PARAMETERS if all(one.on(surface) for surface in surfaces)]
