@@ -82,11 +82,15 @@ class Validator:
 
         What stands in `about` is not checked.
         """
+        return [text for _, text in self.faults_by_line(record)]
+
+    def faults_by_line(self, record: etree._Element) -> list[Fault]:
+        """The same with the number of each fault's line."""
         faults = [*self._record.faults(record), *_presence(record)]
         root = _content(record)
         if root is not None:
             faults += self._metadata_faults(root)
-        return [text for _, text in sorted(faults, key=lambda fault: fault[0])]
+        return sorted(faults, key=lambda fault: fault[0])
 
     def answer_faults(self, record: etree._Element) -> list[str]:
         """Give what is wrong with the answer that a record came in; nothing where it stands alone."""

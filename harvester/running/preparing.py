@@ -13,11 +13,13 @@ from harvester.rules.normalising import Mappings
 from harvester.rules.rule_files import RuleLimitError
 from harvester.rules.validation import Validator
 from harvester.running.reading_process import Document
-from harvester.running.refusals import Refusal
+from harvester.running.refusals import Refusal, RefusedRecordError
 from harvester.store.paths import identifier_digits
 from harvester.vocabulary import Level
 from oai.datestamps import is_later
 from oai.errors import StrictCheckError, failure_of
+from oai.failures import Failure, FailureCode
+from oai.xml import parse
 
 _T = TypeVar("_T")
 
@@ -95,7 +97,7 @@ class Preparer:
         refused = []
         for header, content in latest.values():
             try:
-                record = self._prepared(header, content)
+                record = self._prepared(header, content, url)
             except RuleLimitError as error:
                 refused.append(self._refusal(header, content, error, url))
                 continue
@@ -113,7 +115,7 @@ class Preparer:
             refused=refused,
         )
 
-    def _prepared(self, header: Header, content: Content) -> Prepared | None:
+    def _prepared(self, header: Header, content: Content, url: str) -> Prepared | None:
         """The record for the store; None where the filters leave it out."""
         if header.deleted or content is None:
             return Prepared(header=header, key=identifier_digits(header.identifier), data=None, digest=None)
@@ -122,14 +124,32 @@ class Preparer:
             return _active(header, content.data())
         if self.filters is not None and not self.filters.accepts(content):
             return None
-        return _active(header, as_document(self._checked(header, content)))
+        return _active(header, as_document(self._checked(header, content, url)))
 
     def _refusal(self, header: Header, content: Content, error: RuleLimitError, url: str) -> Refusal:
-        if self.level is not Level.LOOSE or not isinstance(content, etree._Element):  # noqa: SLF001 as above
-            raise StrictCheckError(f"record {header.identifier!r}: {error}") from error
-        raw = etree.tostring(content, encoding="UTF-8", with_tail=False)
-        failure = failure_of(error)
-        return Refusal(reason=str(error), url=url, identifier=header.identifier, raw=raw, failure=failure)
+        refusal = Refusal(
+            reason=str(error),
+            url=url,
+            identifier=header.identifier,
+            raw=_bytes_of(content),
+            failure=failure_of(error),
+        )
+        if self.level is not Level.LOOSE:
+            raise RefusedRecordError(f"record {header.identifier!r}: {error}", refusal) from error
+        return refusal
+
+    def _invalid(self, validator: Validator, header: Header, element: etree._Element, url: str) -> Refusal:
+        """The record that is not valid; lines are those of the bytes that are kept, not of the answer."""
+        raw = _bytes_of(element)
+        # Parsed once more: the answer's lines would mark another line of these bytes.
+        kept = validator.faults_by_line(parse(raw, source=url))[:3]
+        return Refusal(
+            reason="; ".join(text for _, text in kept),
+            url=url,
+            identifier=header.identifier,
+            raw=raw,
+            failure=Failure(code=FailureCode.RECORD_INVALID, facts={"line": kept[0][0]}),
+        )
 
     def _check_answers(self, entries: Iterable[Entry], url: str) -> None:
         """Check what stands around the records: the answer, or the answers where each came in its own."""
@@ -141,15 +161,23 @@ class Preparer:
             if faults:
                 raise StrictCheckError(f"{url}: the answer is not valid: {'; '.join(faults[:3])}")
 
-    def _checked(self, header: Header, element: etree._Element) -> etree._Element:
+    def _checked(self, header: Header, element: etree._Element, url: str) -> etree._Element:
         """The record's element, which is valid, with the values that the rules add."""
         if self.validator is not None:
             faults = self.validator.faults(element)
             if faults:
-                raise StrictCheckError(f"record {header.identifier!r} is not valid: {'; '.join(faults[:3])}")
+                message = f"record {header.identifier!r} is not valid: {'; '.join(faults[:3])}"
+                raise RefusedRecordError(message, self._invalid(self.validator, header, element, url))
         if self.mappings is not None:
             self.mappings.apply(element)
         return element
+
+
+def _bytes_of(content: Content) -> bytes:
+    """The record's bytes as quarantine keeps them."""
+    if isinstance(content, Document):
+        return content.data()
+    return b"" if content is None else etree.tostring(content, encoding="UTF-8", with_tail=False)
 
 
 def _elements(entries: Iterable[Entry]) -> Iterator[etree._Element]:

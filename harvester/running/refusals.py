@@ -5,6 +5,7 @@ import uuid
 from dataclasses import dataclass
 
 from harvester.store.paths import identifier_key
+from oai.errors import StrictCheckError
 from oai.failures import Failure
 
 _KEY_BYTES = 16
@@ -44,3 +45,11 @@ class Refusal:
             return identifier_key(self.identifier)
         told = self.raw or f"{self.url} {self.reason}".encode()
         return uuid.UUID(bytes=hashlib.sha256(told).digest()[:_KEY_BYTES])
+
+
+class RefusedRecordError(StrictCheckError):
+    """A record ended a strict run; the run keeps it in quarantine."""
+
+    def __init__(self, message: str, refusal: Refusal) -> None:
+        super().__init__(message)
+        self.refusal = refusal

@@ -41,7 +41,7 @@ from harvester.running.preparing import Batch, Preparer, joined
 from harvester.running.progress import StateChange
 from harvester.running.quarantine import Ward, open_ward
 from harvester.running.recounting import ReturnedRecords
-from harvester.running.refusals import Refusal
+from harvester.running.refusals import Refusal, RefusedRecordError
 from harvester.running.sourcing import Source, as_it_is, check_standing, open_source, without_superseded
 from harvester.running.state import Checkpointer, RunState
 from harvester.running.taken import Taken
@@ -289,6 +289,8 @@ class Run:
     def conclude(self, end: End, error: Exception | None = None) -> Outcome:
         """Judge the run, move the watermark if it may, and write the history row."""
         prepared, state = self.prepared, self.state
+        if isinstance(error, RefusedRecordError):
+            self.refuse(error.refusal)
         state.counts = state.with_traffic(state.counts)
         ending = _Ending(
             requested=prepared.requested,

@@ -86,6 +86,22 @@ async def test_a_record_that_is_not_valid_ends_the_run_with_its_name_line_and_re
     assert "minimum" in reason
 
 
+async def test_a_record_that_is_not_valid_is_kept_with_its_bytes_and_the_line_of_the_fault(
+    bench: Bench,
+) -> None:
+    bench.fake.items[11] = book(11, "<pages>0</pages>")
+
+    await very_strict(bench)
+
+    with bench.database.session() as session:
+        (kept,) = session.scalars(select(Quarantined))
+    assert (kept.identifier, kept.failure_code) == ("oai:a:11", "record_invalid")
+    assert kept.raw.startswith(b"<record")
+    line = (kept.failure_facts or {})["line"]
+    assert b"<pages>0</pages>" in kept.raw.split(b"\n")[line - 1]
+    assert kept.history_id == bench.history()[-1].history_id
+
+
 @pytest.mark.parametrize("level", [Level.STRICT, Level.LOOSE])
 async def test_other_levels_ask_for_no_schema_and_keep_such_a_record(
     bench: Bench, server: SchemaServer, level: Level
