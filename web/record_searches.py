@@ -68,7 +68,7 @@ def asked_in(request: web.Request) -> RecordSearch:
     try:
         return TypedSearch.model_validate(dict(request.query))
     except ValidationError:
-        raise web.HTTPNotFound(text=_("There is no such page of the list.")) from None
+        raise web.HTTPNotFound(text=_("This page of the list does not exist.")) from None
 
 
 def restricted(session: Session, who: SignedIn, asked: RecordSearch) -> Search:

@@ -45,7 +45,7 @@ def handler_of(operation: Operation) -> Handler:
         except Exception:  # noqa: BLE001 the last resort: logged in full, told to nobody
             _log.exception("%s %s", request.method, request.path)
             return problem(
-                500, _("Something went wrong in Zatva itself. The log of the dashboard says more.")
+                500, _("An internal error occurred in Zatva. See the log of the dashboard for details.")
             )
 
     handle.__name__ = operation.name

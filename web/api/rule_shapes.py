@@ -60,7 +60,7 @@ class _WithContent(In):
     def _is_plain_text(cls, value: object, info: ValidationInfo) -> object:  # type: ignore[override]
         text = value if isinstance(value, str) else ""
         if info.field_name != "content" and any(character < " " for character in text):
-            raise ValueError(_("Leave control characters out."))
+            raise ValueError(_("Remove control characters."))
         return value
 
 

@@ -93,8 +93,8 @@ async def confirm_removal(request: web.Request) -> web.Response:
     """Ask before a rule goes."""
     rule = await rule_of(request)
     lines = [
-        _("Its versions go, for good."),
-        _("Its file %(path)s stays, and schedules that name it read it as before.") % {"path": rule.path},
+        _("Its versions are deleted permanently."),
+        _("Its file %(path)s is kept, and schedules that use the file still read it.") % {"path": rule.path},
     ]
     return render(
         request,
@@ -102,7 +102,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
         title=_("Remove %(name)s?") % {"name": rule.name},
         steps=[(_("Overview"), "/"), (_("Rules"), "/rules"), (rule.name, f"/rules/{rule.rule_id}")],
         lines=lines,
-        button=_("Remove the rule"),
+        button=_("Remove rule"),
         back=f"/rules/{rule.rule_id}",
     )
 
