@@ -20,7 +20,9 @@ class AlertForm(FormModel):
     kind: Kind = Kind.ERROR
     channel: Channel = Channel.MAIL
     target: str = Field(
-        min_length=1, max_length=_LONGEST, description="Mail addresses with commas between, or a web address."
+        min_length=1,
+        max_length=_LONGEST,
+        description="E-mail addresses separated by commas, or one webhook URL.",
     )
     language: Language = Language.ENGLISH
     recurring_id: int | None = Field(None, ge=1, le=999_999_999)

@@ -38,7 +38,7 @@ def invite(invocation: Invocation) -> ExitCode:
         session.commit()
     hours = settings.web.invitation_hours
     invocation.console.result({"link": address, "hours": hours}, address)
-    invocation.console.note(f"works once, for {hours:g} hours; it asks for a password")
+    invocation.console.note(f"the link works once, within {hours:g} hours, and asks for a password")
     return ExitCode.DONE
 
 
@@ -50,7 +50,7 @@ def link(invocation: Invocation) -> ExitCode:
         _note(session, settings, "user.link", get_user(session, name))
         session.commit()
     invocation.console.result({"link": address, "minutes": settings.web.link_minutes}, address)
-    invocation.console.note(f"works once, for {settings.web.link_minutes:g} minutes")
+    invocation.console.note(f"the link works once, within {settings.web.link_minutes:g} minutes")
     return ExitCode.DONE
 
 
@@ -64,7 +64,7 @@ def role(invocation: Invocation) -> ExitCode:
         _note(session, invocation.settings, "user.role", user)
         session.commit()
     result = {"name": arguments.name, "role": arguments.role, "organisation": arguments.organisation}
-    invocation.console.result(result, f"{arguments.name!r} is {arguments.role} now")
+    invocation.console.result(result, f"{arguments.name!r} now has the role {arguments.role}")
     return ExitCode.DONE
 
 
@@ -75,7 +75,7 @@ def disable(invocation: Invocation) -> ExitCode:
         _note(session, invocation.settings, "user.disable", user)
         session.commit()
     name = invocation.arguments.name
-    invocation.console.result({"name": name, "disabled": True}, f"{name!r} may not sign in any more")
+    invocation.console.result({"name": name, "disabled": True}, f"{name!r} is disabled")
     return ExitCode.DONE
 
 
@@ -86,7 +86,7 @@ def enable(invocation: Invocation) -> ExitCode:
         _note(session, invocation.settings, "user.enable", user)
         session.commit()
     name = invocation.arguments.name
-    invocation.console.result({"name": name, "disabled": False}, f"{name!r} may sign in again")
+    invocation.console.result({"name": name, "disabled": False}, f"{name!r} is enabled")
     return ExitCode.DONE
 
 

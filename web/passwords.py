@@ -54,4 +54,4 @@ def _hasher() -> PasswordHasher:
 
 @cache
 def _nobodys() -> str:
-    return _hasher().hash("nobody has this password")
+    return _hasher().hash("the password of no account")

@@ -37,7 +37,7 @@ class PlanForm(FormModel):
     set_spec: str | None = Field(
         None,
         max_length=LONGEST_SELECTION,
-        description="The set; of a repository that is asked by a query, the query.",
+        description="The set; for SRU and Z39.50, the query.",
     )
     frequency: str = Field("", max_length=200)
     time_zone: str = "UTC"

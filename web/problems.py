@@ -154,6 +154,6 @@ def _status(status: int) -> tuple[str, str]:
     if status >= _SERVER_FAULT:
         return (
             _("The server reports an internal error (HTTP %(status)s).") % {"status": status},
-            _("Try again later; if the problem persists, tell the repository's administrator."),
+            _("Try again later; if the problem persists, inform the repository's administrator."),
         )
     return _("The server answered with HTTP %(status)s.") % {"status": status}, _("Check the base URL.")

@@ -7,7 +7,7 @@ from harvester.vocabulary import MADE_UP, NOT_RUN, RunStatus
 from manager.runs import Usual
 from web.failures import Explained, of_run
 from web.formats import duration, number
-from web.words import _
+from web.words import _, ngettext
 
 _MUCH: Final = 2.0
 _FEW_SECONDS: Final = 10.0
@@ -42,15 +42,19 @@ def _records(run: History) -> list[str]:
     if not run.record_count:
         return [_("No records received.")]
     kinds = [
-        (_("%(count)s new"), run.new_count),
-        (_("%(count)s changed"), run.updated_count),
-        (_("%(count)s deleted"), run.deleted_count),
-        (_("%(count)s unchanged"), run.unchanged_count),
-        (_("%(count)s filtered out"), run.filtered_count),
+        (_("%(count)s new"), _("all new"), run.new_count),
+        (_("%(count)s changed"), _("all changed"), run.updated_count),
+        (_("%(count)s deleted"), _("all deleted"), run.deleted_count),
+        (_("%(count)s unchanged"), _("all unchanged"), run.unchanged_count),
+        (_("%(count)s filtered out"), _("all filtered out"), run.filtered_count),
     ]
-    parts = ", ".join(words % {"count": number(count)} for words, count in kinds if count)
-    sentence = _("%(count)s records came") % {"count": number(run.record_count)}
-    said = [f"{sentence}: {parts}." if parts else f"{sentence}."]
+    total = run.record_count
+    records = ngettext("%(number)s record", "%(number)s records", total) % {"number": number(total)}
+    parts = ", ".join(some % {"count": number(count)} for some, _every, count in kinds if count)
+    said = [f"{records}: {parts}." if parts else f"{records}."]
+    every = next((every for _some, every, count in kinds if count == total > 1), None)
+    if every is not None:
+        said = [f"{records}, {every}."]
     if run.invalid_count:
         said.append(_("%(count)s refused; see Errors.") % {"count": number(run.invalid_count)})
     return said
