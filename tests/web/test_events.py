@@ -179,7 +179,7 @@ async def test_a_partners_jobs_are_live_however_many_of_others_come_before(
         begun = await stream.next()
 
     assert first.data["order"] == ["job-151"]
-    assert "nothing yet" in begun.data["rows"]["job-151"]
+    assert "no records yet" in begun.data["rows"]["job-151"]
 
 
 async def test_the_page_behind_the_first_hundred_is_live_too(server: Server, viewer: Browser) -> None:

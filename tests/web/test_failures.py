@@ -202,12 +202,12 @@ async def test_runs_that_the_demo_made_up_say_so_wherever_they_are(
 
     for address in ("/runs", "/repositories/1", "/"):
         _, page = await administrator.get(address)
-        assert page.count("vymyšleno ukázkou") == 1, address
+        assert page.count("vytvořeno pro ukázku") == 1, address
     _, timeline = await administrator.get("/runs?view=timeline")
     _, page = await administrator.get("/runs/1")
     _, real = await administrator.get("/runs/2")
 
     # In the plot, as title and label, and in its table.
-    assert timeline.count("vymyšleno ukázkou") >= 2
+    assert timeline.count("vytvořeno pro ukázku") >= 2
     assert "Tento běh si vymyslela ukázka" in page
     assert "Tento běh si vymyslela ukázka" not in real

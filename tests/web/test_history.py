@@ -38,7 +38,7 @@ async def test_a_run_is_shown_in_full(server: Server, viewer: Browser) -> None:
         "80\u202f000",
         "118 MiB",
         "1:00 min",
-        "Only a part of what was asked for is here.",
+        "Only some of the requested records were harvested.",
     ):
         assert fact in page + parameters
 
@@ -126,5 +126,5 @@ async def test_the_overview_names_what_needs_attention_until_it_went_well(
     assert "KNAV" in attention
     assert "power cut" in attention
     assert "Library of Telč" not in attention
-    assert 'With trouble in 24 hours</span> <span class="much">2</span>' in page
+    assert 'Problems, 24 hours</span> <span class="much">2</span>' in page
     assert "1\u202f205" in page

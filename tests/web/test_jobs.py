@@ -51,7 +51,7 @@ async def test_a_running_job_is_marked_for_the_manager_to_end(server: Server, ad
     _insert(server, _RUNNING)
 
     _, page = await administrator.get("/jobs/1/remove")
-    assert "End the harvest of Library of Telč · marc21?" in page
+    assert "Stop the harvest of Library of Telč · marc21?" in page
     assert "process 4711 on worker-1" in page
     _, _, target = await administrator.post("/jobs/1/remove")
 
@@ -103,5 +103,5 @@ async def test_a_job_that_waits_says_how_many_are_before_it(server: Server, view
 
     _, page = await viewer.get("/jobs")
 
-    assert "place 1 in the queue" in page
-    assert "place 2 in the queue" in page
+    assert "position 1 in the queue" in page
+    assert "position 2 in the queue" in page

@@ -50,7 +50,7 @@ async def test_sru_is_recognised_by_asking_and_a_query_stands_where_sets_do(admi
     assert "<dd>SRU</dd>" in page
     assert "Query in CQL" in page
     assert "Granularity" not in page
-    assert "The repository tells of 12 records in all." in sample
+    assert "The repository states a total of 12 records." in sample
     assert "Title 9" in sample
     assert "Title 10" not in sample
     assert fake.searches()[-1]["query"] == _TITLE
@@ -92,7 +92,10 @@ async def test_a_plan_with_a_query_is_told_in_words_and_saved(server: Server, ad
         _, plan, _ = await administrator.post(NEW, {**form, "do": "show-plan"})
         status, said, target = await administrator.post(NEW, {**form, "do": "save-and-run"})
 
-    assert "what the query dc.title=&#34;water&#34; finds in the format marcxml, everything each time" in plan
+    assert (
+        "the records found by the query dc.title=&#34;water&#34; in the format marcxml, all records each time"
+        in plan
+    )
     assert "Only what has changed" not in plan
     assert (status, target) == (303, "/jobs?done=harvest-asked"), said
     with server.database.session() as session:
@@ -162,7 +165,7 @@ async def test_z3950_needs_a_query_and_shows_what_it_finds(
     assert "Query in PQF" in page
     assert without == 422
     assert "Z39.50 has no way to ask for all records" in fault
-    assert "The repository tells of 12 records in all." in sample
+    assert "The repository states a total of 12 records." in sample
     assert status == 303, said
     assert f'<span class="mono">{ztest}</span>' in shown
     assert "a query in PQF chooses" in shown
@@ -287,7 +290,7 @@ async def test_schedules_take_queries_and_no_dates(server: Server, administrator
     saved, said, _ = await administrator.post(address, {**plan, "set_spec": '@attr 1=4 "x"'})
 
     assert "Query in PQF" in page
-    assert "In slices" not in page
+    assert "Division" not in page
     assert without == 422
     assert 'id="set_spec-fault"' in fault
     assert sliced == 422
@@ -327,4 +330,4 @@ async def test_a_broken_answer_is_told_as_the_answer_of_a_question(
             )
 
     assert status == 200
-    assert "The bytes as they came" in page
+    assert "Raw data" in page

@@ -96,5 +96,5 @@ async def test_a_repository_without_records_says_how_they_come(server: Server, v
 
     _, page = await viewer.get("/repositories/1/records")
 
-    assert "There is no record yet." in page
+    assert "No records yet." in page
     assert "first harvest" in page

@@ -84,7 +84,7 @@ async def test_rows_are_tried_and_saved_as_a_file(server: Server, owner: Browser
 async def test_a_rule_that_never_matches_is_told(owner: Browser, repository: int) -> None:
     rows = {**_ROWS, "xpath-3": "//dc:coverage", "regexp-3": "."}
     _, text, _ = await owner.post("/rules/new", {**rows, "do": "try", "sample_repository": str(repository)})
-    assert text.count("It never matches any sample.") == 1
+    assert text.count("No sample matches it.") == 1
 
 
 async def test_faults_are_told_at_their_fields(owner: Browser, repository: int) -> None:

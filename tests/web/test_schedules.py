@@ -77,7 +77,7 @@ async def test_the_repository_is_chosen_first(server: Server, administrator: Bro
         a_repository(session)
         session.commit()
 
-    assert "Which repository is harvested?" in (await administrator.get("/schedules/new"))[1]
+    assert "Repository" in (await administrator.get("/schedules/new"))[1]
     assert (await administrator.get("/schedules/new?repository=99"))[0] == 404
     assert (await administrator.get("/schedules/new?repository=x"))[0] == 404
 

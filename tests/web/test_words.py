@@ -103,7 +103,7 @@ async def test_errors_of_the_other_parts_come_in_the_readers_language(
 
     _, page, _ = await administrator.post("/schedules/1/edit", form)
 
-    assert "opakování &#39;weekly on sobota at 25:00&#39;: 25:00 není čas dne; napište" in page
+    assert "opakování &#39;weekly on sobota at 25:00&#39;: 25:00 není platný čas; napište" in page
     assert "výraz cronu o pěti polích" in page
     assert "časové pásmo &#39;Telč&#39;: takové není" in page
 

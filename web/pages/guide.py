@@ -112,7 +112,7 @@ def _states() -> list[tuple[str, str]]:
         ("killed", _("A user killed it.")),
         ("lost", _("Its worker stopped responding.")),
         ("missed", _("It was due while no manager was running.")),
-        ("skipped", _("It was due while the previous run was still in progress.")),
+        ("skipped (overlap)", _("It was due while the previous run was still in progress.")),
     ]
 
 

@@ -32,7 +32,7 @@ _DIGITS: Final = 9
 
 def kinds() -> dict[str, str]:
     """The kinds of rules in words."""
-    return {RuleKind.FILTER.value: _("filter rules"), RuleKind.NORMALISE.value: _("normalise rules")}
+    return {RuleKind.FILTER.value: _("Filter rules"), RuleKind.NORMALISE.value: _("Normalise rules")}
 
 
 async def listing(request: web.Request) -> web.Response:
