@@ -98,7 +98,7 @@ async def test_an_import_that_cannot_begin_says_why(
     await _ended(server)
     _, page = await owner.get(f"/imports/{repository}")
 
-    assert "it ended with 1" in page
+    assert "the process ended with exit code 1" in page
 
 
 async def test_nobody_imports_what_is_not_theirs(
@@ -283,7 +283,7 @@ async def test_nobody_lets_a_source_use_the_set_of_others(
     status, page, _ = await owner.post(f"/imports/{repository}", {"set_id": "1"})
 
     assert status == 422
-    assert "there is no filtering set 1" in page
+    assert "filtering set 1 does not exist" in page
 
 
 def test_sets_follow_their_organisations_short_name(server: Server) -> None:
