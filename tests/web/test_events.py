@@ -235,7 +235,7 @@ async def test_a_stream_follows_few_topics(server: Server, viewer: Browser) -> N
 
     answers = [await viewer.get(f"/events?topics={','.join(topics[:count])}") for count in (3000, most + 1)]
 
-    assert answers == 2 * [(400, f"One stream follows at most {most} topics.")]
+    assert answers == 2 * [(400, f"A stream can follow at most {most} topics.")]
     async with _follow(viewer, topic=",".join(topics[:most])) as stream:
         assert stream.answer.status == 200
 

@@ -87,7 +87,7 @@ async def test_without_a_schedule_nobody_knows_the_rules_so_it_is_looked_at_only
 
     _, page, _ = await administrator.post("/errors/1/again")
 
-    assert "the next harvest will take it" in page
+    assert "the next harvest stores it" in page
     assert len(_stored(server)) == 2
     with server.database.session() as session:
         assert session.get_one(Quarantined, 1).resolved is None
@@ -103,7 +103,7 @@ async def test_a_repository_that_is_being_harvested_is_told(
         status, page, _ = await administrator.post("/errors/1/again")
 
     assert status == 200
-    assert "being harvested just now" in page
+    assert "The repository is being harvested" in page
 
 
 @pytest.mark.usefixtures("fake")

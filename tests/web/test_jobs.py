@@ -64,7 +64,7 @@ async def test_a_job_that_has_ended_meanwhile_is_no_fault(administrator: Browser
     status, page, _ = await administrator.post("/jobs/7/remove")
 
     assert status == 404
-    assert "it has ended, or was removed" in page
+    assert "it ended or was removed" in page
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ async def test_what_cannot_be_done_any_more_is_told(server: Server, administrato
     status, page, _ = await administrator.post("/jobs/1/resume")
 
     assert status == 409
-    assert "The job has gone on meanwhile" in page
+    assert "The state of the job has changed" in page
 
 
 async def test_a_job_that_waits_says_how_many_are_before_it(server: Server, viewer: Browser) -> None:

@@ -139,7 +139,7 @@ async def test_a_repository_goes_after_a_page_that_names_it(server: Server, admi
     _, _, target = await administrator.post("/repositories/1/remove")
 
     assert target == "/repositories?done=repository-removed"
-    assert "No repository has been added yet" in (await administrator.get(target))[1]
+    assert "No repositories yet" in (await administrator.get(target))[1]
 
 
 async def test_a_repository_that_is_being_harvested_stays(server: Server, administrator: Browser) -> None:
@@ -227,7 +227,7 @@ async def test_a_repository_that_does_not_answer_keeps_its_facts(
         status, page, _ = await administrator.post("/repositories/1/refresh")
 
     assert status == 400
-    assert "it is not OAI-PMH" in page
+    assert "but not with OAI-PMH" in page
     assert "<h1>Old name</h1>" in (await administrator.get("/repositories/1"))[1]
 
 

@@ -117,7 +117,7 @@ async def test_an_administrator_sees_what_runs_and_stops_it(server: Server, page
         await _until_shown(page, server.base_url + "/runs", "incomplete")
 
     await page.get_by_role("link", name="Fake").first.click()
-    await expect(page.get_by_text("The next run goes on where it stopped")).to_be_visible()
+    await expect(page.get_by_text("The next run continues where this one stopped")).to_be_visible()
 
 
 @pytest.mark.usefixtures("manager")

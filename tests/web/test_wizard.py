@@ -103,7 +103,7 @@ async def test_version_1_1_is_told_apart(administrator: Browser) -> None:
         status, page, _ = await administrator.post("/repositories/new", {"base_url": served.url, "do": "ask"})
 
     assert status == 422
-    assert "version 1.1 of OAI-PMH" in page
+    assert "supports only OAI-PMH 1.1" in page
 
 
 async def test_xml_that_is_no_oai_pmh_is_told_apart(administrator: Browser) -> None:
