@@ -168,7 +168,7 @@ class HarvestParameters:
     ))
     set_spec: str = field(default="", metadata=_of(
         limits={"max_length": LONGEST_SELECTION},
-        about="The set; of a repository that is asked by a query, the query.",
+        about="The set; for SRU and Z39.50, the query.",
         schedule=Option("--set", "setSpec; all records if left out", "SPEC"),
         command=Option("--set --query", _SELECTION, "SPEC"),
     ))

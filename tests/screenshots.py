@@ -83,7 +83,7 @@ async def _take_wizard(page: Page, address: str) -> None:
     base_url = await page.locator("tbody th .mono").first.inner_text()
     await page.goto(f"{address}/repositories/new")
     await page.get_by_label("Base URL").fill(base_url)
-    await page.get_by_role("button", name="Ask it", exact=True).click()
+    await page.get_by_role("button", name="Check address", exact=True).click()
     await page.screenshot(path=_FOLDER / "wizard.png")
 
 

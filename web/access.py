@@ -191,10 +191,10 @@ def _turned_away(request: web.Request, path: str) -> web.HTTPException:
 
 def _refusal(who: SignedIn, right: Right) -> str:
     if who.scopes is not None:
-        return _("The scopes of this token do not reach so far.")
+        return _("The token does not have the required scope.")
     if who.may_change or right is not Right.HARVEST:
         return _("Your role does not allow that. Ask an administrator.")
-    return _("You are a viewer: you can look, but not change anything.")
+    return _("Your role is viewer: you cannot make changes.")
 
 
 def _find_with_name(
@@ -221,9 +221,9 @@ _KINDS: Final[Mapping[type[Any], str]] = MappingProxyType(
 
 def _no_such(kind: type[Any]) -> str:
     return {
-        Repository: _("There is no repository %(number)s; it may have been removed."),
-        RecurringJob: _("There is no schedule %(number)s; it may have been removed."),
-        Job: _("There is no job %(number)s: it has ended, or was removed. The history knows more."),
-        Rule: _("There is no rule %(number)s; it may have been removed."),
-        History: _("There is no run %(number)s in the history; it may have been removed."),
-    }.get(kind, _("There is nothing of the number %(number)s here; it may have been removed."))
+        Repository: _("Repository %(number)s does not exist; it may have been removed."),
+        RecurringJob: _("Schedule %(number)s does not exist; it may have been removed."),
+        Job: _("Job %(number)s does not exist; it ended or was removed. See the history."),
+        Rule: _("Rule %(number)s does not exist; it may have been removed."),
+        History: _("Run %(number)s is not in the history; it may have been removed."),
+    }.get(kind, _("Item %(number)s does not exist; it may have been removed."))

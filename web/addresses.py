@@ -23,8 +23,8 @@ def usable_address(value: str, protocol: str | None = None) -> str:
             raise ValueError(told(error)) from None
         raise ValueError(
             _(
-                "Write the whole address, such as https://library.example/oai, or z3950://library.example:210/books"
-                " of a Z39.50 server."
+                "Enter the complete address, such as https://library.example/oai, or "
+                "z3950://library.example:210/books for a Z39.50 server."
             )
         ) from None
 

@@ -20,7 +20,9 @@ class AlertForm(FormModel):
     kind: Kind = Kind.ERROR
     channel: Channel = Channel.MAIL
     target: str = Field(
-        min_length=1, max_length=_LONGEST, description="Mail addresses with commas between, or a web address."
+        min_length=1,
+        max_length=_LONGEST,
+        description="E-mail addresses separated by commas, or one webhook URL.",
     )
     language: Language = Language.ENGLISH
     recurring_id: int | None = Field(None, ge=1, le=999_999_999)
@@ -34,7 +36,7 @@ class AlertForm(FormModel):
     @classmethod
     def _is_no_hook(cls, value: Channel) -> Channel:
         if value is Channel.HOOK:
-            raise ValueError(_("Choose one of the list."))
+            raise ValueError(_("Choose one of the options."))
         return value
 
     def wish(self, repository_id: int | None) -> Wish:
@@ -64,11 +66,11 @@ def values_of(rule: NoticeRule) -> Mapping[str, object]:
 def kinds() -> list[tuple[str, str]]:
     """What a rule may want to be told."""
     return [
-        ("error", _("When it begins to fail, once a day while it fails, and when it works again")),
-        ("change", _("The same, and each harvest that changed something")),
-        ("always", _("The same, and every other harvest")),
-        ("daily", _("One summary a day, and nothing else")),
-        ("weekly", _("One summary a week, and nothing else")),
+        ("error", _("When it starts to fail, daily while it fails, and when it works again")),
+        ("change", _("Also after each harvest that changes records")),
+        ("always", _("Also after every other harvest")),
+        ("daily", _("A daily summary only")),
+        ("weekly", _("A weekly summary only")),
     ]
 
 
@@ -86,14 +88,14 @@ def occasions() -> dict[str, str]:
     """What a notice is about."""
     return {
         Occasion.FAILING: _("harvests fail"),
-        Occasion.STILL_FAILING: _("harvests fail still"),
+        Occasion.STILL_FAILING: _("harvests still fail"),
         Occasion.WORKS_AGAIN: _("works again"),
         Occasion.ENDED: _("a harvest ended"),
         Occasion.SUSPENDED: _("a schedule was suspended"),
         Occasion.STUCK: _("a harvest makes no progress"),
-        Occasion.SET_ASIDE: _("something was set aside"),
+        Occasion.SET_ASIDE: _("a schedule or job was rejected"),
         Occasion.SUMMARY: _("summary"),
-        Occasion.TEST: _("trial"),
+        Occasion.TEST: _("test message"),
     }
 
 

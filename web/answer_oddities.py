@@ -35,15 +35,17 @@ def _transfer(asked: Asked, _repository: Repository) -> Iterator[str]:
     if reply.status != _SUCCESS:
         yield _("The HTTP status is %(status)s, not 200.") % {"status": reply.status}
     if reply.cut is not None:
-        yield _("The answer broke off, or its length is told wrongly.")
+        yield _("The answer is incomplete, or its stated length is wrong.")
     if reply.hops:
-        yield _("The address leads on to %(address)s.") % {"address": reply.hops[-1].partition("?")[0]}
+        yield _("The address redirects to %(address)s.") % {"address": reply.hops[-1].partition("?")[0]}
     if reply.method == "POST":
-        yield _("The address was too long for the server (HTTP 414); it was asked by POST.")
+        yield _(
+            "The server refused the address as too long (HTTP 414); the request was sent by POST instead."
+        )
     if not reply.content_type.lower().startswith("text/xml"):
         yield _("The Content-Type is %(kind)s, not text/xml.") % {"kind": reply.content_type or _NONE}
     if len(reply.body) > _WORTH_COMPRESSING and not reply.compression:
-        yield _("The answer is not compressed, though gzip was asked for.")
+        yield _("The answer is not compressed, although gzip was requested.")
 
 
 def _speed(asked: Asked, _repository: Repository) -> Iterator[str]:
@@ -95,12 +97,12 @@ def _records(asked: Asked, _repository: Repository) -> Iterator[str]:
         name for name, count in Counter(header.identifier for header in page.headers).items() if count > 1
     ]
     if twice:
-        yield _("The identifier %(identifier)s comes more than once.") % {"identifier": twice[0]}
+        yield _("The identifier %(identifier)s occurs more than once.") % {"identifier": twice[0]}
     if not page.headers and page.next_token:
-        yield _("The page is empty, but a token leads on.")
+        yield _("The page is empty, but contains a resumption token.")
     wanted = dict(asked.arguments).get("identifier", "")
     if asked.verb is Verb.GET_RECORD and page.headers and page.headers[0].identifier != wanted:
-        yield _("Another record was asked for.")
+        yield _("The answer contains a record other than the requested one.")
 
 
 def _datestamps(asked: Asked, repository: Repository) -> Iterator[str]:
@@ -108,7 +110,7 @@ def _datestamps(asked: Asked, repository: Repository) -> Iterator[str]:
     said = repository.granularity
     wrong = [header for header in headers if said and _granularity_of(header.datestamp) != said]
     if wrong:
-        yield _("%(date)s is no datestamp of the granularity %(granularity)s.") % {
+        yield _("%(date)s is not a valid datestamp with granularity %(granularity)s.") % {
             "date": wrong[0].datestamp,
             "granularity": said,
         }
@@ -119,14 +121,14 @@ def _selection(asked: Asked, _repository: Repository) -> Iterator[str]:
     arguments = dict(asked.arguments)
     outside = [header for header in headers if not _within(header, arguments)]
     if outside:
-        yield _("%(identifier)s of %(date)s lies outside the dates that were asked for.") % {
+        yield _("%(identifier)s has the datestamp %(date)s, which is outside the requested range.") % {
             "identifier": outside[0].identifier,
             "date": outside[0].datestamp,
         }
     wanted = arguments.get("set", "")
     elsewhere = [header for header in headers if wanted and not _is_in(header, wanted)]
     if elsewhere:
-        yield _("%(identifier)s does not say that it is in the set %(set)s.") % {
+        yield _("%(identifier)s does not list the set %(set)s in its header.") % {
             "identifier": elsewhere[0].identifier,
             "set": wanted,
         }
@@ -135,7 +137,7 @@ def _selection(asked: Asked, _repository: Repository) -> Iterator[str]:
 def _tokens(asked: Asked, _repository: Repository) -> Iterator[str]:
     token = asked.page.token if asked.page else None
     if token is not None and token.value and token.complete_list_size is None:
-        yield _("There is no completeListSize, so nobody knows beforehand how many records there are.")
+        yield _("completeListSize is missing, so the total number of records is unknown.")
 
 
 def _granularity_of(text: str) -> Granularity | None:

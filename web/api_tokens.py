@@ -53,12 +53,14 @@ def make_token(
     """
     name = name.strip()
     if not name or len(name) > _LONGEST_NAME:
-        raise UsageError(f"a token's name has 1 to {_LONGEST_NAME} characters; say what it is for")
+        raise UsageError(
+            f"a token's name must have 1 to {_LONGEST_NAME} characters; enter the purpose of the token"
+        )
     wanted = sorted({Scope(scope).value for scope in scopes})
     if not wanted:
-        raise UsageError("a token without a scope is good for nothing; give at least 'read'")
+        raise UsageError("a token must have a scope; give at least 'read'")
     if days is not None and not 0 < days <= _LONGEST_DAYS:
-        raise UsageError(f"{days:g} days: give more than 0 and at most {_LONGEST_DAYS}, or none")
+        raise UsageError(f"{days:g} days: give more than 0 and at most {_LONGEST_DAYS}, or leave it out")
     token = PREFIX + new_token()
     row = ApiToken(
         user_id=user_id,

@@ -29,4 +29,4 @@ async def carry_out(command: Sequence[str], settings: Settings) -> Outcome:
 def last_words(outcome: Outcome) -> str:
     """The last line that it said, or how it ended where it said nothing."""
     lines = outcome.said.strip().splitlines()
-    return lines[-1] if lines else f"it ended with {outcome.exit_code}"
+    return lines[-1] if lines else f"the process ended with exit code {outcome.exit_code}"

@@ -35,7 +35,7 @@ def invite(invocation: Invocation) -> ExitCode:
         session.commit()
     hours = settings.web.invitation_hours
     invocation.console.result({"link": address, "hours": hours}, address)
-    invocation.console.note(f"works once, for {hours:g} hours; it asks for a password")
+    invocation.console.note(f"the link works once, within {hours:g} hours, and asks for a password")
     return ExitCode.DONE
 
 
@@ -46,7 +46,7 @@ def link(invocation: Invocation) -> ExitCode:
         address = make_link(session, settings, name, _base_url(invocation))
         session.commit()
     invocation.console.result({"link": address, "minutes": settings.web.link_minutes}, address)
-    invocation.console.note(f"works once, for {settings.web.link_minutes:g} minutes")
+    invocation.console.note(f"the link works once, within {settings.web.link_minutes:g} minutes")
     return ExitCode.DONE
 
 
@@ -59,7 +59,7 @@ def role(invocation: Invocation) -> ExitCode:
         change_role(session, user.user_id, Role(arguments.role), organisation_id=organisation_id)
         session.commit()
     result = {"name": arguments.name, "role": arguments.role, "organisation": arguments.organisation}
-    invocation.console.result(result, f"{arguments.name!r} is {arguments.role} now")
+    invocation.console.result(result, f"{arguments.name!r} now has the role {arguments.role}")
     return ExitCode.DONE
 
 
@@ -69,7 +69,7 @@ def disable(invocation: Invocation) -> ExitCode:
         disable_user(session, get_user(session, invocation.arguments.name).user_id)
         session.commit()
     name = invocation.arguments.name
-    invocation.console.result({"name": name, "disabled": True}, f"{name!r} may not sign in any more")
+    invocation.console.result({"name": name, "disabled": True}, f"{name!r} is disabled")
     return ExitCode.DONE
 
 
@@ -79,7 +79,7 @@ def enable(invocation: Invocation) -> ExitCode:
         enable_user(session, get_user(session, invocation.arguments.name).user_id)
         session.commit()
     name = invocation.arguments.name
-    invocation.console.result({"name": name, "disabled": False}, f"{name!r} may sign in again")
+    invocation.console.result({"name": name, "disabled": False}, f"{name!r} is enabled")
     return ExitCode.DONE
 
 

@@ -30,17 +30,17 @@ async def csrf(request: web.Request, handler: Handler) -> web.StreamResponse:
     if is_api(request) or (who is not None and who.scopes is not None):
         return await handler(request)
     if not from_here(request):
-        raise web.HTTPForbidden(text=_("This request came from another site, so nothing was changed."))
+        raise web.HTTPForbidden(text=_("The request came from another site, so no changes were made."))
     try:
         given = (await request.post()).get(FIELD)
     except ValueError:
         raise web.HTTPBadRequest(
-            text=_("The form could not be read: it is not UTF-8, or broken off.")
+            text=_("The form could not be read: it is incomplete or not in UTF-8.")
         ) from None
     expected = expected_token(request)
     if not isinstance(given, str) or not expected or not _same(given, expected):
         raise web.HTTPForbidden(
-            text=_("This form is out of date, so nothing was changed. Reload its page and send it again.")
+            text=_("The form has expired, so no changes were made. Reload the page and send it again.")
         )
     return await handler(request)
 

@@ -73,7 +73,7 @@ class Examinations:
             at_hand.problem = problem_of(error)
             self._failed[repository_id] = at_hand
         except Exception:
-            _log.exception("the examination of %s", base_url)
+            _log.exception("the diagnostics of %s", base_url)
             raise
         finally:
             del self._under_way[repository_id]

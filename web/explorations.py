@@ -50,11 +50,11 @@ class Explorations:
         """Count a question. Raises TryLaterError as `ask` does."""
         if repository.not_before is not None and repository.not_before > utc_now():
             until = format_datestamp(repository.not_before)
-            raise TryLaterError(_("The repository asked to be left alone until %(time)s.") % {"time": until})
+            raise TryLaterError(_("The repository asked for no requests until %(time)s.") % {"time": until})
         seconds = self.limiter.wait(str(repository.repository_id))
         if seconds:
             raise TryLaterError(
-                _("The repository was asked often enough; ask again in %(seconds)s s.")
+                _("Too many requests to the repository; try again in %(seconds)s s.")
                 % {"seconds": round(seconds) + 1}
             )
 

@@ -60,7 +60,7 @@ def noted(progress: Progress) -> Explained | None:
         return explain(failure, progress.last_error)
     if not progress.last_error:
         return None
-    what = _("Something was odd, and the harvest continues.")
+    what = _("A problem occurred, but the harvest continues.")
     return Explained(what=what, technical=progress.last_error)
 
 

@@ -29,19 +29,19 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
         return _answer(request, error.status, _explanation(error), _kept_headers(error))
     except web.RequestPayloadError:
         leave_unread(request)
-        text = _("The form could not be read: it is not UTF-8, or broken off.")
+        text = _("The form could not be read: it is incomplete or not in UTF-8.")
         return _answer(request, 400, text, {})
     except RepositoryBusyError as error:
         return _answer(request, 409, told(error), {})
     except (TryLaterError, OperationalError, PoolTimeoutError) as error:
         _log.warning("%s %s: %s", request.method, request.path, error)
-        text = _("The database does not answer just now. Try again in a moment.")
+        text = _("The database is not responding. Try again in a moment.")
         return _answer(request, 503, text, {"Retry-After": "5"})
     except ZatvaError as error:
         return _answer(request, 400, told(error), {})
     except Exception:  # noqa: BLE001 the last resort: logged in full, told to nobody
         _log.exception("%s %s", request.method, request.path)
-        text = _("Something went wrong in Zatva itself. The log of the dashboard says more.")
+        text = _("An internal error occurred in Zatva. See the log of the dashboard for details.")
         return _answer(request, 500, text, {})
 
 
@@ -57,29 +57,29 @@ def _answer(request: web.Request, status: int, text: str, headers: dict[str, str
 
 def _title(status: int) -> str:
     return {
-        400: _("That cannot be done"),
-        401: _("Sign in first"),
-        403: _("Not allowed"),
-        404: _("There is no such page"),
-        405: _("Not possible here"),
-        408: _("That took too long"),
-        409: _("Not just now"),
-        413: _("Too large"),
+        400: _("Request not possible"),
+        401: _("Sign-in required"),
+        403: _("Access denied"),
+        404: _("Page not found"),
+        405: _("Method not allowed"),
+        408: _("Request timed out"),
+        409: _("Not possible in the current state"),
+        413: _("Request too large"),
         503: _("Try again in a moment"),
-    }.get(status, _("Something went wrong"))
+    }.get(status, _("Internal error"))
 
 
 def _explanation(error: web.HTTPException) -> str:
     """The words that were given with the error, or ours in place of aiohttp's own."""
     given = error.text or ""
     if error.status == 408:  # noqa: PLR2004 our servers' own, in English
-        return _("Sending the form took too long, so nothing was changed. Send it again.")
+        return _("The form took too long to send, so no changes were made. Send it again.")
     if given and given != f"{error.status}: {error.reason}":
         return given
     return {
-        404: _("It may have been removed, or the address may be mistyped."),
-        405: _("This address does not take that kind of request."),
-        413: _("The form carries more than this page takes."),
+        404: _("It may have been removed, or the address may contain a mistake."),
+        405: _("This address does not accept that request method."),
+        413: _("The form contains more data than this page accepts."),
     }.get(error.status, error.reason)
 
 

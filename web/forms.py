@@ -46,7 +46,7 @@ class FormModel(BaseModel):
     @classmethod
     def _is_plain_text(cls, value: object) -> object:
         if isinstance(value, str) and _has_control_characters(value):
-            raise ValueError(_("Leave control characters out."))
+            raise ValueError(_("Remove control characters."))
         return value
 
 
@@ -71,15 +71,15 @@ def relative_folder(text: str, root: Path) -> str:
     Raises ValueError for a path that leaves it, is the root itself, or cannot be a path.
     """
     if _has_control_characters(text) or len(text) > _LONGEST_PATH:
-        raise ValueError(_("Write a folder name of at most 1000 characters, without control characters."))
+        raise ValueError(_("Enter a folder name of at most 1000 characters, without control characters."))
     if ".." in PurePosixPath(text).parts:
-        raise ValueError(_("Leave `..` out: files are kept below the store only."))
+        raise ValueError(_("Leave out `..`: files are stored only below the store."))
     try:
         inside = (root / text).resolve().relative_to(root.resolve())
     except ValueError:
-        raise ValueError(_("Write a folder below the store, such as `mzk` or `libraries/mzk`.")) from None
+        raise ValueError(_("Enter a folder below the store, such as `mzk` or `libraries/mzk`.")) from None
     if not inside.parts:
-        raise ValueError(_("Write a folder of its own below the store, such as `mzk`."))
+        raise ValueError(_("Enter a separate folder below the store, such as `mzk`."))
     return inside.as_posix()
 
 
@@ -91,10 +91,10 @@ def _in_words(fault: Mapping[str, Any]) -> str:
     if fault["type"] == "value_error":
         return str(fault["ctx"]["error"])
     return {
-        "missing": _("Fill this in."),
-        "string_too_short": _("Fill this in."),
-        "string_too_long": _("This is too long."),
-        "int_parsing": _("Choose one of the list."),
-        "enum": _("Choose one of the list."),
-        "literal_error": _("Choose one of the list."),
+        "missing": _("Fill in this field."),
+        "string_too_short": _("Fill in this field."),
+        "string_too_long": _("The text is too long."),
+        "int_parsing": _("Choose one of the options."),
+        "enum": _("Choose one of the options."),
+        "literal_error": _("Choose one of the options."),
     }.get(fault["type"], str(fault["msg"]))

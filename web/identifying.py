@@ -36,7 +36,7 @@ async def sessions(request: web.Request, handler: Handler) -> web.StreamResponse
         who = await database_of(request).run(find_token, given[len(_BEARER) :].strip())
         if who is None:
             raise web.HTTPUnauthorized(
-                text=_("This API token is unknown, revoked or too old."),
+                text=_("The API token is unknown, revoked or expired."),
                 headers={"WWW-Authenticate": "Bearer"},
             )
     else:
@@ -75,7 +75,10 @@ async def _at_a_proxys_word(request: web.Request, name: str) -> SignedIn:
     )
     if found is None:
         raise web.HTTPForbidden(
-            text=_("You are signed in elsewhere as %(name)s, whom Zatva does not know. Ask an administrator.")
+            text=_(
+                "You are signed in elsewhere as %(name)s, a user unknown to Zatva. Ask an "
+                "administrator for an account."
+            )
             % {"name": name}
         )
     who, request[_NEW_SESSION] = found

@@ -50,18 +50,21 @@ class SourceForm(FormModel):
 
     after_harvest: bool = Field(default=False, description="Import after each harvest of the repository.")
     set_id: int | None = Field(
-        None, ge=1, le=999_999_999, description="Number of the filtering set that chooses; null: everything."
+        None,
+        ge=1,
+        le=999_999_999,
+        description="Number of the filtering set to apply; null: import all records.",
     )
     metadata_prefix: str | None = Field(
         None,
         pattern=PREFIX,
         max_length=60,
-        description="The format to import; null: the one that tells most.",
+        description="Metadata format to import; null: the most detailed one.",
     )
     record_url_template: str | None = Field(
         None,
         max_length=2000,
-        description="Address of a record's page, with {identifier}, {local} or {control_number}.",
+        description="URL of a record's page, with {identifier}, {local} or {control_number}.",
     )
 
     @field_validator("record_url_template")
@@ -100,7 +103,7 @@ def change_source(session: Session, who: SignedIn, repository_id: int, wanted: S
     present = source_settings(session, repository_id).set_id
     choices = {one.set_id for one in choices_for(session, who, present)}
     if wanted.set_id is not None and wanted.set_id not in choices:
-        raise UsageError(f"there is no filtering set {wanted.set_id}; it may have been removed")
+        raise UsageError(f"filtering set {wanted.set_id} does not exist; it may have been removed")
     save_source(session, SourceSettings(repository_id=repository_id, **wanted.model_dump()))
 
 

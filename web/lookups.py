@@ -23,7 +23,8 @@ async def repository_of(request: web.Request, repository_id: int) -> Details:
     found = await database_of(request).run(details, repository_id)
     if found is None:
         raise web.HTTPNotFound(
-            text=_("There is no repository %(number)s; it may have been removed.") % {"number": repository_id}
+            text=_("Repository %(number)s does not exist; it may have been removed.")
+            % {"number": repository_id}
         )
     return found
 
@@ -34,5 +35,5 @@ def chosen_repository(request: web.Request) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdecimal() or len(text) > 9:  # noqa: PLR2004 as in NUMBER
-        raise web.HTTPNotFound(text=_("There is no repository of that number."))
+        raise web.HTTPNotFound(text=_("The repository does not exist."))
     return int(text)

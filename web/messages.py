@@ -97,7 +97,7 @@ def _messages(text: str) -> Iterator[Message]:
         try:
             draft.take(line)
         except (ValueError, SyntaxError):
-            raise ValueError(f"line {number} of the catalogue: {line!r} is not of the PO format") from None
+            raise ValueError(f"line {number} of the catalogue: {line!r} is not in PO format") from None
     if draft.parts:
         yield draft.message()
 

@@ -39,7 +39,7 @@ def give(invocation: Invocation) -> ExitCode:
     invocation.about(number, organisation=None if short_name == _NOBODY else short_name)
     whose = "the administrators" if short_name == _NOBODY else repr(short_name)
     result = {"repository_id": number, "organisation": None if short_name == _NOBODY else short_name}
-    invocation.console.result(result, f"repository {number} belongs to {whose} now")
+    invocation.console.result(result, f"repository {number} now belongs to {whose}")
     return ExitCode.DONE
 
 

@@ -110,7 +110,7 @@ def remove_organisation(session: Session, organisation_id: int) -> Organisation:
     ).one()
     if users:
         raise UsageError(
-            _("%(name)s has %(count)s users; give them another organisation first")
+            _("%(name)s has %(count)s users; move them to another organisation first")
             % {"name": repr(organisation.short_name), "count": users}
         )
     theirs = select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
@@ -195,7 +195,7 @@ def _organisation(session: Session, organisation_id: int) -> Organisation:
 
 
 def _taken(short_name: str) -> UsageError:
-    words = _("there is an organisation %(name)s already; choose another short name")
+    words = _("an organisation with the short name %(name)s already exists; choose another short name")
     return UsageError(words % {"name": repr(short_name)})
 
 
@@ -203,12 +203,15 @@ def _checked(short_name: str, name: str) -> tuple[str, str]:
     short_name, name = short_name.strip(), name.strip()
     if not _SHORT_NAME.fullmatch(short_name):
         raise UsageError(
-            _("%(name)s cannot be a short name; write 1 to 50 letters, digits, dots, hyphens, such as mzk")
+            _(
+                "%(name)s is not a valid short name; use 1 to 50 letters, digits, dots and hyphens, "
+                "such as mzk"
+            )
             % {"name": repr(short_name)}
         )
     if len(name) > _LONGEST_NAME or not name.isprintable():
         raise UsageError(
-            _("an organisation's name has at most %(most)s characters, all printable")
+            _("an organisation's name must have at most %(most)s characters, all printable")
             % {"most": _LONGEST_NAME}
         )
     return short_name, name or short_name

@@ -26,16 +26,16 @@ def check_password(password: str, *, least: int, user_name: str) -> None:
     """Raises UsageError for a password that `hash_password` would not take."""
     if len(password) < least:
         raise UsageError(
-            _("The password has %(found)s characters; choose one of at least %(least)s.")
+            _("The password has %(found)s characters; use at least %(least)s.")
             % {"found": len(password), "least": least}
         )
     if len(password) > _LONGEST:
         raise UsageError(
-            _("The password has %(found)s characters; choose one of at most %(most)s.")
+            _("The password has %(found)s characters; use at most %(most)s.")
             % {"found": len(password), "most": _LONGEST}
         )
     if len(set(password)) < 5 or password.casefold() == user_name.casefold():  # noqa: PLR2004 `aaaaaaaaaaaa`
-        raise UsageError(_("The password is easily guessed; choose another, such as four words in a row."))
+        raise UsageError(_("The password is easy to guess; choose another, such as four random words."))
 
 
 def password_fits(kept: str | None, password: str) -> bool:
@@ -54,4 +54,4 @@ def _hasher() -> PasswordHasher:
 
 @cache
 def _nobodys() -> str:
-    return _hasher().hash("nobody has this password")
+    return _hasher().hash("the password of no account")

@@ -135,12 +135,12 @@ class PlanForm(_Parameters):
         elif access.query is None:
             what = _("the set %(set)s in the format %(prefix)s")
         else:
-            what = _("what the query %(set)s finds in the format %(prefix)s")
+            what = _("the records found by the query %(set)s in the format %(prefix)s")
         what %= {"set": self.set_spec, "prefix": self.metadata_prefix}
         if not self.frequency:
-            return _("Once, as soon as it is asked for: %(what)s.") % {"what": what}
+            return _("Once, on request: %(what)s.") % {"what": what}
         changes = self.incremental and access.query is None
-        how = _("only what has changed") if changes else _("everything each time")
+        how = _("only changed records") if changes else _("all records each time")
         return _("%(often)s (%(zone)s): %(what)s, %(how)s.") % {
             "often": self.frequency,
             "zone": self.time_zone,
@@ -160,14 +160,14 @@ def methods() -> list[tuple[str, str]]:
     """The methods to choose from."""
     return [
         ("0", _("ListRecords: whole pages of records")),
-        ("1", _("ListIdentifiers, then GetRecord for each: for repositories whose lists break")),
+        ("1", _("ListIdentifiers, then GetRecord for each record: for repositories whose lists break off")),
     ]
 
 
 def levels() -> list[tuple[str, str]]:
     """The levels of checking to choose from."""
     return [
-        ("2", _("Loose: skip bad records, and tell")),
+        ("2", _("Loose: skip invalid records and report them")),
         ("0", _("Strict: stop at XML that is not well-formed")),
         ("1", _("Very strict: each record must fit its schema")),
     ]
@@ -176,17 +176,17 @@ def levels() -> list[tuple[str, str]]:
 def slices() -> list[tuple[str, str]]:
     """How a list may be divided."""
     return [
-        ("", _("The list as a whole")),
-        ("month", _("Month by month: where lists break off before their end")),
-        ("day", _("Day by day: where they break off even so")),
+        ("", _("Not divided")),
+        ("month", _("Month by month: if lists break off before the end")),
+        ("day", _("Day by day: if lists break off even month by month")),
     ]
 
 
 def overlaps() -> list[tuple[str, str]]:
     """What becomes of a run that is due while the last one is under way."""
     return [
-        ("skip", _("It is left out")),
-        ("queue", _("It comes as soon as the last one has ended")),
+        ("skip", _("Skip it")),
+        ("queue", _("Start it when the last run has ended")),
     ]
 
 
@@ -198,7 +198,9 @@ def _rule_file(value: str | None, info: ValidationInfo, load: Callable[[Path], o
     path = (root / value).resolve()
     # Errors tell what is in a file, and whether there is one: nobody looks around on the machine that way.
     if not path.is_relative_to(root):
-        raise ValueError(_("Rule files lie in the data folder; write where in it, such as rules/books.xml."))
+        raise ValueError(
+            _("Rule files must be in the data folder; enter a path below it, such as rules/books.xml.")
+        )
     _as_value_error(load, path)
     return str(path)
 

@@ -29,39 +29,39 @@ _CLOSED: Final = frozenset({401, 403})
 _TRANSPORT: Final[Mapping[TransportKind, tuple[str, str]]] = MappingProxyType(
     {
         TransportKind.DNS: (
-            mark("There is no host of that name."),
-            mark("Check how the host name is spelt."),
+            mark("The host name does not exist."),
+            mark("Check the spelling of the host name."),
         ),
         TransportKind.REFUSED: (
-            mark("The server does not accept connections there."),
-            mark("Check the host name and the port; the server may also be down or behind a firewall."),
+            mark("The server does not accept connections on this port."),
+            mark("Check the host name and port; the server may also be down or behind a firewall."),
         ),
         TransportKind.TLS: (
-            mark("No secure connection could be made."),
-            mark("The server's certificate is not valid here; its administrator has to renew it."),
+            mark("The secure connection could not be established."),
+            mark("The server's certificate is not valid; its administrator has to renew it."),
         ),
         TransportKind.TIMEOUT: (
             mark("The server did not answer in time."),
-            mark("Try again; if it stays so, ask the repository's administrator."),
+            mark("Try again; if the problem persists, ask the repository's administrator."),
         ),
         TransportKind.DISCONNECTED: (
-            mark("The connection broke off."),
-            mark("Try again; if it stays so, ask the repository's administrator."),
+            mark("The connection was interrupted."),
+            mark("Try again; if the problem persists, ask the repository's administrator."),
         ),
         TransportKind.REDIRECT: (
-            mark("The address leads on and on to others."),
-            mark("Ask the repository's administrator for the present base URL."),
+            mark("The address redirects too many times."),
+            mark("Ask the repository's administrator for the current base URL."),
         ),
         TransportKind.PRIVATE: (
-            mark("That address is not on the public internet."),
+            mark("The address is not on the public internet."),
             mark(
-                "Zatva does not ask addresses of private networks for its users. "
-                "An administrator can allow it with the setting web.private_addresses."
+                "Users cannot send requests to addresses in private networks. An administrator can "
+                "allow it with the setting web.private_addresses."
             ),
         ),
         TransportKind.ADDRESS: (
-            mark("That is no address."),
-            mark("Write it as https://host/path."),
+            mark("The address is not valid."),
+            mark("Enter it as https://host/path."),
         ),
     }
 )
@@ -69,20 +69,20 @@ _TRANSPORT: Final[Mapping[TransportKind, tuple[str, str]]] = MappingProxyType(
 _ANSWERS: Final[Mapping[type[ZatvaError], tuple[str, str]]] = MappingProxyType(
     {
         ServerBusyError: (
-            mark("The server asks to come back later."),
+            mark("The server asks to retry later."),
             mark("Wait, then send the form again."),
         ),
         EndlessListError: (
-            mark("The repository's list of sets does not come to an end."),
-            mark("Write to its administrator: its pages repeat themselves or stay empty."),
+            mark("The repository's list of sets does not end."),
+            mark("Write to its administrator: pages of the list repeat or stay empty."),
         ),
         MalformedAnswerError: (
-            mark("The answer is OAI-PMH, but broken."),
-            mark("Write to the repository's administrator, and send the text below along."),
+            mark("The answer is OAI-PMH, but not valid."),
+            mark("Write to the repository's administrator and include the text below."),
         ),
         AnswerTooLargeError: (
             mark("The answer is too large."),
-            mark("Raise the setting named below if you trust the repository."),
+            mark("If you trust the repository, raise the setting named below."),
         ),
     }
 )
@@ -103,13 +103,13 @@ def _words(error: ZatvaError) -> tuple[str, str]:
         return _status(error.status)
     if isinstance(error, BadArgumentError | CannotDisseminateFormatError):
         return (
-            _("The repository refuses what was asked for: %(code)s.") % {"code": error.code},
+            _("The repository refused the request: %(code)s.") % {"code": error.code},
             _("Check the metadata format, and the set or query."),
         )
     if isinstance(error, OaiError):
         return (
             _("The repository answered with the error %(code)s.") % {"code": error.code},
-            _("Check the base URL; if it is right, ask the repository's administrator."),
+            _("Check the base URL; if it is correct, ask the repository's administrator."),
         )
     return _answer(error)
 
@@ -117,15 +117,15 @@ def _words(error: ZatvaError) -> tuple[str, str]:
 def _answer(error: ZatvaError) -> tuple[str, str]:
     if isinstance(error, MalformedAnswerError) and _OLD_VERSION in error.reason:
         return (
-            _("The repository speaks version 1.1 of OAI-PMH, which is long out of use."),
-            _("Ask its administrator for an address that speaks version 2.0."),
+            _("The repository supports only OAI-PMH 1.1, which is obsolete."),
+            _("Ask the repository's administrator for an address that supports version 2.0."),
         )
     if isinstance(error, NotOaiPmhError):
         return _not_oai_pmh(error)
     for kind, (title, advice) in _ANSWERS.items():
         if isinstance(error, kind):
             return _(title), _(advice)
-    return _("The repository could not be read."), _("The text below says what was found.")
+    return _("The repository could not be read."), _("See the text below for details.")
 
 
 def _not_oai_pmh(error: NotOaiPmhError) -> tuple[str, str]:
@@ -135,25 +135,25 @@ def _not_oai_pmh(error: NotOaiPmhError) -> tuple[str, str]:
             _("It may be a feed or another service. Look for the repository's OAI-PMH base URL."),
         )
     return (
-        _("There is an answer, but it is not OAI-PMH."),
-        _("Look for the repository's OAI-PMH base URL: its home page is mostly another address."),
+        _("The server answered, but not with OAI-PMH."),
+        _("Look for the repository's OAI-PMH base URL: it usually differs from the home page."),
     )
 
 
 def _status(status: int) -> tuple[str, str]:
     if status == _NOT_FOUND:
         return (
-            _("The server is there, but not this address (HTTP 404)."),
+            _("The server has no page at this address (HTTP 404)."),
             _("Check the path after the host name."),
         )
     if status in _CLOSED:
         return (
-            _("The server does not let us in (HTTP %(status)s).") % {"status": status},
-            _("Ask the repository's administrator to open OAI-PMH for this machine's address."),
+            _("The server denies access (HTTP %(status)s).") % {"status": status},
+            _("Ask the repository's administrator to allow OAI-PMH requests from this server's IP address."),
         )
     if status >= _SERVER_FAULT:
         return (
-            _("The server has trouble of its own (HTTP %(status)s).") % {"status": status},
-            _("Try again later; if it stays so, tell the repository's administrator."),
+            _("The server reports an internal error (HTTP %(status)s).") % {"status": status},
+            _("Try again later; if the problem persists, inform the repository's administrator."),
         )
     return _("The server answered with HTTP %(status)s.") % {"status": status}, _("Check the base URL.")

@@ -45,7 +45,7 @@ def succeeded(session: Session, *, address: str | None, user_name: str) -> None:
 def too_many(seconds: float) -> str:
     """What is told to whoever has to wait so long."""
     minutes = math.ceil(seconds / 60)
-    return _("There were too many tries. Wait %(minutes)s min, then try again.") % {"minutes": minutes}
+    return _("Too many attempts. Wait %(minutes)s min, then try again.") % {"minutes": minutes}
 
 
 def _wait(session: Session, key: str, settings: WebSettings) -> float | None:

@@ -25,14 +25,16 @@ _NOBODYS: Final = 0
 class RecordSearch(FormModel):
     """What is searched for; what is not given asks for nothing."""
 
-    find: str = Field("", max_length=1000, description="Words; accents and case do not count.")
-    repository: int | None = Field(None, ge=1, le=999_999_999, description="Of this repository.")
+    find: str = Field("", max_length=1000, description="Words to search for; accents and case are ignored.")
+    repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
     language: str = Field("", pattern="^[a-z]{0,3}$", description="ISO 639-2/B code, such as cze.")
-    kind: Kind | None = Field(None, description="What is described.")
-    year_from: int | None = Field(None, ge=-9999, le=9999, description="Not before this year.")
-    year_to: int | None = Field(None, ge=-9999, le=9999, description="Not after this year.")
-    identifier: str = Field("", max_length=400, description="ISBN, ISSN or another number, whole.")
-    order: Order | None = Field(None, description="By relevance where there are words, else by title.")
+    kind: Kind | None = Field(None, description="Type of the described item.")
+    year_from: int | None = Field(None, ge=-9999, le=9999, description="Published in this year or later.")
+    year_to: int | None = Field(None, ge=-9999, le=9999, description="Published in this year or earlier.")
+    identifier: str = Field("", max_length=400, description="ISBN, ISSN or another number, complete.")
+    order: Order | None = Field(
+        None, description="Order; by relevance if there are words, otherwise by title."
+    )
 
     @property
     def any(self) -> bool:
@@ -68,7 +70,7 @@ def asked_in(request: web.Request) -> RecordSearch:
     try:
         return TypedSearch.model_validate(dict(request.query))
     except ValidationError:
-        raise web.HTTPNotFound(text=_("There is no such page of the list.")) from None
+        raise web.HTTPNotFound(text=_("This page of the list does not exist.")) from None
 
 
 def restricted(session: Session, who: SignedIn, asked: RecordSearch) -> Search:

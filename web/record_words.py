@@ -70,8 +70,8 @@ def chapters(found: FoundRecord) -> list[Chapter]:
 def notes(found: FoundRecord) -> list[Chapter]:
     """What the record says beside its columns: what is broken first, then what has no column, then notes."""
     titles = (
-        (NoteKind.BROKEN, _("What could not be converted")),
-        (NoteKind.KEPT, _("Fields without a place of their own")),
+        (NoteKind.BROKEN, _("Fields that could not be converted")),
+        (NoteKind.KEPT, _("Other fields")),
         (NoteKind.NOTE, _("Notes")),
     )
     made = [

@@ -41,14 +41,15 @@ async def refetch(
 def sentence(fate: Fate) -> str:
     """What became of the record, in the reader's language."""
     return {
-        Fate.BROKEN: _("It still cannot be read."),
+        Fate.BROKEN: _("The record still cannot be read."),
         Fate.READABLE: _(
-            "It reads well now. No schedule says by which rules to store it: the next harvest will take it."
+            "The record is valid now, but no schedule defines the rules for storing it; the next "
+            "harvest stores it."
         ),
-        Fate.STORED: _("It reads well now, and was stored."),
-        Fate.UNCHANGED: _("It reads well now, and is in the store as it came."),
-        Fate.DELETED: _("The repository says now that the record is deleted."),
-        Fate.FILTERED: _("It reads well now. The filter rules do not choose it, so it was not stored."),
+        Fate.STORED: _("The record is valid now and was stored."),
+        Fate.UNCHANGED: _("The record is valid now; it is already stored unchanged."),
+        Fate.DELETED: _("The repository now reports the record as deleted."),
+        Fate.FILTERED: _("The record is valid now, but the filter rules exclude it, so it was not stored."),
     }[fate]
 
 

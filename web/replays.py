@@ -83,7 +83,10 @@ class Replays:
                     exit_code, told, said = await _told(replay, self.settings)
             except TimeoutError:
                 raise TryLaterError(
-                    _("Telling takes longer than %(seconds)s s. The command line has no limit: %(command)s")
+                    _(
+                        "The preview takes longer than %(seconds)s s. "
+                        "The command line has no limit: %(command)s"
+                    )
                     % {"seconds": round(self.seconds), "command": f"zatva rule replay {replay.run}"}
                 ) from None
         if exit_code != ExitCode.DONE:

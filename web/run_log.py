@@ -35,7 +35,7 @@ class Line:
 def lines_of(run: History, errors: Iterable[Quarantined]) -> list[Line]:
     """The whole log; `errors` are what is kept of the run's refusals."""
     kept = {error.fault_key.hex: error.quarantine_id for error in errors}
-    begun = _("The harvest began: %(format)s of %(set)s.") % {
+    begun = _("The harvest started: %(format)s of %(set)s.") % {
         "format": run.metadata_prefix or "?",
         "set": run.set_spec or _("the whole repository"),
     }
@@ -43,7 +43,7 @@ def lines_of(run: History, errors: Iterable[Quarantined]) -> list[Line]:
     lines += [_line(note, kept) for note in notes_of(run.warnings, run.warning_failures)]
     if run.failure_reason:
         lines.append(Line(level=Level.ERROR, text=run.failure_reason))
-    ended = _("It ended: %(status)s; records seen: %(records)s, requests: %(requests)s.") % {
+    ended = _("Ended: %(status)s; records processed: %(records)s, requests: %(requests)s.") % {
         "status": _(run.status),
         "records": f"{run.record_count:,}",
         "requests": f"{run.requests:,}",

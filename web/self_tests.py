@@ -68,7 +68,7 @@ class SelfTests:
             failure = str(error)
         except Exception:  # noqa: BLE001 a task's last resort: logged in full
             _log.exception("self-test %d", number)
-            failure = mark("Something went wrong in Zatva itself. The log of the dashboard says more.")
+            failure = mark("An internal error occurred in Zatva. See the log of the dashboard for details.")
         await self._database.run(_note, number, findings, failure=failure, ended=True)
 
 
@@ -87,7 +87,7 @@ def _begin(session: Session, base_url: str, asked_by: str | None) -> SelfTest:
     under_way = (SelfTest.ended.is_(None), SelfTest.started > func.now() - _GIVEN_UP)
     running = session.scalar(select(SelfTest.self_test_id).where(*under_way).limit(1))
     if running is not None:
-        raise UsageError(_("self-test %(number)s is under way; wait for its end") % {"number": running})
+        raise UsageError(_("self-test %(number)s is in progress; wait until it ends") % {"number": running})
     row = SelfTest(base_url=base_url, asked_by=asked_by)
     session.add(row)
     session.flush()

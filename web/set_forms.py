@@ -51,7 +51,7 @@ def read_conditions(values: Mapping[str, str]) -> Typed:
         except UsageError as error:
             errors[f"field-{number}"] = str(error)
     if not found and not errors:
-        errors["conditions"] = _("Write at least one condition.")
+        errors["conditions"] = _("Enter at least one condition.")
     match = Match(values["match"]) if values.get("match") in set(Match) else Match.ALL
     return Typed(rules=Conditions(match=match, conditions=found), errors=errors)
 

@@ -52,7 +52,7 @@ def name_for(who: SignedIn, name: str) -> str:
     if who.sees_everything:
         return name
     if who.organisation is None:
-        raise UsageError(_("You belong to no organisation. Ask an administrator."))
+        raise UsageError(_("You do not belong to an organisation. Ask an administrator."))
     mine = f"{who.organisation}{_MARK}"
     return name if name.startswith(mine) else mine + name
 

@@ -77,10 +77,10 @@ async def stream(request: web.Request) -> web.StreamResponse:
     topics = list(dict.fromkeys(filter(None, request.query.get("topics", "").split(","))))
     unknown = [topic for topic in topics if not hub.knows(topic)]
     if unknown or not topics:
-        raise web.HTTPBadRequest(text=_("Name topics that there are: ?topics=jobs"))
+        raise web.HTTPBadRequest(text=_("Unknown topic; use an existing one, such as ?topics=jobs"))
     if len(topics) > streams.topics:
         raise web.HTTPBadRequest(
-            text=_("One stream follows at most %(count)s topics.") % {"count": streams.topics}
+            text=_("A stream can follow at most %(count)s topics.") % {"count": streams.topics}
         )
     with streams.one_more(request):
         return await _sent(request, hub, topics)

@@ -68,7 +68,7 @@ class DatabaseThreads:
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         if self._pending >= self._most:
-            raise TryLaterError("every database thread is busy; try again in a moment")
+            raise TryLaterError("all database threads are busy; try again in a moment")
         self._pending += 1
         try:
             context = contextvars.copy_context()

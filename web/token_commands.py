@@ -20,7 +20,7 @@ def add(invocation: Invocation) -> ExitCode:
         session.commit()
     invocation.about(number, arguments.name)
     invocation.console.result({"token_id": number, "token": token}, token)
-    invocation.console.note("it is shown this once; programs send it as `Authorization: Bearer …`")
+    invocation.console.note("it is shown only once; programs send it as `Authorization: Bearer …`")
     return ExitCode.DONE
 
 
@@ -50,7 +50,7 @@ def show(invocation: Invocation) -> ExitCode:
         "expires": "Expires",
         "last_used": "Last used",
     }
-    invocation.console.table(rows, columns, empty="no tokens; make one with `zatva token add USER NAME`")
+    invocation.console.table(rows, columns, empty="no tokens; create one with `zatva token add USER NAME`")
     return ExitCode.DONE
 
 

@@ -26,14 +26,13 @@ def add_user(
     """
     name = name.strip()
     if not name:
-        raise UsageError(_("the user's name is empty; give one"))
+        raise UsageError(_("the user name is empty; enter one"))
     if len(name) > _LONGEST_NAME or not name.isprintable():
         raise UsageError(
-            _("a user's name has at most %(most)s characters, all of them printable")
-            % {"most": _LONGEST_NAME}
+            _("a user name must have at most %(most)s characters, all printable") % {"most": _LONGEST_NAME}
         )
     if find_user(session, name):
-        raise UsageError(_("there is a user %(name)s already; choose another name") % {"name": repr(name)})
+        raise UsageError(_("user %(name)s already exists; choose another name") % {"name": repr(name)})
     _check_organisation(session, role, organisation_id)
     user = User(name=name, role=role, organisation_id=organisation_id)
     session.add(user)
@@ -119,9 +118,9 @@ def _user(session: Session, user_id: int) -> User:
 def _check_organisation(session: Session, role: Role, organisation_id: int | None) -> None:
     if organisation_id is None:
         if role is Role.PARTNER:
-            raise UsageError(_("a partner belongs to an organisation; name one"))
+            raise UsageError(_("a partner must belong to an organisation; choose one"))
     elif session.get(Organisation, organisation_id) is None:
-        raise UsageError(_("there is no organisation %(number)s") % {"number": organisation_id})
+        raise UsageError(_("organisation %(number)s does not exist") % {"number": organisation_id})
 
 
 def _check_not_the_last_administrator(session: Session, user: User) -> None:
@@ -131,5 +130,6 @@ def _check_not_the_last_administrator(session: Session, user: User) -> None:
     administrators = select(User.user_id).where(User.role == Role.ADMINISTRATOR, User.disabled.is_(None))
     if list(session.scalars(administrators.order_by(User.user_id).with_for_update())) == [user.user_id]:
         raise UsageError(
-            _("%(name)s is the last administrator; make another one first") % {"name": repr(user.name)}
+            _("%(name)s is the last administrator; make another user an administrator first")
+            % {"name": repr(user.name)}
         )

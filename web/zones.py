@@ -72,7 +72,7 @@ def midnight(day: date) -> datetime:
 
 def zone_choices(installation: str) -> list[tuple[str, str]]:
     """The zones that a user may choose from: the installation's, UTC, then all by their names."""
-    usual = _("as set for this installation: %(zone)s") % {"zone": installation}
+    usual = _("default of this installation: %(zone)s") % {"zone": installation}
     return [("", usual), *((name, name) for name in _names())]
 
 
@@ -91,6 +91,9 @@ def known_zone(session: Session, name: str) -> str:
         with session.begin_nested():
             session.execute(select(func.timezone(known, func.now())))
     except DBAPIError:
-        words = _("the database knows no time zone %(name)s; choose another, such as one of a city near")
+        words = _(
+            "the database does not know the time zone %(name)s; choose another, such as the zone "
+            "of a nearby city"
+        )
         raise UsageError(words % {"name": repr(known)}) from None
     return known

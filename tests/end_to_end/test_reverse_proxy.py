@@ -75,8 +75,8 @@ async def test_whom_the_proxy_has_signed_in_uses_the_dashboard_at_once(
     await page.goto(f"{proxy}/jobs")
     await expect(page.locator("[data-live-status]")).to_have_text("Live")
     await page.get_by_role("link", name="Viktor").click()
-    await page.get_by_label("Language of the pages").select_option("cs")
-    await page.get_by_role("button", name="Change the language").click()
+    await page.get_by_label("Page language").select_option("cs")
+    await page.get_by_role("button", name="Change language").click()
 
     await expect(page.locator("html")).to_have_attribute("lang", "cs")
     with database.session() as session:

@@ -65,7 +65,7 @@ async def test_faults_are_pages_that_say_what_to_do(administrator: Browser) -> N
     for path in ("/no-such-page", "/repositories/1", "/runs/1", "/jobs/1/remove", "/schedules/1/remove"):
         status, page = await administrator.get(path)
         assert status == 404, path
-        assert "<h1>There is no such page</h1>" in page
+        assert "<h1>Page not found</h1>" in page
 
 
 async def test_a_broken_database_is_told_without_its_details(server: Server, administrator: Browser) -> None:
@@ -76,7 +76,7 @@ async def test_a_broken_database_is_told_without_its_details(server: Server, adm
     status, page = await administrator.get("/repositories")
 
     assert status == 500
-    assert "Something went wrong" in page
+    assert "Internal error" in page
     assert "elsewhere" not in page
     assert "Traceback" not in page
 

@@ -25,10 +25,10 @@ async def test_the_aggregate_tells_its_sources_and_how_late_it_is(
     async with administrator.http.get(server.base_url + "/api/v1/archive/aggregate") as answer:
         told = await answer.json()
 
-    assert "No harvested repository is given out again." in empty
+    assert "No repositories in the aggregate yet." in empty
     assert aggregate_address(server.settings) in page
     assert "http://o/" in page
-    assert "as they were harvested" in page
+    assert "original" in page
     assert "oai_dc" in page
     assert " ago</span>" in page
     assert told["records"] == 3

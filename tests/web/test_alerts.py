@@ -63,8 +63,8 @@ async def test_a_rule_is_added_shown_changed_and_removed(server: Server, owner: 
     ("given", "said"),
     [
         ({"target": "nobody"}, "no mail address"),
-        ({"target": ""}, "Fill this in."),
-        ({"channel": "hook"}, "Choose one of the list."),
+        ({"target": ""}, "Fill in this field."),
+        ({"channel": "hook"}, "Choose one of the options."),
         ({"channel": "webhook", "target": "ftp://x.example"}, "no web address"),
         ({"channel": "webhook", "target": "http://127.0.0.1:5432/"}, "not on the public internet"),
         ({"recurring_id": "77"}, "there is none of that number"),
@@ -104,7 +104,7 @@ async def test_a_trial_goes_into_the_outbox_once_a_minute_and_shows_its_state(
         session.execute(update(Notice).values(state="given up", last_error="no such mailbox"))
         session.commit()
     _, page = await administrator.get("/alerts")
-    for words in ("trial", "given up", "no such mailbox", "none runs"):
+    for words in ("test message", "given up", "no such mailbox", "not running"):
         assert words in page
 
 

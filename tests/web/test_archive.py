@@ -89,14 +89,14 @@ def _list() -> ProviderList:
         ("/archive/sets?tree=mimetype", ["mimetype:image", "mimetype:text"]),
         (f"/archive/documents?url={_URL}", [_URL, "text/html"]),
         ("/archive/documents?url=example.cz&match=domain", [_URL, "http://www.example.cz/2"]),
-        ("/archive/documents?url=http://nowhere.example/", ["Nothing is archived of it."]),
+        ("/archive/documents?url=http://nowhere.example/", ["No archived documents found."]),
         ("/archive/collections", ["collection:serials"]),
-        ("/archive/collections/collection:serials", ["Put documents in or take them out"]),
+        ("/archive/collections/collection:serials", ["Add or remove documents"]),
         ("/archive/indexing", ["store1", "no end of the record", "1\u202f234"]),
         ("/archive/indexing/1", ["/a/broken.warc.gz", "not gzip", "/a/good.warc.gz"]),
         ("/archive/harvesters", ["GreatHarvester/1", "someone@example.org"]),
         (f"/archive/harvesters/{uuid.UUID(int=1)}", ["ListRecords", "1\u202f000", "abandoned"]),
-        ("/archive/check", ["Start a self-test"]),
+        ("/archive/check", ["Run self-test"]),
         ("/help", ["Refused record"]),
     ],
 )
@@ -121,9 +121,9 @@ async def test_only_the_files_with_faults_are_shown_where_that_is_asked(administ
 async def test_an_empty_archive_says_how_to_fill_it(administrator: Browser) -> None:
     for path, words in (
         ("/archive", "zatva provider index"),
-        ("/archive/collections", "There is no collection yet."),
-        ("/archive/harvesters", "Nobody has harvested the archive yet."),
-        ("/archive/indexing", "No files have been queued yet."),
+        ("/archive/collections", "No collections yet."),
+        ("/archive/harvesters", "No harvesters yet."),
+        ("/archive/indexing", "No files queued yet."),
     ):
         status, page = await administrator.get(path)
         assert (status, words in page) == (200, True), path
@@ -190,11 +190,11 @@ async def test_a_collection_is_made_filled_closed_renamed_and_removed(
 @pytest.mark.parametrize(
     ("step", "form", "words"),
     [
-        ("rule", {"access": "embargo", "embargo_until": ""}, "An embargo needs the day when it ends"),
+        ("rule", {"access": "embargo", "embargo_until": ""}, "An embargo requires an end date"),
         ("rule", {"access": "embargo", "embargo_until": "2001-01-01"}, "would have ended already"),
-        ("documents", {"do": "assign"}, "Give an archive file, the beginning of a URL, or a domain."),
+        ("documents", {"do": "assign"}, "Enter an archive file, a URL prefix, or a domain."),
         ("documents", {"archive_file": "nowhere.warc", "do": "assign"}, "nowhere.warc"),
-        ("name", {"name": ""}, "Fill this in."),
+        ("name", {"name": ""}, "Fill in this field."),
     ],
 )
 async def test_a_form_of_a_collection_says_what_is_wrong(
@@ -209,7 +209,7 @@ async def test_a_form_of_a_collection_says_what_is_wrong(
 @pytest.mark.usefixtures("archive")
 async def test_a_viewer_sees_the_archive_and_changes_nothing(viewer: Browser) -> None:
     _, page = await viewer.get("/archive/collections/collection:serials")
-    assert "Put documents in or take them out" not in page
+    assert "Add or remove documents" not in page
     for path in ("/archive/collections/collection:serials/rule", "/archive/check"):
         status, _, _ = await viewer.post(path, {"access": "withheld"})
         assert status == 403
@@ -234,7 +234,7 @@ async def test_the_self_test_is_made_in_the_background_and_its_findings_are_kept
         await runner.cleanup()
 
     _, page = await administrator.get(f"/archive/check/{row.self_test_id}")
-    assert "The other checks" in page
+    assert "Other checks" in page
     assert len(re.findall(r"identify\.", page)) > 3
 
 

@@ -18,8 +18,8 @@ async def test_a_librarian_signs_in_and_adds_a_repository(server: Server, page: 
     async with repository() as address:
         await page.get_by_role("link", name="Add a repository").click()
         await page.get_by_label("Base URL").fill(f"{address}/oai")
-        await page.get_by_role("button", name="Ask it", exact=True).click()
-        await page.get_by_role("button", name="Go on").last.click()
+        await page.get_by_role("button", name="Check address", exact=True).click()
+        await page.get_by_role("button", name="Continue").last.click()
         await page.get_by_label("Base directory").fill("telc")
         await page.get_by_role("button", name="Save", exact=True).click()
         await expect(page.get_by_role("status").first).to_contain_text("The repository was added")
@@ -35,9 +35,9 @@ async def test_times_are_shown_in_the_zone_that_the_reader_chose(server: Server,
         a_run(session, a_repository(session))
         session.commit()
     await sign_in(page, server)
-    await page.get_by_role("link", name="Choose a time zone").click()
-    await page.get_by_label("Times and days of the pages").select_option("Europe/Prague")
-    await page.get_by_role("button", name="Change the time zone").click()
+    await page.get_by_role("link", name="Change time zone").click()
+    await page.get_by_label("Time zone of the pages").select_option("Europe/Prague")
+    await page.get_by_role("button", name="Change time zone").click()
 
     await page.goto(server.base_url + "/runs/1")
 
@@ -54,12 +54,12 @@ async def test_rows_live_and_the_keyboard_focus_stays(server: Server, page: Page
         session.commit()
     await sign_in(page, server)
     await page.goto(server.base_url + "/jobs")
-    await expect(page.get_by_text("Nothing runs and nothing waits.")).to_be_visible()
+    await expect(page.get_by_text("No jobs are running or waiting.")).to_be_visible()
 
     with server.database.session() as session:
         session.execute(text("INSERT INTO oai_job (repository_id, status, process_id) VALUES (1, 1, 7)"))
         session.commit()
-    await expect(page.locator("#job-1")).to_contain_text("nothing yet")
+    await expect(page.locator("#job-1")).to_contain_text("no records yet")
     await page.locator("#job-1").get_by_role("link", name="Stop").focus()
     with server.database.session() as session:
         session.execute(
@@ -103,9 +103,9 @@ async def test_everything_works_without_scripts(server: Server, chromium: Browse
     async with repository() as address:
         await page.get_by_role("link", name="Add a repository").click()
         await page.get_by_label("Base URL").fill(f"{address}/oai")
-        await page.get_by_role("button", name="Ask it", exact=True).click()
-        await page.get_by_role("button", name="Go on").last.click()
-        await page.get_by_label("How often").fill("")
+        await page.get_by_role("button", name="Check address", exact=True).click()
+        await page.get_by_role("button", name="Continue").last.click()
+        await page.get_by_label("Frequency").fill("")
         await page.get_by_label("Base directory").fill("telc")
         await page.get_by_role("button", name="Save", exact=True).click()
         await expect(page.get_by_role("heading", name="Library of Telč")).to_be_visible()
@@ -117,7 +117,7 @@ async def test_everything_works_without_scripts(server: Server, chromium: Browse
 
     await page.get_by_role("link", name="New schedule").click()
     await page.get_by_label("Set", exact=True).fill("maps")
-    await page.get_by_role("button", name="Save the schedule").click()
+    await page.get_by_role("button", name="Save schedule").click()
 
     await expect(page.get_by_role("row", name="Library of Telč")).to_contain_text("maps")
     await context.close()

@@ -55,7 +55,7 @@ def test_users_are_invited_given_roles_and_disabled(zatva: Zatva) -> None:
     invited = zatva("user", "invite", "Olga", "--role", "partner", "--organisation", "mzk")
 
     assert without.returncode == 2
-    assert "belongs to an organisation" in without.stderr
+    assert "must belong to an organisation" in without.stderr
     assert invited.stdout.startswith("http://127.0.0.1:8090/sign-in?token=")
     assert zatva("user", "role", "Olga", "curator").returncode == 0
     assert zatva("user", "disable", "Olga").returncode == 0

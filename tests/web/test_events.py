@@ -179,7 +179,7 @@ async def test_a_partners_jobs_are_live_however_many_of_others_come_before(
         begun = await stream.next()
 
     assert first.data["order"] == ["job-151"]
-    assert "nothing yet" in begun.data["rows"]["job-151"]
+    assert "no records yet" in begun.data["rows"]["job-151"]
 
 
 async def test_the_page_behind_the_first_hundred_is_live_too(server: Server, viewer: Browser) -> None:
@@ -235,7 +235,7 @@ async def test_a_stream_follows_few_topics(server: Server, viewer: Browser) -> N
 
     answers = [await viewer.get(f"/events?topics={','.join(topics[:count])}") for count in (3000, most + 1)]
 
-    assert answers == 2 * [(400, f"One stream follows at most {most} topics.")]
+    assert answers == 2 * [(400, f"A stream can follow at most {most} topics.")]
     async with _follow(viewer, topic=",".join(topics[:most])) as stream:
         assert stream.answer.status == 200
 

@@ -21,7 +21,7 @@ async def test_an_examination_is_begun_once_followed_and_ended_with_the_server(
         while not under_way.facts:  # noqa: ASYNC110 the page tells how far it is, and nothing else
             await asyncio.sleep(0.01)
         _, page = await administrator.get(target)
-        assert "It is being examined" in page
+        assert "Diagnostics in progress" in page
         assert len([asked for asked in served.asked if asked["verb"] == "Identify"]) == 1
 
         await server.app[EXAMINATIONS].close()
@@ -41,7 +41,7 @@ async def test_one_that_comes_to_nothing_says_why(server: Server, administrator:
         await asyncio.sleep(0.05)
     _, page = await administrator.get("/repositories/1/doctor")
 
-    assert "The server does not accept connections there." in page
+    assert "The server does not accept connections on this port." in page
 
 
 async def test_the_report_has_a_letter_and_its_profile_fills_new_schedules(

@@ -102,7 +102,7 @@ def test_times_are_on_the_readers_clock() -> None:
     [
         ({"code": "timeout"}, "Odpověď trvala příliš dlouho."),
         ({"code": "record_xml", "fault_key": "0"}, "Záznam je poškozené XML"),
-        (None, "Něco nebylo v pořádku"),
+        (None, "Došlo k problému"),
     ],
 )
 def test_a_note_of_a_harvest_that_continues_is_no_failure_of_it(
@@ -202,12 +202,12 @@ async def test_runs_that_the_demo_made_up_say_so_wherever_they_are(
 
     for address in ("/runs", "/repositories/1", "/"):
         _, page = await administrator.get(address)
-        assert page.count("vymyšleno ukázkou") == 1, address
+        assert page.count("vytvořeno pro ukázku") == 1, address
     _, timeline = await administrator.get("/runs?view=timeline")
     _, page = await administrator.get("/runs/1")
     _, real = await administrator.get("/runs/2")
 
     # In the plot, as title and label, and in its table.
-    assert timeline.count("vymyšleno ukázkou") >= 2
-    assert "Tento běh si vymyslela ukázka" in page
-    assert "Tento běh si vymyslela ukázka" not in real
+    assert timeline.count("vytvořeno pro ukázku") >= 2
+    assert "Tento běh byl vytvořen pro ukázku" in page
+    assert "Tento běh byl vytvořen pro ukázku" not in real

@@ -56,7 +56,7 @@ async def test_a_record_that_is_broken_still_is_shown_as_it_came_now(
     assert "curl --compressed" in before
     assert "mailto:admin@fake.example" in before
     assert status == 200
-    assert "It still cannot be read." in page
+    assert "The record still cannot be read." in page
     assert "Fetch this record again" in page
     assert page.count('class="faulty"') == 2
     assert len(_stored(server)) == 2
@@ -72,10 +72,10 @@ async def test_a_record_that_was_mended_is_stored_and_no_error_any_more(
     _, after = await administrator.get("/errors/1")
     _, record = await administrator.get("/records/3")
 
-    assert "It reads well now, and was stored." in page
+    assert "The record is valid now and was stored." in page
     assert 'href="/records/3"' in page
     assert "&lt;dc:title&gt;Title 1" in record
-    assert "The record was read well later" in after
+    assert "The record was read without errors later" in after
     assert "Fetch this record again" not in after
     assert fake.asked[-1]["verb"] == "GetRecord"
 
@@ -87,7 +87,7 @@ async def test_without_a_schedule_nobody_knows_the_rules_so_it_is_looked_at_only
 
     _, page, _ = await administrator.post("/errors/1/again")
 
-    assert "the next harvest will take it" in page
+    assert "the next harvest stores it" in page
     assert len(_stored(server)) == 2
     with server.database.session() as session:
         assert session.get_one(Quarantined, 1).resolved is None
@@ -103,7 +103,7 @@ async def test_a_repository_that_is_being_harvested_is_told(
         status, page, _ = await administrator.post("/errors/1/again")
 
     assert status == 200
-    assert "being harvested just now" in page
+    assert "The repository is being harvested" in page
 
 
 @pytest.mark.usefixtures("fake")

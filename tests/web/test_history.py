@@ -38,7 +38,7 @@ async def test_a_run_is_shown_in_full(server: Server, viewer: Browser) -> None:
         "80\u202f000",
         "118 MiB",
         "1:00 min",
-        "Only a part of what was asked for is here.",
+        "Only some of the requested records were harvested.",
     ):
         assert fact in page + parameters
 
@@ -90,9 +90,9 @@ async def test_the_timeline_says_how_many_runs_it_does_not_draw(
     _, by_words = await viewer.get("/runs?view=timeline&find=tel")
     _, of_one = await viewer.get("/runs?view=timeline&repository=2")
 
-    assert "Of 4 runs the newest 2 are drawn." in page
-    assert "Of 3 runs the newest 2 are drawn." in by_words
-    assert "are drawn" not in of_one
+    assert "The newest 2 of 4 runs are shown." in page
+    assert "The newest 2 of 3 runs are shown." in by_words
+    assert "are shown" not in of_one
 
 
 async def test_an_entry_is_removed_after_a_page_that_names_it(server: Server, administrator: Browser) -> None:
@@ -122,9 +122,9 @@ async def test_the_overview_names_what_needs_attention_until_it_went_well(
 
     _, page = await viewer.get("/")
 
-    attention = page[page.index("Needs attention") : page.index("<h2>Next</h2>")]
+    attention = page[page.index("Needs attention") : page.index("<h2>Upcoming harvests</h2>")]
     assert "KNAV" in attention
     assert "power cut" in attention
     assert "Library of Telč" not in attention
-    assert 'With trouble in 24 hours</span> <span class="much">2</span>' in page
+    assert 'Problems, 24 hours</span> <span class="much">2</span>' in page
     assert "1\u202f205" in page

@@ -98,7 +98,7 @@ async def test_an_import_that_cannot_begin_says_why(
     await _ended(server)
     _, page = await owner.get(f"/imports/{repository}")
 
-    assert "it ended with 1" in page
+    assert "the process ended with exit code 1" in page
 
 
 async def test_nobody_imports_what_is_not_theirs(
@@ -137,8 +137,8 @@ async def test_a_set_is_tried_on_stored_records_before_it_is_saved(
         assert list_sets(session) == []
     _, _, target = await administrator.post("/imports/sets/new", {**_SET, "do": "save"})
 
-    assert "Of 2 stored records, 1 would be imported and 1 passed over." in tried
-    assert "It is never true of any sample." in tried
+    assert "Of 2 stored records, 1 would be imported and 1 skipped." in tried
+    assert "It matches none of the samples." in tried
     assert target == "/imports/sets?done=set-saved"
     with server.database.session() as session:
         (made,) = list_sets(session)
@@ -150,8 +150,8 @@ async def test_a_set_is_tried_on_stored_records_before_it_is_saved(
     [
         ({"field-0": "24-"}, "24-$a contains slovnik"),
         ({"operator-0": "matches", "value-0": "("}, "matches ("),
-        ({"field-0": "", "subfield-0": "", "value-0": ""}, "Write at least one condition."),
-        ({"name": ""}, "Fill this in."),
+        ({"field-0": "", "subfield-0": "", "value-0": ""}, "Enter at least one condition."),
+        ({"name": ""}, "Fill in this field."),
     ],
 )
 async def test_what_is_wrong_with_a_set_is_said_and_what_was_typed_stays(
@@ -283,7 +283,7 @@ async def test_nobody_lets_a_source_use_the_set_of_others(
     status, page, _ = await owner.post(f"/imports/{repository}", {"set_id": "1"})
 
     assert status == 422
-    assert "there is no filtering set 1" in page
+    assert "filtering set 1 does not exist" in page
 
 
 def test_sets_follow_their_organisations_short_name(server: Server) -> None:

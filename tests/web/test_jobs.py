@@ -51,7 +51,7 @@ async def test_a_running_job_is_marked_for_the_manager_to_end(server: Server, ad
     _insert(server, _RUNNING)
 
     _, page = await administrator.get("/jobs/1/remove")
-    assert "End the harvest of Library of Telč · marc21?" in page
+    assert "Stop the harvest of Library of Telč · marc21?" in page
     assert "process 4711 on worker-1" in page
     _, _, target = await administrator.post("/jobs/1/remove")
 
@@ -64,7 +64,7 @@ async def test_a_job_that_has_ended_meanwhile_is_no_fault(administrator: Browser
     status, page, _ = await administrator.post("/jobs/7/remove")
 
     assert status == 404
-    assert "it has ended, or was removed" in page
+    assert "it ended or was removed" in page
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ async def test_what_cannot_be_done_any_more_is_told(server: Server, administrato
     status, page, _ = await administrator.post("/jobs/1/resume")
 
     assert status == 409
-    assert "The job has gone on meanwhile" in page
+    assert "The state of the job has changed" in page
 
 
 async def test_a_job_that_waits_says_how_many_are_before_it(server: Server, viewer: Browser) -> None:
@@ -103,5 +103,5 @@ async def test_a_job_that_waits_says_how_many_are_before_it(server: Server, view
 
     _, page = await viewer.get("/jobs")
 
-    assert "place 1 in the queue" in page
-    assert "place 2 in the queue" in page
+    assert "position 1 in the queue" in page
+    assert "position 2 in the queue" in page

@@ -116,7 +116,7 @@ async def test_rule_files_are_read_in_the_data_folder_only(server: Server, owner
         form = {"metadata_prefix": "oai_dc", "filter_file_path": path}
         status, page, _ = await owner.post("/schedules/new?repository=1", form)
         assert status == 422
-        assert "Rule files lie in the data folder" in page
+        assert "Rule files must be in the data folder" in page
 
 
 async def test_a_redirect_leads_to_no_private_network(settings: Settings) -> None:

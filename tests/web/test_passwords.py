@@ -63,7 +63,7 @@ async def test_a_wrong_password_is_told_alike_whoever_it_is(
     status, page, _ = await _try(stranger, name, "wrong" + alenas_password)
 
     assert status == 422
-    assert "Name and password do not fit together" in page
+    assert "Wrong user name or password" in page
     with server.database.session() as session:
         assert session.scalars(select(AuditEntry.action)).all() == ["sign-in.refused"]
 
@@ -121,7 +121,7 @@ async def test_a_borrowed_session_does_not_guess_the_present_password(
     status, page, _ = await administrator.post("/account/password", {**form, "current": alenas_password})
 
     assert status == 422
-    assert "There were too many tries." in page
+    assert "Too many attempts." in page
 
 
 def test_tries_are_counted_by_user_and_by_address(database: Database, settings: Settings) -> None:

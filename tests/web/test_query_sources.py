@@ -50,7 +50,7 @@ async def test_sru_is_recognised_by_asking_and_a_query_stands_where_sets_do(admi
     assert "<dd>SRU</dd>" in page
     assert "Query in CQL" in page
     assert "Granularity" not in page
-    assert "The repository tells of 12 records in all." in sample
+    assert "The repository states a total of 12 records." in sample
     assert "Title 9" in sample
     assert "Title 10" not in sample
     assert fake.searches()[-1]["query"] == _TITLE
@@ -68,9 +68,9 @@ async def test_faults_of_a_sample_are_told_once_and_what_to_do_where_nothing_can
 
     assert "3 parts cannot be read; the first: record at position 1: diagnostic 63" in none
     assert "record at position 2" not in none
-    assert "choose one, and look again" in none
+    assert "choose one and try again" in none
     assert "2 parts cannot be read; the first: record at position 2: diagnostic 63" in one
-    assert "choose one, and look again" not in one
+    assert "choose one and try again" not in one
 
 
 async def test_an_oai_pmh_repository_below_an_address_like_srus_is_recognised_too(
@@ -92,8 +92,11 @@ async def test_a_plan_with_a_query_is_told_in_words_and_saved(server: Server, ad
         _, plan, _ = await administrator.post(NEW, {**form, "do": "show-plan"})
         status, said, target = await administrator.post(NEW, {**form, "do": "save-and-run"})
 
-    assert "what the query dc.title=&#34;water&#34; finds in the format marcxml, everything each time" in plan
-    assert "Only what has changed" not in plan
+    assert (
+        "the records found by the query dc.title=&#34;water&#34; in the format marcxml, all records each time"
+        in plan
+    )
+    assert "Only records changed" not in plan
     assert (status, target) == (303, "/jobs?done=harvest-asked"), said
     with server.database.session() as session:
         assert session.scalars(select(Repository.protocol)).one() == "sru"
@@ -112,9 +115,9 @@ async def test_a_service_that_does_not_explain_itself_is_chosen_by_hand(administ
         _, sample, _ = await administrator.post(NEW, form)
 
     assert unknown == 422
-    assert "has to be chosen here" in page
+    assert "Choose the protocol here" in page
     assert chosen == 200
-    assert "It does not say who it is." in step
+    assert "The service does not describe itself." in step
     assert "Title 2" in sample
 
 
@@ -162,7 +165,7 @@ async def test_z3950_needs_a_query_and_shows_what_it_finds(
     assert "Query in PQF" in page
     assert without == 422
     assert "Z39.50 has no way to ask for all records" in fault
-    assert "The repository tells of 12 records in all." in sample
+    assert "The repository states a total of 12 records." in sample
     assert status == 303, said
     assert f'<span class="mono">{ztest}</span>' in shown
     assert "a query in PQF chooses" in shown
@@ -231,7 +234,7 @@ async def test_the_explorer_explains_and_searches(server: Server, administrator:
         )
 
     assert nothing_asked
-    assert "it has no sets, no list of headers alone, and no question for one record" in form
+    assert "it has no sets, no lists of headers, and no requests for single records" in form
     assert "form=ListSets" not in form
     assert "Fake catalogue" in explained
     assert "info:srw/schema/1/marcxml-v1.1" in explained
@@ -250,7 +253,7 @@ async def test_the_explorer_speaks_z3950(server: Server, administrator: Browser,
     _, found = await administrator.get(f"{base}?verb=ListRecords&set=@attr%201=4%203")
 
     assert "Z39.50 version 3" in said
-    assert "curl" not in said.partition('id="answer"')[2].replace("browsers and curl do not speak", "")
+    assert "curl" not in said.partition('id="answer"')[2].replace("browsers and curl do not support", "")
     assert "give a query in PQF" in without
     assert "of 3" in found
     assert "&lt;record" in found
@@ -287,7 +290,7 @@ async def test_schedules_take_queries_and_no_dates(server: Server, administrator
     saved, said, _ = await administrator.post(address, {**plan, "set_spec": '@attr 1=4 "x"'})
 
     assert "Query in PQF" in page
-    assert "In slices" not in page
+    assert "Division" not in page
     assert without == 422
     assert 'id="set_spec-fault"' in fault
     assert sliced == 422
@@ -327,4 +330,4 @@ async def test_a_broken_answer_is_told_as_the_answer_of_a_question(
             )
 
     assert status == 200
-    assert "The bytes as they came" in page
+    assert "Raw data" in page

@@ -49,7 +49,7 @@ async def test_records_are_listed_page_by_page_and_found_by_identifier(
     assert 'href="/repositories/1/records"' in second
     assert "deleted" in found
     assert "oai:telc.example:49" not in found
-    assert "No record has this identifier" in none
+    assert "No record with this identifier" in none
 
 
 async def test_a_page_that_is_none_is_not_found(server: Server, viewer: Browser) -> None:
@@ -86,7 +86,7 @@ async def test_a_record_whose_file_is_gone_says_so(server: Server, viewer: Brows
     status, page = await viewer.get("/records/1")
 
     assert status == 200
-    assert "the file is not where it should be" in page
+    assert "or its file is missing" in page
 
 
 async def test_a_repository_without_records_says_how_they_come(server: Server, viewer: Browser) -> None:
@@ -96,5 +96,5 @@ async def test_a_repository_without_records_says_how_they_come(server: Server, v
 
     _, page = await viewer.get("/repositories/1/records")
 
-    assert "There is no record yet." in page
+    assert "No records yet." in page
     assert "first harvest" in page

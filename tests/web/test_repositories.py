@@ -18,7 +18,13 @@ async def test_base_url_and_folder_are_enough_to_add_a_repository(
     assert status == 303, said
     assert target == "/repositories/1?done=repository-added"
     _, page = await administrator.get(target)
-    for fact in ("Library of Telč", "librarian@telc.example", "kept for ever", "marc21", "Books &amp; more"):
+    for fact in (
+        "Library of Telč",
+        "librarian@telc.example",
+        "kept permanently",
+        "marc21",
+        "Books &amp; more",
+    ):
         assert fact in page
     with server.database.session() as session:
         row = session.scalars(select(Repository)).one()
@@ -29,9 +35,9 @@ async def test_base_url_and_folder_are_enough_to_add_a_repository(
 @pytest.mark.parametrize(
     ("path", "title"),
     [
-        ("/home", "There is an answer, but it is not OAI-PMH."),
-        ("/nowhere", "The server is there, but not this address (HTTP 404)."),
-        ("/closed", "The server does not let us in (HTTP 403)."),
+        ("/home", "The server answered, but not with OAI-PMH."),
+        ("/nowhere", "The server has no page at this address (HTTP 404)."),
+        ("/closed", "The server denies access (HTTP 403)."),
     ],
 )
 async def test_a_failure_is_named_by_its_kind_and_the_form_keeps_its_values(
@@ -56,7 +62,7 @@ async def test_a_server_that_is_not_there_is_told_apart(administrator: Browser) 
     status, page, _ = await administrator.post("/repositories/new", {"base_url": gone, "base_dir": "telc"})
 
     assert status == 422
-    assert "The server does not accept connections there." in page
+    assert "The server does not accept connections on this port." in page
 
 
 @pytest.mark.parametrize("folder", ["", "../elsewhere", "/etc"])
@@ -133,7 +139,7 @@ async def test_a_repository_goes_after_a_page_that_names_it(server: Server, admi
     _, _, target = await administrator.post("/repositories/1/remove")
 
     assert target == "/repositories?done=repository-removed"
-    assert "No repository has been added yet" in (await administrator.get(target))[1]
+    assert "No repositories yet" in (await administrator.get(target))[1]
 
 
 async def test_a_repository_that_is_being_harvested_stays(server: Server, administrator: Browser) -> None:
@@ -145,7 +151,7 @@ async def test_a_repository_that_is_being_harvested_stays(server: Server, admini
     status, page, _ = await administrator.post("/repositories/1/remove")
 
     assert status == 409
-    assert "End the harvest under Current jobs first" in page
+    assert "Stop the harvest under Current jobs first" in page
     assert (await administrator.get("/repositories/1"))[0] == 200
 
 
@@ -221,7 +227,7 @@ async def test_a_repository_that_does_not_answer_keeps_its_facts(
         status, page, _ = await administrator.post("/repositories/1/refresh")
 
     assert status == 400
-    assert "it is not OAI-PMH" in page
+    assert "but not with OAI-PMH" in page
     assert "<h1>Old name</h1>" in (await administrator.get("/repositories/1"))[1]
 
 

@@ -67,7 +67,7 @@ async def test_what_a_replay_would_change_is_told_then_done(
 
     assert f'<option value="{kept}"' in before
     assert status == 200, told
-    assert "Records that would be changed in the store: 2" in told
+    assert "Records to change in the store: 2" in told
     assert "+" in told
     assert "&lt;dc:subject&gt;numbered" in told
     assert untouched == {"new": 4}
@@ -90,7 +90,7 @@ async def test_a_run_of_which_nothing_was_kept_is_no_choice(
     _, page = await owner.get(REPLAY)
     status, told, _ = await owner.post(REPLAY, {"run": str(kept), "do": "look"})
 
-    assert "There is no run to replay." in page
+    assert "No runs to replay." in page
     assert status == 422
     assert "nothing was kept of run" in told
 

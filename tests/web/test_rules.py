@@ -84,7 +84,7 @@ async def test_rows_are_tried_and_saved_as_a_file(server: Server, owner: Browser
 async def test_a_rule_that_never_matches_is_told(owner: Browser, repository: int) -> None:
     rows = {**_ROWS, "xpath-3": "//dc:coverage", "regexp-3": "."}
     _, text, _ = await owner.post("/rules/new", {**rows, "do": "try", "sample_repository": str(repository)})
-    assert text.count("It never matches any sample.") == 1
+    assert text.count("No sample matches it.") == 1
 
 
 async def test_faults_are_told_at_their_fields(owner: Browser, repository: int) -> None:
@@ -122,7 +122,7 @@ async def test_rows_that_say_the_same_leave_the_file_as_it_is_and_others_tell_of
 ) -> None:
     await _saved(server, owner, repository)
     _, text = await owner.get("/rules/1/edit")
-    assert "Rows cannot hold these comments" in text
+    assert "The table cannot hold these comments" in text
     same = {
         **_ROWS,
         "match": "any",
@@ -165,7 +165,7 @@ async def test_a_rule_tells_who_uses_it_and_which_run_read_it(
         number = run.history_id
     _, text = await owner.get("/rules/1")
     assert "daily at 02:30" in text
-    assert f"Last read by run {number}" in text
+    assert f"Last used by run {number}" in text
     _, text = await owner.get(f"/runs/{number}/parameters")
     assert '<a href="/rules/1">Culture, version 1</a>' in text
 

@@ -186,7 +186,7 @@ async def test_a_held_run_says_what_it_would_do_and_is_released(
         session.commit()
 
     _, page = await administrator.get("/runs/1")
-    assert "It waits for a yes" in page
+    assert "The run waits for approval" in page
     assert "oai:telc.example:1" in page
     _, _, target = await administrator.post("/runs/1/release")
 
@@ -255,7 +255,7 @@ async def test_the_log_has_levels_and_is_kept_as_a_file(server: Server, viewer: 
     _, kept = await viewer.get("/runs/2/log.txt?level=warning")
 
     assert "Everything (6)" in everything
-    assert "The harvest began" in everything
+    assert "The harvest started" in everything
     assert 'href="/errors/1"' in errors
     assert "forgotten since" in errors
     assert "HTTP status 500" in errors
@@ -277,7 +277,7 @@ async def test_the_parameters_of_a_run_are_told_with_its_schedule(server: Server
     assert "daily at 02:30" in page
     assert "--data-urlencode set=maps" in page
     assert "list ended" in page
-    assert "it was started by hand" in by_hand
+    assert "the run was started manually" in by_hand
 
 
 async def test_lists_are_files_too_by_the_filter_in_the_address(server: Server, viewer: Browser) -> None:

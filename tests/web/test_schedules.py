@@ -72,12 +72,12 @@ async def test_a_form_with_faults_comes_back_as_it_was(server: Server, administr
 
 
 async def test_the_repository_is_chosen_first(server: Server, administrator: Browser) -> None:
-    assert "no repository to harvest yet" in (await administrator.get("/schedules/new"))[1]
+    assert "No repositories to harvest yet" in (await administrator.get("/schedules/new"))[1]
     with server.database.session() as session:
         a_repository(session)
         session.commit()
 
-    assert "Which repository is harvested?" in (await administrator.get("/schedules/new"))[1]
+    assert "Repository" in (await administrator.get("/schedules/new"))[1]
     assert (await administrator.get("/schedules/new?repository=99"))[0] == 404
     assert (await administrator.get("/schedules/new?repository=x"))[0] == 404
 
@@ -113,7 +113,7 @@ async def test_a_schedule_goes_after_a_page_that_names_it(server: Server, admini
     _, _, target = await administrator.post(f"/schedules/{number}/remove")
 
     assert target == "/schedules?done=schedule-removed"
-    assert "Nothing is planned yet" in (await administrator.get(target))[1]
+    assert "No schedules yet" in (await administrator.get(target))[1]
 
 
 async def test_viewers_see_no_buttons_that_they_may_not_press(server: Server, viewer: Browser) -> None:
@@ -191,7 +191,7 @@ async def test_the_week_is_a_grid_of_hours_and_days(server: Server, viewer: Brow
     assert [group.frequency for group in week.often] == ["every minute"]
     assert sum(len(cell.dues) for hour in week.hours for cell in hour.cells) >= 6 * 25
     assert 'href="/schedules/1/edit"' in page
-    assert "More often than every hour" in page
+    assert "More often than hourly" in page
 
 
 _MOST_IN_THE_GRID = 7 * 25
@@ -269,7 +269,7 @@ async def test_the_week_says_how_many_it_does_not_draw(
     _, page = await viewer.get("/schedules?view=week")
     _, of_one = await viewer.get("/schedules?view=week&repository=2")
 
-    assert "3 schedules with times of their own are not drawn" in page
+    assert "3 schedules with their own times are not shown" in page
     assert "and 5 more" in page
     assert "Library of Telč</a> <span" not in page
     assert "not drawn" not in of_one

@@ -86,7 +86,7 @@ async def test_a_used_link_is_explained(server: Server, stranger: Browser) -> No
     status, text = await stranger.get(link.removeprefix(server.base_url))
 
     assert status == 410
-    assert "does not work any more" in text
+    assert "is no longer valid" in text
 
 
 async def test_signing_in_again_replaces_the_session(server: Server, administrator: Browser) -> None:

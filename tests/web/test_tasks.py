@@ -43,17 +43,17 @@ async def _harvest_from_the_wizard(page: Page, server: Server, address: str) -> 
     await _sign_in(page, server)
     await page.get_by_role("link", name="Add a repository").click()
     await page.get_by_label("Base URL").fill(address)
-    await page.get_by_role("button", name="Ask it", exact=True).click()
+    await page.get_by_role("button", name="Check address", exact=True).click()
     await expect(page.get_by_role("heading", name="Fake")).to_be_visible()
     await page.get_by_label("Set maps").check()
-    await page.get_by_role("button", name="Look at ten records").click()
-    await expect(page.get_by_text("The repository tells of 23 records in all.")).to_be_visible()
+    await page.get_by_role("button", name="Show ten records").click()
+    await expect(page.get_by_text("The repository states a total of 23 records.")).to_be_visible()
     await expect(page.get_by_label("Set maps")).to_be_checked()
-    await page.get_by_role("button", name="Go on").last.click()
+    await page.get_by_role("button", name="Continue").last.click()
     await page.get_by_label("Base directory").fill("fake")
-    await page.get_by_label("How often").fill("daily at 02:30")
-    await page.get_by_role("button", name="Show the plan").last.click()
-    await expect(page.get_by_text("the set maps in the format oai_dc, only what has changed")).to_be_visible()
+    await page.get_by_label("Frequency").fill("daily at 02:30")
+    await page.get_by_role("button", name="Preview schedule").last.click()
+    await expect(page.get_by_text("the set maps in the format oai_dc, only changed records")).to_be_visible()
     assert await page.locator(".plan time").count() == 3
     await page.get_by_role("button", name="Save and run").click()
     await expect(page).to_have_url(server.base_url + "/jobs?done=harvest-asked")
@@ -87,7 +87,7 @@ async def test_the_same_goes_without_scripts(server: Server, plain: Page) -> Non
         await _until_shown(plain, server.base_url + "/runs", "completed")
 
     await plain.get_by_role("link", name="Fake").first.click()
-    await expect(plain.get_by_text("Everything that was asked for is here.")).to_be_visible()
+    await expect(plain.get_by_text("All requested records were harvested.")).to_be_visible()
 
 
 @pytest.mark.usefixtures("manager")
@@ -113,11 +113,11 @@ async def test_an_administrator_sees_what_runs_and_stops_it(server: Server, page
 
         await row.get_by_role("link", name="Stop").click()
         await expect(page.get_by_role("heading", name="Stop the harvest of Fake · oai_dc?")).to_be_visible()
-        await page.get_by_role("button", name="Stop the harvest").click()
+        await page.get_by_role("button", name="Stop harvest").click()
         await _until_shown(page, server.base_url + "/runs", "incomplete")
 
     await page.get_by_role("link", name="Fake").first.click()
-    await expect(page.get_by_text("The next run goes on where it stopped")).to_be_visible()
+    await expect(page.get_by_text("The next run continues where this one stopped")).to_be_visible()
 
 
 @pytest.mark.usefixtures("manager")

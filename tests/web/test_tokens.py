@@ -113,7 +113,7 @@ async def test_nobody_revokes_a_colleagues_token(owner: Browser, colleague: Brow
 
 async def test_a_token_without_a_scope_or_name_is_asked_for_again(owner: Browser) -> None:
     status, page, _ = await owner.post("/account/tokens", {"token_name": "x", "days": "1"})
-    assert (status, "Choose what the token is for" in page) == (422, True)
+    assert (status, "Choose at least one permission" in page) == (422, True)
     assert (await owner.post("/account/tokens", {"token_name": "", "scope-read": "yes"}))[0] == 422
 
 

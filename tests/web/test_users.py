@@ -21,7 +21,7 @@ from web.users import add_user, change_role, disable_user, enable_user, find_use
 
 
 def test_a_partner_needs_an_organisation(database: Database) -> None:
-    with database.session() as session, pytest.raises(UsageError, match="belongs to an organisation"):
+    with database.session() as session, pytest.raises(UsageError, match="must belong to an organisation"):
         add_user(session, "Olga", Role.PARTNER)
 
 

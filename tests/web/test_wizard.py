@@ -93,7 +93,7 @@ async def test_the_plan_is_told_in_words_with_three_times(administrator: Browser
         _, page, _ = await administrator.post("/repositories/new", {**form, "do": "show-plan"})
 
     plan = page[page.index('class="plan"') :]
-    assert "the whole repository in the format oai_dc, everything each time" in plan
+    assert "the whole repository in the format oai_dc, all records each time" in plan
     assert plan.count("<time") == 3
 
 
@@ -103,7 +103,7 @@ async def test_version_1_1_is_told_apart(administrator: Browser) -> None:
         status, page, _ = await administrator.post("/repositories/new", {"base_url": served.url, "do": "ask"})
 
     assert status == 422
-    assert "version 1.1 of OAI-PMH" in page
+    assert "supports only OAI-PMH 1.1" in page
 
 
 async def test_xml_that_is_no_oai_pmh_is_told_apart(administrator: Browser) -> None:

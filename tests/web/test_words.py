@@ -103,9 +103,9 @@ async def test_errors_of_the_other_parts_come_in_the_readers_language(
 
     _, page, _ = await administrator.post("/schedules/1/edit", form)
 
-    assert "opakování &#39;weekly on sobota at 25:00&#39;: 25:00 není čas dne; napište" in page
+    assert "četnost &#39;weekly on sobota at 25:00&#39;: 25:00 není platný čas; zadejte" in page
     assert "výraz cronu o pěti polích" in page
-    assert "časové pásmo &#39;Telč&#39;: takové není" in page
+    assert "časové pásmo &#39;Telč&#39; neexistuje" in page
 
 
 async def test_the_examination_and_its_letter_come_in_the_readers_language_or_the_chosen_one(
@@ -119,8 +119,8 @@ async def test_the_examination_and_its_letter_come_in_the_readers_language_or_th
 
     assert "přerušená sklizeň musí začít znovu" in _letter(czech)
     assert "prerušený zber sa musí začať odznova" in _letter(slovak)
-    assert "subject=Jak%20v%C3%A1%C5%A1%20repozit%C3%A1%C5%99" in czech
-    assert "subject=Ako%20v%C3%A1%C5%A1%20repozit%C3%A1r" in slovak
+    assert "subject=V%C3%BDsledky%20kontroly%20va%C5%A1eho" in czech
+    assert "subject=V%C3%BDsledky%20kontroly%20v%C3%A1%C5%A1ho" in slovak
     assert "přerušená sklizeň musí začít znovu" in slovak
 
 

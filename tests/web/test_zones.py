@@ -107,7 +107,7 @@ async def test_a_user_chooses_a_zone_and_every_page_counts_in_it(
     assert "no such zone" in before
     assert target == "/account?done=time-zone-changed"
     assert ">2026-07-02 00:30:00</time>" in run
-    assert "Times are those of the zone Europe/Prague." in run
+    assert "Times are in the zone Europe/Prague." in run
     assert '"/runs/1"' in in_july
     assert '"/runs/1"' not in day_before
     assert "2026-07-02 00:30:00</title>" in timeline_page
@@ -139,9 +139,9 @@ async def test_who_chose_none_has_the_installations(
     _, page = await viewer.get("/account")
     _, sign_in = await stranger.get("/sign-in")
 
-    assert "Times are those of the zone Asia/Tokyo." in page
-    assert "as set for this installation: Asia/Tokyo" in page
-    assert "Times are those of the zone Asia/Tokyo." in sign_in
+    assert "Times are in the zone Asia/Tokyo." in page
+    assert "default of this installation: Asia/Tokyo" in page
+    assert "Times are in the zone Asia/Tokyo." in sign_in
 
 
 def test_runs_are_counted_on_the_zones_days(server: Server) -> None:

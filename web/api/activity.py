@@ -44,9 +44,7 @@ class IndexRunOut(Out):
 class FileQuery(Paged):
     """Which files."""
 
-    troubled: Told = Field(
-        default=False, description="Only those that failed, or have places that cannot be read."
-    )
+    troubled: Told = Field(default=False, description="Only files that failed or have unreadable locations.")
 
 
 class FileOut(Out):
@@ -138,7 +136,7 @@ class FindingOut(Out):
 class SelfTestOut(SelfTestLine):
     """A self-test with what was found."""
 
-    of: int = Field(CHECK_COUNT, description="How many checks there are.")
+    of: int = Field(CHECK_COUNT, description="Number of checks in a complete self-test.")
     findings: list[FindingOut]
 
 
@@ -232,7 +230,7 @@ OPERATIONS: Final = (
     _get(
         "listIndexRuns",
         "/indexing",
-        "The indexing runs, the newest first.",
+        "List indexing runs, newest first.",
         _index_runs,
         query=Paged,
         answer=Page[IndexRunOut],
@@ -240,7 +238,7 @@ OPERATIONS: Final = (
     _get(
         "listIndexFiles",
         "/indexing/{index_run}/files",
-        "The files of a run.",
+        "List the files of an indexing run.",
         _index_files,
         query=FileQuery,
         answer=Page[FileOut],
@@ -249,7 +247,7 @@ OPERATIONS: Final = (
     _get(
         "listIndexProblems",
         "/problems",
-        "Places in archive files that could not be read, the newest first.",
+        "List unreadable locations in archive files, newest first.",
         _troubles,
         query=Paged,
         answer=Page[TroubleOut],
@@ -257,7 +255,7 @@ OPERATIONS: Final = (
     _get(
         "listHarvesters",
         "/harvesters",
-        "Who harvests us, the latest first.",
+        "List harvesters of the archive, most recently active first.",
         _harvesters,
         query=Paged,
         answer=Page[HarvesterOut],
@@ -265,7 +263,7 @@ OPERATIONS: Final = (
     _get(
         "listHarvestedLists",
         "/harvesters/{client}/lists",
-        "How far one of them is through which lists.",
+        "Show a harvester's progress through its lists.",
         _lists,
         query=Paged,
         answer=Page[HarvestedListOut],
@@ -273,7 +271,7 @@ OPERATIONS: Final = (
     _get(
         "listSelfTests",
         "/checks",
-        "The self-tests, the newest first.",
+        "List self-tests, newest first.",
         _checks,
         query=Paged,
         answer=Page[SelfTestLine],
@@ -281,11 +279,11 @@ OPERATIONS: Final = (
     _get(
         "startSelfTest",
         "/checks",
-        "Hold our provider to the specification, in the background.",
+        "Start a self-test of the provider against the specification, in the background.",
         _start_check,
         answer=SelfTestLine,
         status=202,
         **_CHANGE,
     ),
-    _get("getSelfTest", "/checks/{check}", "One self-test with what was found.", _check, answer=SelfTestOut),
+    _get("getSelfTest", "/checks/{check}", "Show a self-test with its findings.", _check, answer=SelfTestOut),
 )

@@ -20,12 +20,14 @@ class AggregateSourceOut(Out):
     set_spec: str
     title: str
     base_url: str
-    identifiers: str = Field(description="original: as they were harvested; own: below our namespace.")
+    identifiers: str = Field(description="original: as harvested; own: in the namespace of this archive.")
     added: datetime
-    state: str = Field(description="followed, being read, being withdrawn or withdrawn.")
-    formats: Mapping[str, int] = Field(description="Listed records by metadataPrefix, deleted ones included.")
+    state: str = Field(description="followed (up to date), being read, being withdrawn or withdrawn.")
+    formats: Mapping[str, int] = Field(
+        description="Published records by metadataPrefix, including deleted records."
+    )
     records: int
-    unreadable: int = Field(description="Held back, for their files cannot be read.")
+    unreadable: int = Field(description="Number of records withheld because their files cannot be read.")
 
 
 class AggregateOut(Out):
@@ -33,8 +35,8 @@ class AggregateOut(Out):
 
     base_url: str
     records: int
-    since: datetime | None = Field(description="When its first source was added.")
-    followed: datetime | None = Field(description="Until when all that was harvested has been looked at.")
+    since: datetime | None = Field(description="Time when the first source was added.")
+    followed: datetime | None = Field(description="Time up to which harvested records have been processed.")
     sources: Sequence[AggregateSourceOut]
 
 
@@ -55,7 +57,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/archive/aggregate",
         tag="archive",
-        summary="Harvested records that are given out again: sources, counts, last update.",
+        summary="Show the aggregate of harvested records: sources, counts, last update.",
         right=Right.LOOK_AROUND,
         work=_show,
         answer=AggregateOut,

@@ -25,8 +25,8 @@ class AlertRuleOut(Out):
     """Who is told what."""
 
     rule_id: int
-    repository_id: int | None = Field(description="Null: about all repositories.")
-    recurring_id: int | None = Field(description="The schedule; null: every harvest.")
+    repository_id: int | None = Field(description="Null: all repositories.")
+    recurring_id: int | None = Field(description="The schedule; null: all harvests.")
     kind: str = Field(description="error, change, always, daily or weekly.")
     channel: str = Field(description="mail or webhook.")
     target: str
@@ -44,7 +44,10 @@ class NewAlertRule(AlertRuleChange):
     """A rule that is to be."""
 
     repository_id: int | None = Field(
-        None, ge=1, le=999_999_999, description="Null, for those who see everything: all repositories."
+        None,
+        ge=1,
+        le=999_999_999,
+        description="Null for callers who see all repositories: all repositories.",
     )
 
 
@@ -57,24 +60,24 @@ class Tried(Out):
 class DeliveryQuery(Paged):
     """Which messages."""
 
-    rule: int | None = Field(None, ge=1, le=999_999_999, description="Of this rule.")
-    state: NoticeState | None = Field(None, description="That stand so.")
+    rule: int | None = Field(None, ge=1, le=999_999_999, description="Messages of this rule only.")
+    state: NoticeState | None = Field(None, description="Messages in this state only.")
 
 
 class DeliveryOut(Out):
     """A message, and what became of it."""
 
     notice_id: int
-    rule_id: int | None = Field(description="Null: of a hook in the settings.")
+    rule_id: int | None = Field(description="Null: sent by a hook in the settings.")
     repository_id: int | None
-    history_id: int | None = Field(description="The run that it is about.")
+    history_id: int | None = Field(description="The run that the message reports.")
     occasion: str
     channel: str
     target: str
     language: str
     state: str
     created: datetime
-    due: datetime = Field(description="When it is tried next, as long as it has not ended.")
+    due: datetime = Field(description="Time of the next attempt, unless the message is sent or given up.")
     tries: int
     ended: datetime | None
     last_error: str | None
@@ -97,8 +100,10 @@ async def _add(call: Call) -> AlertRuleOut:
     if asked.repository_id is not None:
         await asked_for(call.request, Repository, asked.repository_id)
     elif not call.who.sees_everything:
-        fault = FieldFault(pointer="/repository_id", detail="name one of your repositories")
-        raise ApiError(422, "a rule about all repositories is not yours to make", errors=[fault])
+        fault = FieldFault(pointer="/repository_id", detail="choose one of your repositories")
+        raise ApiError(
+            422, "you cannot create a rule for all repositories; choose one of yours", errors=[fault]
+        )
     wish = asked.wish(asked.repository_id)
     made = await call.database.run(add_rule, wish, call.settings.webhooks)
     about(call.request, "notification rule", made.rule_id)
@@ -155,7 +160,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/alert-rules",
         tag=_TAG,
-        summary="Rules of who is told what, by number.",
+        summary="List notification rules by number.",
         right=Right.HARVEST,
         work=_list,
         query=Paged,
@@ -166,7 +171,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/alert-rules",
         tag=_TAG,
-        summary="Add a rule about a repository, or about all.",
+        summary="Add a notification rule for one repository or all repositories.",
         right=Right.HARVEST,
         work=_add,
         body=NewAlertRule,
@@ -174,12 +179,12 @@ OPERATIONS: Final = (
         status=201,
         faults=frozenset({404}),
     ),
-    _step("getAlertRule", "", "One rule.", _show, method="GET"),
-    _step("changeAlertRule", "", "Let a rule be otherwise.", _change, method="PUT", body=AlertRuleChange),
+    _step("getAlertRule", "", "Show a notification rule.", _show, method="GET"),
+    _step("changeAlertRule", "", "Change a notification rule.", _change, method="PUT", body=AlertRuleChange),
     _step(
         "removeAlertRule",
         "",
-        "Remove it; what was not sent yet is not sent any more.",
+        "Remove a notification rule and its unsent messages.",
         _remove,
         method="DELETE",
         answer=None,
@@ -188,7 +193,7 @@ OPERATIONS: Final = (
     _step(
         "tryAlertRule",
         "/test",
-        "Let the manager send a trial to its recipients.",
+        "Send a test message to the recipients of a rule.",
         _try,
         method="POST",
         answer=Tried,
@@ -199,7 +204,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/alert-deliveries",
         tag=_TAG,
-        summary="Messages that were sent, or are to be, the newest first.",
+        summary="List sent and pending messages, newest first.",
         right=Right.HARVEST,
         work=_deliveries,
         query=DeliveryQuery,

@@ -60,8 +60,10 @@ class NodeOut(Out):
 class SetQuery(Paged):
     """Which sets."""
 
-    tree: Tree = Field(Tree.COLLECTION, description="Of this tree, where no set is named.")
-    below: str | None = Field(None, min_length=1, max_length=1000, description="Directly below this set.")
+    tree: Tree = Field(Tree.COLLECTION, description="Top-level sets of this tree, if `below` is not given.")
+    below: str | None = Field(
+        None, min_length=1, max_length=1000, description="Sets directly below this set."
+    )
 
 
 async def _archive(call: Call) -> ArchiveOut:
@@ -97,13 +99,17 @@ _FOUND_NO_SET: Final = frozenset({409})
 
 OPERATIONS: Final = (
     _get(
-        "getArchive", "", "Totals, and when it was last published and indexed.", _archive, answer=ArchiveOut
+        "getArchive",
+        "",
+        "Show the totals of the archive, and when it was last indexed and published.",
+        _archive,
+        answer=ArchiveOut,
     ),
-    _get("getGrowth", "/growth", "Documents by month of capture and type.", _months, answer=Months),
+    _get("getGrowth", "/growth", "Count documents by month of capture and type.", _months, answer=Months),
     _get(
         "listArchiveSets",
         "/sets",
-        "The sets directly below one, or the uppermost ones of a tree.",
+        "List the sets directly below a set, or the top-level sets of a tree.",
         _sets,
         query=SetQuery,
         answer=Page[NodeOut],

@@ -41,11 +41,11 @@ class HitOut(Out):
     kind: str
     place: str
     publisher: str
-    date_text: str = Field(description="The date as found.")
+    date_text: str = Field(description="The date as given in the record.")
     year_from: int | None
     year_to: int | None
-    languages: Sequence[str] = Field(description="ISO 639-2/B codes, the main one first.")
-    contributors: Sequence[str] = Field(description="Names, the first three.")
+    languages: Sequence[str] = Field(description="ISO 639-2/B codes, main language first.")
+    contributors: Sequence[str] = Field(description="The first three names.")
 
 
 class CountOut(Out):
@@ -59,8 +59,10 @@ class FacetsOut(Out):
     """How the records that are searched for spread."""
 
     total: int
-    whole: bool = Field(description="Whether all were counted; else `total` is where counting ended.")
-    sources: Sequence[CountOut] = Field(description="By the repository's number.")
+    whole: bool = Field(
+        description="Whether all records were counted; if false, `total` is the limit of counting."
+    )
+    sources: Sequence[CountOut] = Field(description="Counts by repository number.")
     languages: Sequence[CountOut]
     decades: Sequence[CountOut]
     kinds: Sequence[CountOut]
@@ -96,12 +98,12 @@ class BibliographicRecordOut(Out):
     bibliographic_id: int
     repository_id: int
     repository_name: str
-    record_id: int | None = Field(description="Of the harvested record that it was made from.")
-    original_url: str | None = Field(description="The record's page at its institution.")
+    record_id: int | None = Field(description="Identifier of the harvested record.")
+    original_url: str | None = Field(description="URL of the record's page at the institution.")
     identifier: str
     metadata_prefix: str
     datestamp: str
-    format: str = Field(description="What it was converted from.")
+    format: str = Field(description="Metadata format that the record was converted from.")
     imported: datetime
     control_number: str
     control_source: str
@@ -129,7 +131,10 @@ class BibliographicRecordOut(Out):
     related: Sequence[dict[str, Any]]
     links: Sequence[dict[str, Any]]
     notes: Sequence[dict[str, Any]] = Field(
-        description="kind (note, kept, broken), field, text, fault: all that has no place of its own."
+        description=(
+            "Fields that could not be converted, each with kind (note, kept or broken), field, "
+            "text and fault."
+        )
     )
 
 
@@ -166,7 +171,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/bibliographic-records",
         tag=_TAG,
-        summary="Imported records by words, source, language, year and type.",
+        summary="Search imported records by words, source, language, year and type.",
         right=Right.LOOK,
         work=_search,
         query=RecordsPage,
@@ -177,7 +182,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/bibliographic-records/facets",
         tag=_TAG,
-        summary="How the records that are searched for spread over sources, languages, decades and types.",
+        summary="Count the records that match a search by source, language, decade and type.",
         right=Right.LOOK,
         work=_count,
         query=RecordsQuery,
@@ -188,7 +193,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/bibliographic-records/{bibliographic_record}",
         tag=_TAG,
-        summary="One imported record with all that it says.",
+        summary="Show an imported record with all its fields.",
         right=Right.LOOK,
         work=_show,
         answer=BibliographicRecordOut,

@@ -21,14 +21,16 @@ def check_caller(request: web.Request) -> None:
     if wait:
         raise ApiError(
             429,
-            f"too many requests; wait {wait:.1f} s (setting web.api_per_minute)",
+            f"too many requests; wait {wait:.1f} s (limit: setting web.api_per_minute)",
             headers={"Retry-After": str(int(wait) + 1)},
         )
     # A bearer token is no cookie: no other site can make a browser send it.
     if request.method in _SAFE or who is None or who.scopes is not None:
         return
     if not from_here(request):
-        raise ApiError(403, "this request came from another site, so nothing was changed")
+        raise ApiError(403, "the request came from another site, so no changes were made")
     given = request.headers.get(CSRF_HEADER, "")
     if not hmac.compare_digest(given.encode(errors="replace"), who.csrf_token.encode()):
-        raise ApiError(403, f"with a session's cookie send the session's form token as {CSRF_HEADER}")
+        raise ApiError(
+            403, f"a request with a session cookie needs the session's form token in {CSRF_HEADER}"
+        )

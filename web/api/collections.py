@@ -39,7 +39,7 @@ class NewCollection(In):
     """A collection that is to be; those above it are made where they are missing."""
 
     set_spec: str = Field(
-        pattern=_SPEC, max_length=900, description="With or without `collection:` before it."
+        pattern=_SPEC, max_length=900, description="With or without the prefix `collection:`."
     )
     name: str = Field(min_length=1, max_length=500)
     description: str | None = Field(None, max_length=10_000)
@@ -61,7 +61,7 @@ class RuleBody(In):
     @model_validator(mode="after")
     def _an_embargo_has_an_end(self) -> Self:
         if (self.access is Access.EMBARGO) != (self.embargo_until is not None):
-            raise ValueError("an embargo needs the time when it ends, and no other rule has one")
+            raise ValueError("an embargo requires an end time; other rules have none")
         return self
 
 
@@ -75,9 +75,11 @@ class SelectionBody(In):
     """Which documents; all that is given must hold, and something must be given."""
 
     archive_file: str | None = Field(None, min_length=1, max_length=4000)
-    url: str | None = Field(None, min_length=1, max_length=4000, description="To the letter.")
+    url: str | None = Field(None, min_length=1, max_length=4000, description="The exact URL.")
     url_prefix: str | None = Field(None, min_length=1, max_length=4000)
-    domain: str | None = Field(None, min_length=1, max_length=253, description="With everything below it.")
+    domain: str | None = Field(
+        None, min_length=1, max_length=253, description="Including everything below it."
+    )
     since: Moment | None = None
     until: Moment | None = None
 
@@ -102,7 +104,7 @@ class SelectionBody(In):
 class RemovalQuery(In):
     """How much may go."""
 
-    force: Told = Field(default=False, description="Even where documents or collections are in it.")
+    force: Told = Field(default=False, description="Even if it contains documents or collections.")
 
 
 async def _list(call: Call) -> Page[CollectionOut]:
@@ -118,7 +120,7 @@ async def _add(call: Call) -> CollectionOut:
     def add(session: Session) -> Collection:
         known = session.scalar(select(Collection.id).where(Collection.set_spec == spec))
         if known is not None:
-            raise ApiError(409, f"there is a collection {spec!r} already; change that one")
+            raise ApiError(409, f"collection {spec!r} already exists; change that one")
         return collections.add_collection(session, spec, name=asked.name, description=asked.description)
 
     about(call.request, "collection", spec, asked.name)
@@ -136,7 +138,7 @@ async def _change(call: Call) -> CollectionOut:
         row = _asked(session, call.place["collection"])
         given = asked.model_dump(exclude_unset=True)
         if given.get("name", "") is None:
-            raise ApiError(422, "name is null; give one, or leave it out")
+            raise ApiError(422, "name is null; give a name, or leave it out")
         for name, value in given.items():
             setattr(row, name, value)
         session.flush()
@@ -192,7 +194,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/archive/collections",
         tag=_TAG,
-        summary="The tree of collections with their rules.",
+        summary="List the tree of collections with their access rules.",
         right=Right.LOOK_AROUND,
         work=_list,
         query=Paged,
@@ -203,7 +205,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/archive/collections",
         tag=_TAG,
-        summary="Make a collection.",
+        summary="Create a collection.",
         right=Right.ARCHIVE,
         work=_add,
         body=NewCollection,
@@ -213,7 +215,7 @@ OPERATIONS: Final = (
     _one(
         "getCollection",
         "",
-        "One collection.",
+        "Show a collection.",
         _show,
         method="GET",
         right=Right.LOOK_AROUND,
@@ -222,7 +224,7 @@ OPERATIONS: Final = (
     _one(
         "changeCollection",
         "",
-        "Change name and description.",
+        "Change a collection's name and description.",
         _change,
         method="PATCH",
         body=CollectionChange,
@@ -231,7 +233,7 @@ OPERATIONS: Final = (
     _one(
         "removeCollection",
         "",
-        "Do away with it; its documents stay in the archive.",
+        "Remove a collection; its documents stay in the archive.",
         _drop,
         method="DELETE",
         query=RemovalQuery,
@@ -239,12 +241,14 @@ OPERATIONS: Final = (
     _one(
         "setCollectionRule",
         "/rule",
-        "Say who may see its documents.",
+        "Set the access rule of a collection.",
         _rule,
         method="PUT",
         body=RuleBody,
     ),
-    _one("moveCollection", "/move", "Give it another place or spelling.", _move, body=MoveBody),
-    _one("assignDocuments", "/assign", "Put documents in.", _assign, body=SelectionBody),
-    _one("takeOutDocuments", "/take-out", "Take documents out.", _take_out, body=SelectionBody),
+    _one("moveCollection", "/move", "Move or rename a collection.", _move, body=MoveBody),
+    _one("assignDocuments", "/assign", "Add documents to a collection.", _assign, body=SelectionBody),
+    _one(
+        "takeOutDocuments", "/take-out", "Remove documents from a collection.", _take_out, body=SelectionBody
+    ),
 )

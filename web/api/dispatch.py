@@ -36,7 +36,7 @@ def handler_of(operation: Operation) -> Handler:
         except (TryLaterError, OperationalError, PoolTimeoutError) as error:
             _log.warning("%s %s: %s", request.method, request.path, error)
             busy = isinstance(error, RepositoryBusyError)
-            said = str(error) if busy else "the database does not answer just now"
+            said = str(error) if busy else "the database is not responding; try again in a moment"
             return problem(503, said, headers={"Retry-After": "5"})
         except ClientError as error:
             return problem(424, str(error))
@@ -45,7 +45,7 @@ def handler_of(operation: Operation) -> Handler:
         except Exception:  # noqa: BLE001 the last resort: logged in full, told to nobody
             _log.exception("%s %s", request.method, request.path)
             return problem(
-                500, _("Something went wrong in Zatva itself. The log of the dashboard says more.")
+                500, _("An internal error occurred in Zatva. See the log of the dashboard for details.")
             )
 
     handle.__name__ = operation.name
@@ -80,7 +80,7 @@ def _query(operation: Operation, request: web.Request) -> BaseModel:
     given: dict[str, str] = {}
     for name, value in request.query.items():
         if name in given:
-            raise ApiError(422, f"the query parameter {name!r} is there twice; give it once")
+            raise ApiError(422, f"the query parameter {name!r} is repeated; give it once")
         given[name] = value
     return _checked(lambda: operation.query.model_validate(given), query=True)
 
@@ -90,12 +90,12 @@ async def _body(operation: Operation, request: web.Request) -> BaseModel | None:
     if model is None:
         return None
     if request.content_type != _JSON:
-        raise ApiError(415, f"the body is {request.content_type!r}; send {_JSON}")
+        raise ApiError(415, f"the content type of the body is {request.content_type!r}; send {_JSON}")
     try:
         data = await request.read()
     except web.HTTPRequestEntityTooLarge:
         most = request.client_max_size
-        raise ApiError(413, f"the body is larger than {most:,} bytes, which nothing here needs") from None
+        raise ApiError(413, f"the body is larger than the limit of {most:,} bytes; send less") from None
     context = operation.context(request.config_dict[SETTINGS])
     return _checked(lambda: model.model_validate_json(data, strict=True, context=context), query=False)
 
@@ -106,7 +106,7 @@ def _checked(validate: Callable[[], BaseModel], *, query: bool) -> BaseModel:
     except ValidationError as error:
         found: list[Mapping[str, Any]] = list(error.errors(include_url=False, include_input=False))
         if found[0]["type"] == "json_invalid":
-            raise ApiError(400, f"the body is no JSON: {found[0]['msg']}") from None
+            raise ApiError(400, f"the body is not valid JSON: {found[0]['msg']}") from None
         raise ApiError(
-            422, "see `errors` for each value that is at fault", errors=field_faults(found, query=query)
+            422, "see `errors` for each invalid value", errors=field_faults(found, query=query)
         ) from None

@@ -43,10 +43,10 @@ class FoundOut(Out):
 class DocumentQuery(Paged):
     """Which documents."""
 
-    url: str = Field(min_length=1, max_length=4000, description="A URL, or the beginning of one, or a host.")
-    match: Match = Field(Match.EXACT, description="What the URL stands for.")
-    since: Moment | None = Field(None, description="Captured then or later.")
-    until: Moment | None = Field(None, description="Captured then or earlier.")
+    url: str = Field(min_length=1, max_length=4000, description="A URL, a URL prefix, or a host.")
+    match: Match = Field(Match.EXACT, description="How the URL is matched.")
+    since: Moment | None = Field(None, description="Captured at this time or later.")
+    until: Moment | None = Field(None, description="Captured at this time or earlier.")
 
 
 class InCollectionOut(Out):
@@ -62,7 +62,7 @@ class DocumentOut(Out):
 
     key: uuid.UUID
     identifier: str
-    address: str = Field(description="Where the provider gives it.")
+    address: str = Field(description="URL of the document at the provider.")
     url: str
     title: str | None
     archived: datetime
@@ -156,17 +156,17 @@ OPERATIONS: Final = (
     _get(
         "findDocuments",
         "/documents",
-        "What is archived of a URL, hidden documents included.",
+        "List archived documents of a URL, including hidden documents.",
         _documents,
         query=DocumentQuery,
         answer=Page[FoundOut],
         faults=_FOUND_NO_SET,
     ),
-    _get("getDocument", "/documents/{document}", "One document.", _document, answer=DocumentOut),
+    _get("getDocument", "/documents/{document}", "Show a document.", _document, answer=DocumentOut),
     _get(
         "hideDocument",
         "/documents/{document}/hide",
-        "Show it to harvesters as deleted.",
+        "Hide a document; harvesters see it as deleted.",
         _hide,
         answer=Done,
         **_CHANGE,
@@ -174,7 +174,7 @@ OPERATIONS: Final = (
     _get(
         "unhideDocument",
         "/documents/{document}/unhide",
-        "Show it again.",
+        "Unhide a document.",
         _unhide,
         answer=Done,
         **_CHANGE,

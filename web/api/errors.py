@@ -27,8 +27,8 @@ class ErrorOut(Out):
     set_spec: str
     identifier: str | None
     reason: str
-    failure_code: str | None = Field(description="What failed; see the reference of failure codes.")
-    failure_facts: dict[str, Any] | None = Field(description="Numbers and texts that belong to the code.")
+    failure_code: str | None = Field(description="Failure code; see the reference of failure codes.")
+    failure_facts: dict[str, Any] | None = Field(description="Facts that belong to the failure code.")
     url: str
     byte_offset: int | None
     raw_size: int
@@ -41,7 +41,7 @@ class ErrorOut(Out):
 class ErrorQuery(Paged):
     """Which errors."""
 
-    resolved: Told = Field(default=False, description="Those, too, that a later run has read well.")
+    resolved: Told = Field(default=False, description="Include errors that a later run has resolved.")
 
 
 async def _errors(call: Call) -> Page[ErrorOut]:
@@ -83,7 +83,7 @@ OPERATIONS: Final = (
     _of_run(
         "listErrors",
         "/errors",
-        "What it could not read, the newest first.",
+        "List the refused records of a run, newest first.",
         _errors,
         query=ErrorQuery,
         answer=Page[ErrorOut],
@@ -93,7 +93,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/errors/{error}",
         tag=_TAG,
-        summary="One thing that could not be read.",
+        summary="Show a refused record.",
         right=Right.LOOK,
         work=_error,
         answer=ErrorOut,
@@ -103,7 +103,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/errors/{error}/bytes",
         tag=_TAG,
-        summary="Its bytes as they came; the first million where there were more.",
+        summary="Download the raw bytes of a refused record, at most the first million.",
         right=Right.LOOK,
         work=_error_bytes,
         media=_BYTES,

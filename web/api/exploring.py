@@ -25,9 +25,11 @@ _MOST: Final = 200_000
 class QuestionBody(In):
     """A question to a repository; to one that speaks OAI-PMH, its arguments are sent as they are."""
 
-    verb: Verb = Field(description="To SRU and Z39.50: Identify and ListRecords, whose set is a query.")
+    verb: Verb = Field(description="For SRU and Z39.50, only Identify and ListRecords, whose set is a query.")
     arguments: dict[str, str] = Field(
-        default={}, max_length=6, description="By their names in the protocol, such as metadataPrefix."
+        default={},
+        max_length=6,
+        description="Arguments by their names in the protocol, such as metadataPrefix.",
     )
 
 
@@ -36,24 +38,26 @@ class AnswerOut(Out):
 
     url: str
     seconds: float
-    status: int | None = Field(description="Of HTTP; null where no answer came.")
+    status: int | None = Field(description="HTTP status; null if no answer was received.")
     headers: dict[str, str]
-    size: int = Field(description="Bytes, decompressed.")
-    text: str = Field(description="The first 200,000 characters; what is not UTF-8 stands as \ufffd.")
-    identifiers: list[str] = Field(description="Of the records on the page.")
-    resumption_token: str = Field(description="For the next page; empty where there is none.")
-    failure: str | None = Field(description="Why there is no answer, or what is wrong with it as a whole.")
-    odd: list[str] = Field(description="What is not as it should be.")
+    size: int = Field(description="Size in bytes, decompressed.")
+    text: str = Field(
+        description="The first 200,000 characters; bytes that are not valid UTF-8 are replaced by �."
+    )
+    identifiers: list[str] = Field(description="Identifiers of the records on the page.")
+    resumption_token: str = Field(description="Resumption token for the next page; empty on the last page.")
+    failure: str | None = Field(description="Reason why there is no answer, or why the answer is not valid.")
+    odd: list[str] = Field(description="Irregularities in the answer.")
 
 
 class AgainOut(Out):
     """What came of a record that was fetched again."""
 
     fate: str = Field(description="broken, readable, stored, unchanged, deleted or filtered.")
-    reason: str = Field(description="Why it is broken.")
+    reason: str = Field(description="Reason why the record is broken.")
     url: str
     seconds: float
-    record_id: int | None = Field(description="Of the record in the store.")
+    record_id: int | None = Field(description="Number of the stored record.")
 
 
 def _check(asked: QuestionBody, access: Access) -> None:
@@ -61,11 +65,11 @@ def _check(asked: QuestionBody, access: Access) -> None:
     question = access.questions.get(asked.verb)
     if question is None:
         fault = FieldFault(pointer="/verb", detail=f"{access.title} has no {asked.verb}")
-        raise ApiError(422, "the repository's protocol has no such question", errors=[fault])
+        raise ApiError(422, "the repository's protocol does not support this verb", errors=[fault])
     for name in asked.arguments:
         if name not in question.takes:
             fault = FieldFault(pointer="/arguments", detail=f"{asked.verb} takes no {name!r}")
-            raise ApiError(422, "an argument does not belong to the verb", errors=[fault])
+            raise ApiError(422, "the verb does not take one of the arguments", errors=[fault])
 
 
 async def _ask(call: Call) -> AnswerOut:
@@ -121,7 +125,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/repositories/{repository}/questions",
         tag="repositories",
-        summary="Put a question to the live repository: a verb, or what stands for it in its protocol.",
+        summary="Send a request to the repository: an OAI-PMH verb or its equivalent in SRU or Z39.50.",
         right=Right.HARVEST,
         work=_ask,
         body=QuestionBody,
@@ -132,7 +136,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/errors/{error}/again",
         tag="runs",
-        summary="Fetch a record that could not be read again, and store it where it reads well now.",
+        summary="Fetch a refused record again, and store it if it is valid now.",
         right=Right.HARVEST,
         work=_again,
         answer=AgainOut,

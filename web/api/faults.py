@@ -12,19 +12,19 @@ DOCS: Final = "/api/docs"
 
 TITLES: Final[Mapping[int, str]] = MappingProxyType(
     {
-        400: "The request cannot be read",
-        401: "Sign in, or send a token",
-        403: "Not allowed",
-        404: "There is no such thing",
-        405: "This address does not take that method",
-        408: "The request did not come in time",
-        409: "Not in this state",
-        413: "The body is too large",
-        415: "The body is not JSON",
-        422: "A value is not as it should be",
-        424: "The repository did not answer as it should",
+        400: "Invalid request",
+        401: "Sign-in or token required",
+        403: "Access denied",
+        404: "Not found",
+        405: "Method not allowed",
+        408: "Request timed out",
+        409: "Not possible in the current state",
+        413: "Body too large",
+        415: "Body is not JSON",
+        422: "Invalid value",
+        424: "Invalid answer from the repository",
         429: "Too many requests",
-        500: "Something went wrong in Zatva",
+        500: "Internal error",
         503: "Try again in a moment",
     }
 )
@@ -34,18 +34,20 @@ TITLES: Final[Mapping[int, str]] = MappingProxyType(
 class FieldFault(BaseModel):
     """What is wrong with one value."""
 
-    pointer: str = Field(description="JSON Pointer into the body, or the query parameter's name behind `?`.")
+    pointer: str = Field(
+        description="JSON Pointer into the body, or `?` and the name of the query parameter."
+    )
     detail: str
 
 
 class Problem(BaseModel):
     """A fault (RFC 9457)."""
 
-    type: str = Field(description="Address of the fault's description.")
+    type: str = Field(description="URL of the description of this type of error.")
     title: str
     status: int
-    detail: str = Field(description="What was found, and what to do.")
-    errors: list[FieldFault] = Field(default=[], description="The values at fault, where it is values.")
+    detail: str = Field(description="What happened, and what to do.")
+    errors: list[FieldFault] = Field(default=[], description="The invalid values, if any.")
 
 
 class ApiError(Exception):
@@ -72,7 +74,7 @@ def problem(
     """The fault as an answer."""
     body = Problem(
         type=f"{DOCS}#fault-{status}",
-        title=TITLES.get(status, "A fault"),
+        title=TITLES.get(status, "An error"),
         status=status,
         detail=detail,
         errors=list(errors),
@@ -87,7 +89,7 @@ def problem(
 
 def not_found(kind: str, number: object) -> ApiError:
     """There is no such thing, or it is not the caller's."""
-    return ApiError(404, f"there is no {kind} {number}; it may have been removed")
+    return ApiError(404, f"{kind} {number} does not exist; it may have been removed")
 
 
 def field_faults(errors: Sequence[Any], *, query: bool) -> list[FieldFault]:

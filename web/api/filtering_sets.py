@@ -37,9 +37,9 @@ Line = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_read
 class RulesIn(In):
     """Conditions that are joined."""
 
-    match: Match = Field(Match.ALL, description="Whether any or all conditions have to be so.")
+    match: Match = Field(Match.ALL, description="Whether any or all conditions must be met.")
     conditions: list[Line] = Field(
-        min_length=1, max_length=100, description="Each such as `245$a contains slovník`."
+        min_length=1, max_length=100, description="Conditions, for example `245$a contains slovník`."
     )
 
     @property
@@ -60,15 +60,15 @@ class NewSet(SetChange):
     name: str = Field(
         min_length=1,
         max_length=200,
-        description="A partner's set gets the organisation's short name before it, as in `mzk/maps`.",
+        description="A partner's set is prefixed with the organisation's short name, as in `mzk/maps`.",
     )
 
 
 class SetTrial(RulesIn):
     """Conditions, and the stored records that they are tried on."""
 
-    repository: int = Field(ge=1, le=999_999_999, description="On records of this repository.")
-    samples: int = Field(100, ge=1, le=1000, description="On so many.")
+    repository: int = Field(ge=1, le=999_999_999, description="Repository whose stored records are tested.")
+    samples: int = Field(100, ge=1, le=1000, description="Number of records to test.")
 
 
 class SetOut(Out):
@@ -77,10 +77,12 @@ class SetOut(Out):
     set_id: int
     name: str
     description: str
-    revision: int = Field(description="Counts the changes of its choice.")
+    revision: int = Field(description="Number of changes to its conditions.")
     match: str
     conditions: list[str]
-    used_by: list[int] = Field(description="Repositories that it chooses from, as far as one sees them.")
+    used_by: list[int] = Field(
+        description="Repositories that use the set, limited to those that the caller sees."
+    )
 
 
 class Sets(Out):
@@ -103,7 +105,7 @@ class TrialOut(Out):
     chosen: int
     passed_over: int
     unreadable: int
-    true_of: Sequence[int] = Field(description="For each condition, of how many records it is true.")
+    true_of: Sequence[int] = Field(description="For each condition, the number of records that meet it.")
     chosen_sample: Sequence[TriedOut]
     passed_over_sample: Sequence[TriedOut]
 
@@ -175,7 +177,7 @@ async def _asked(call: Call, *, to_change: bool = True) -> NamedSet:
     if found is None:
         raise not_found("filtering set", number)
     if to_change and not may_change(call.who, found):
-        raise ApiError(403, "this set is everybody's; administrators change it")
+        raise ApiError(403, "this set is shared; only administrators can change it")
     return found
 
 
@@ -201,7 +203,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/filtering-sets",
         tag=_TAG,
-        summary="All filtering sets, by name.",
+        summary="List filtering sets by name.",
         right=Right.LOOK,
         work=_list,
         answer=Sets,
@@ -211,7 +213,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/filtering-sets",
         tag=_TAG,
-        summary="Make a filtering set.",
+        summary="Create a filtering set.",
         right=Right.HARVEST,
         work=_add,
         body=NewSet,
@@ -223,7 +225,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/filtering-sets/try",
         tag=_TAG,
-        summary="Try conditions on stored records; nothing is kept.",
+        summary="Test conditions on stored records, without saving.",
         right=Right.HARVEST,
         work=_try,
         body=SetTrial,
@@ -235,7 +237,7 @@ OPERATIONS: Final = (
         method="GET",
         path=_ONE,
         tag=_TAG,
-        summary="One filtering set.",
+        summary="Show a filtering set.",
         right=Right.LOOK,
         work=_show,
         answer=SetOut,
@@ -245,7 +247,7 @@ OPERATIONS: Final = (
         method="PUT",
         path=_ONE,
         tag=_TAG,
-        summary="Change a filtering set; imports then look at all records anew.",
+        summary="Change a filtering set; the next import processes all records again.",
         right=Right.HARVEST,
         work=_change,
         body=SetChange,
@@ -256,7 +258,7 @@ OPERATIONS: Final = (
         method="DELETE",
         path=_ONE,
         tag=_TAG,
-        summary="Remove a filtering set that no source uses.",
+        summary="Remove a filtering set that is not used by a source.",
         right=Right.HARVEST,
         work=_remove,
         status=204,

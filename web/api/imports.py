@@ -43,18 +43,18 @@ class ImportOut(Out):
     started_by: str
     started: datetime
     ended: datetime | None
-    expected: int | None = Field(description="Records to look at.")
+    expected: int | None = Field(description="Number of records to process.")
     seen: int
     new: int
     updated: int
     unchanged: int
     deleted: int
-    filtered: int = Field(description="Passed over by the filtering set.")
+    filtered: int = Field(description="Records skipped by the filtering set.")
     refused: int
-    total: int | None = Field(description="Records of the repository when it ended.")
+    total: int | None = Field(description="Imported records of the repository at the end of the import.")
     failure_reason: str | None
-    failure_code: str | None = Field(description="What failed; see the reference of failure codes.")
-    failure_facts: dict[str, Any] | None = Field(description="Numbers and texts that belong to the code.")
+    failure_code: str | None = Field(description="Failure code; see the reference of failure codes.")
+    failure_facts: dict[str, Any] | None = Field(description="Facts that belong to the failure code.")
 
 
 class ImportSourceOut(Out):
@@ -64,8 +64,8 @@ class ImportSourceOut(Out):
     name: str
     settings: SourceSettingsOut
     set_name: str | None
-    state: str = Field(description="Of its last import; queued before it has begun.")
-    trouble: str | None = Field(description="Why an import could not even begin.")
+    state: str = Field(description="State of the last import; queued until it starts.")
+    trouble: str | None = Field(description="Reason why the last import did not start.")
     last: ImportOut | None
 
 
@@ -100,9 +100,9 @@ class OmissionQuery(In):
     """Which of the records that were left out."""
 
     filtered: Told = Field(
-        default=False, description="Those that a filtering set passed over, instead of refused ones."
+        default=False, description="List records skipped by a filtering set instead of refused records."
     )
-    limit: int = Field(100, ge=1, le=1000, description="How many items at most.")
+    limit: int = Field(100, ge=1, le=1000, description="Maximum number of items.")
 
 
 async def _sources(call: Call) -> Page[ImportSourceOut]:
@@ -171,7 +171,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/import-sources",
         tag=_TAG,
-        summary="Repositories as sources, each with its last import.",
+        summary="List repositories as import sources, each with its last import.",
         right=Right.LOOK,
         work=_sources,
         query=Paged,
@@ -182,7 +182,7 @@ OPERATIONS: Final = (
         method="GET",
         path=_SOURCE,
         tag=_TAG,
-        summary="How a repository is imported, and what its last import did.",
+        summary="Show a repository's import settings and its last import.",
         right=Right.LOOK,
         work=_source,
         answer=ImportSourceOut,
@@ -192,7 +192,7 @@ OPERATIONS: Final = (
         method="PUT",
         path=_SOURCE,
         tag=_TAG,
-        summary="Set how a repository is imported.",
+        summary="Change a repository's import settings.",
         right=Right.HARVEST,
         work=_change,
         body=SourceChange,
@@ -203,7 +203,7 @@ OPERATIONS: Final = (
         method="GET",
         path=_IMPORTS,
         tag=_TAG,
-        summary="A repository's imports, the newest first.",
+        summary="List a repository's imports, newest first.",
         right=Right.LOOK,
         work=_imports,
         query=Paged,
@@ -214,7 +214,7 @@ OPERATIONS: Final = (
         method="POST",
         path=_IMPORTS,
         tag=_TAG,
-        summary="Import what is not imported yet, in a process of its own.",
+        summary="Start an import of new and changed records, in a separate process.",
         right=Right.HARVEST,
         work=_begin,
         answer=Begun,
@@ -225,7 +225,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/repositories/{repository}/omissions",
         tag=_TAG,
-        summary="A repository's records that were not imported, and why.",
+        summary="List a repository's records that were not imported, with reasons.",
         right=Right.LOOK,
         work=_omissions,
         query=OmissionQuery,

@@ -26,18 +26,18 @@ class ProgressOut(Out):
     pages: int
     records: int
     complete_list_size: int | None
-    rate: float = Field(description="Records a second.")
+    rate: float = Field(description="Records per second.")
     seconds_left: float | None
     errors: int
     last_progress: datetime
     last_error: str | None
-    last_failure: dict[str, Any] | None = Field(description="The same as a failure code with its facts.")
+    last_failure: dict[str, Any] | None = Field(description="The reason as a failure code with its facts.")
 
 
 class EstimateOut(Out):
     """What is to be expected; null where nothing tells."""
 
-    position: int | None = Field(description="Place among those that wait, 1 for the next one.")
+    position: int | None = Field(description="Position in the queue; 1 is the next job.")
     start: datetime | None
     seconds: float | None
 
@@ -55,7 +55,7 @@ class JobOut(Out):
     harvest_to: str | None
     state: str
     under_way: bool
-    reason: str | None = Field(description="Why it waits, or what is odd about it.")
+    reason: str | None = Field(description="Reason why the job is waiting, or its current problem.")
     due: datetime
     started: datetime | None
     host: str | None
@@ -69,9 +69,9 @@ class JobOut(Out):
 class JobQuery(Paged):
     """Which jobs."""
 
-    repository: int | None = Field(None, ge=1, le=999_999_999, description="Of this repository.")
+    repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
     limit: int = Field(
-        100, ge=1, le=1000, description="How many at most: first those that run, then by time."
+        100, ge=1, le=1000, description="Maximum number of jobs: running jobs first, then by time."
     )
 
 
@@ -156,7 +156,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/jobs",
         tag=_TAG,
-        summary="Jobs that run or wait, with what is to be expected of them.",
+        summary="List running and waiting jobs, with estimates.",
         right=Right.LOOK,
         work=_list,
         query=JobQuery,
@@ -167,7 +167,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/jobs/{job}",
         tag=_TAG,
-        summary="One job.",
+        summary="Show a job.",
         right=Right.LOOK,
         work=_show,
         answer=JobOut,
@@ -177,15 +177,17 @@ OPERATIONS: Final = (
         method="DELETE",
         path="/jobs/{job}",
         tag=_TAG,
-        summary="Remove a job that has not begun; stop one that runs.",
+        summary="Remove a waiting job, or stop a running one.",
         right=Right.HARVEST,
         work=_remove,
         answer=JobState,
     ),
     _step(
-        "pauseJob", "pause", "Let it rest; a running harvest ends after its page and goes on later.", PAUSE
+        "pauseJob", "pause", "Pause a job; a running harvest ends after its page and can be resumed.", PAUSE
     ),
-    _step("resumeJob", "resume", "Let it go on.", RESUME),
-    _step("stopJob", "stop", "End a running harvest after its page; it can be resumed.", STOP),
-    _step("killJob", "kill", "End a running harvest's processes at once.", KILL),
+    _step("resumeJob", "resume", "Resume a job.", RESUME),
+    _step(
+        "stopJob", "stop", "Stop a running harvest after its page; the next run continues from there.", STOP
+    ),
+    _step("killJob", "kill", "Kill the process of a running harvest immediately.", KILL),
 )

@@ -14,9 +14,10 @@ from web.api.shapes import NoQuery
 _REF: Final = "#/components/schemas/{model}"
 _VERSION: Final = "3.1.0"
 _ABOUT: Final = (
-    "Everything that the dashboard's pages do. Lists come in pages: follow `next` until it is null. "
-    "Faults are `application/problem+json` (RFC 9457). Programs send a bearer token; pages of the dashboard "
-    "itself may use its session, and send its form token as `X-CSRF-Token` with whatever changes something."
+    "The API offers all functions of the dashboard. Lists are paged: follow `next` until "
+    "it is null. Errors are `application/problem+json` (RFC 9457). Authenticate with a "
+    "bearer token; pages of the dashboard may use the session cookie, and must then send "
+    "the form token as `X-CSRF-Token` with every request that changes data."
 )
 
 
@@ -129,5 +130,5 @@ def _response(operation: Operation, status: int, named: dict[type[BaseModel], An
     if operation.media is not None:
         return {"description": "The bytes.", "content": {operation.media: {}}}
     if operation.answer is None:
-        return {"description": "Done; there is nothing to add."}
+        return {"description": "Done; no content."}
     return {"description": "Done.", "content": {"application/json": {"schema": named[operation.answer]}}}

@@ -58,7 +58,7 @@ PLACES: Final[Mapping[str, Place]] = MappingProxyType(
         "filtering_set": _number("Number of the filtering set."),
         "index_run": _number("Number of the indexing run."),
         "check": _number("Number of the self-test."),
-        "alert_rule": _number("Number of the rule of who is told what."),
+        "alert_rule": _number("Number of the notification rule."),
         "rule": _number("Number of the filter or normalise rule."),
         "user": _number("Number of the user."),
         "token": _number("Number of the API token."),
@@ -124,7 +124,7 @@ class Call:
         """Who asks."""
         who = signed_in(self.request)
         if who is None:
-            raise ApiError(401, "nobody is signed in; send a session's cookie or a bearer token")
+            raise ApiError(401, "not signed in; send a session cookie or a bearer token")
         return who
 
 

@@ -38,7 +38,9 @@ class NewOrganisation(In):
 class OwnerBody(In):
     """Whose the repository is to be."""
 
-    organisation_id: int | None = Field(ge=1, le=999_999_999, description="Null: the administrators'.")
+    organisation_id: int | None = Field(
+        ge=1, le=999_999_999, description="Null: belongs to the administrators."
+    )
 
 
 async def _organisations(call: Call) -> Page[OrganisationOut]:
@@ -103,7 +105,7 @@ OPERATIONS: Final = (
         "listOrganisations",
         "GET",
         "/organisations",
-        "The organisations by short name.",
+        "List organisations by short name.",
         _organisations,
         query=Paged,
         answer=Page[OrganisationOut],
@@ -122,7 +124,7 @@ OPERATIONS: Final = (
         "changeOrganisation",
         "PUT",
         "/organisations/{organisation}",
-        "Rename it.",
+        "Rename an organisation.",
         _change_organisation,
         body=NewOrganisation,
         answer=OrganisationOut,
@@ -131,7 +133,7 @@ OPERATIONS: Final = (
         "removeOrganisation",
         "DELETE",
         "/organisations/{organisation}",
-        "Remove it; its repositories become the administrators'.",
+        "Remove an organisation; its repositories then belong to the administrators.",
         _remove_organisation,
         status=204,
     ),
@@ -139,7 +141,7 @@ OPERATIONS: Final = (
         "setOwner",
         "PUT",
         "/repositories/{repository}/owner",
-        "Say which organisation a repository belongs to.",
+        "Assign a repository to an organisation.",
         _own,
         body=OwnerBody,
         status=204,

@@ -31,7 +31,7 @@ def after(call: Call, kind: type[_Key]) -> _Key | None:
 
 def unreadable_cursor() -> ApiError:
     """The answer to a cursor that is not from here."""
-    fault = FieldFault(pointer="?cursor", detail="take it from an answer's `next`, as it is")
+    fault = FieldFault(pointer="?cursor", detail="use the value from `next` of an answer unchanged")
     return ApiError(422, "the cursor cannot be read", errors=[fault])
 
 

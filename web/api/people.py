@@ -26,7 +26,7 @@ class MeOut(Out):
     name: str
     role: Role
     organisation: str | None
-    scopes: list[Scope] | None = Field(description="Of the token; null for a session.")
+    scopes: list[Scope] | None = Field(description="Scopes of the token; null for a session.")
     rights: list[str]
 
 
@@ -76,7 +76,7 @@ class NewToken(In):
 
     name: str = Field(min_length=1, max_length=100)
     scopes: list[Scope] = Field(min_length=1, max_length=10)
-    days: float | None = Field(None, gt=0, le=3650, description="How long it is good; null: until revoked.")
+    days: float | None = Field(None, gt=0, le=3650, description="Validity in days; null: until revoked.")
 
 
 class MadeToken(Out):
@@ -183,26 +183,34 @@ def _op(name: str, method: str, path: str, summary: str, work: Any, **more: Any)
 
 
 OPERATIONS: Final = (
-    _op("getMe", "GET", "/me", "Who asks, and what that caller may do.", _me, right=Right.LOOK, answer=MeOut),
-    _op("listUsers", "GET", "/users", "The users by name.", _users, query=Paged, answer=Page[UserOut]),
+    _op(
+        "getMe",
+        "GET",
+        "/me",
+        "Show the caller and the caller's permissions.",
+        _me,
+        right=Right.LOOK,
+        answer=MeOut,
+    ),
+    _op("listUsers", "GET", "/users", "List users by name.", _users, query=Paged, answer=Page[UserOut]),
     _op("addUser", "POST", "/users", "Add a user.", _add_user, body=NewUser, answer=UserOut, status=201),
-    _op("getUser", "GET", "/users/{user}", "One user.", _show_user, answer=UserOut),
+    _op("getUser", "GET", "/users/{user}", "Show a user.", _show_user, answer=UserOut),
     _op(
         "changeUser",
         "PUT",
         "/users/{user}",
-        "Give another role or organisation.",
+        "Change a user's role or organisation.",
         _change_user,
         body=UserChange,
         answer=UserOut,
     ),
-    _op("disableUser", "POST", "/users/{user}/disable", "Let the user in no more.", _disable, answer=UserOut),
-    _op("enableUser", "POST", "/users/{user}/enable", "Let the user in again.", _enable, answer=UserOut),
+    _op("disableUser", "POST", "/users/{user}/disable", "Disable a user.", _disable, answer=UserOut),
+    _op("enableUser", "POST", "/users/{user}/enable", "Enable a user.", _enable, answer=UserOut),
     _op(
         "makeToken",
         "POST",
         "/users/{user}/tokens",
-        "Make an API token; it is told this one time.",
+        "Create an API token; it is shown only once.",
         _make_token,
         body=NewToken,
         answer=MadeToken,
@@ -212,10 +220,10 @@ OPERATIONS: Final = (
         "listTokens",
         "GET",
         "/tokens",
-        "The API tokens, the newest first.",
+        "List API tokens, newest first.",
         _tokens,
         query=Paged,
         answer=Page[TokenOut],
     ),
-    _op("revokeToken", "DELETE", "/tokens/{token}", "Take a token back.", _revoke_token, status=204),
+    _op("revokeToken", "DELETE", "/tokens/{token}", "Revoke an API token.", _revoke_token, status=204),
 )

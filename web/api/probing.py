@@ -23,9 +23,9 @@ class ProbeBody(In):
     """What is to be looked at."""
 
     base_url: str = Field(min_length=1, max_length=2000, pattern=r"^(https?|z3950)://[^\s/?#@]+([/?]\S*)?$")
-    protocol: AccessProtocol | None = Field(None, description="Null: as the address tells.")
+    protocol: AccessProtocol | None = Field(None, description="Null: detected from the URL.")
     query: str | None = Field(
-        None, max_length=4096, description="Of SRU in CQL, of Z39.50 in PQF: what the first records are of."
+        None, max_length=4096, description="Query for the first records: CQL for SRU, PQF for Z39.50."
     )
 
 
@@ -39,9 +39,9 @@ class ProbeOut(Out):
     earliest_datestamp: str | None
     formats: list[str]
     sets: list[str] = Field(description="Of the first page.")
-    identifiers: list[str] = Field(description="Of the first records.")
-    failures: dict[str, str] = Field(description="What could not be had, by verb.")
-    odd: list[str] = Field(description="What is not as it should be.")
+    identifiers: list[str] = Field(description="Metadata format of the first records.")
+    failures: dict[str, str] = Field(description="Errors by verb.")
+    odd: list[str] = Field(description="Irregularities in the answer.")
 
 
 async def _probe(call: Call) -> ProbeOut:
@@ -75,7 +75,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/probe",
         tag=_TAG,
-        summary="Look at any repository: Identify, formats, sets, first records. Nothing is kept.",
+        summary="Inspect any repository without storing data: Identify, formats, sets, first records.",
         right=Right.HARVEST,
         work=_probe,
         body=ProbeBody,

@@ -35,12 +35,12 @@ class RecordLine(Out):
     datestamp: str
     status: str = Field(description="active or deleted.")
     update_flag: str = Field(
-        description="What the last run that saw it did: new, updated, unchanged, deleted."
+        description="Result of the last run that processed it: new, updated, unchanged or deleted."
     )
     harvest_time: datetime
-    filename: str | None = Field(description="Below the repository's folder.")
+    filename: str | None = Field(description="Path below the repository's folder.")
     deletion_reason: str | None
-    content: str | None = Field(description="Address of the file's content.")
+    content: str | None = Field(description="URL of the file's content.")
 
 
 class RecordOut(RecordLine):
@@ -48,14 +48,18 @@ class RecordOut(RecordLine):
 
     sets: list[str]
     digest: str | None = Field(description="SHA-256 of the file.")
-    bibliographic_id: int | None = Field(description="Of the bibliographic record that was made from it.")
+    bibliographic_id: int | None = Field(description="Number of the bibliographic record made from it.")
 
 
 class RecordQuery(Paged):
     """Which records."""
 
-    metadata_prefix: str | None = Field(None, min_length=1, max_length=200, description="Of this format.")
-    identifier: str | None = Field(None, min_length=1, max_length=4000, description="With this identifier.")
+    metadata_prefix: str | None = Field(
+        None, min_length=1, max_length=200, description="Limit to this metadata format."
+    )
+    identifier: str | None = Field(
+        None, min_length=1, max_length=4000, description="Limit to this identifier."
+    )
 
 
 async def _list(call: Call) -> Page[RecordLine]:
@@ -87,7 +91,7 @@ async def _show(call: Call) -> RecordOut:
 async def _content(call: Call) -> web.Response:
     row = await _asked(call)
     if row.filename is None:
-        raise ApiError(404, f"record {row.record_id} is deleted, and its file is gone with it")
+        raise ApiError(404, f"record {row.record_id} is deleted, and so is its file")
     repository = await call.database.run(lambda session: session.get_one(Repository, row.repository_id))
     root = await asyncio.to_thread(base_folder(repository, call.settings).resolve)
     path = root / row.filename
@@ -102,7 +106,7 @@ async def _content(call: Call) -> web.Response:
 
 def _read(root: Path, path: Path) -> bytes:
     if not path.resolve().is_relative_to(root):
-        raise FileNotFoundError(2, "it lies outside the repository's folder")
+        raise FileNotFoundError(2, "it is outside the repository's folder")
     return path.read_bytes()
 
 
@@ -123,7 +127,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/repositories/{repository}/records",
         tag=_TAG,
-        summary="A repository's records by format.",
+        summary="List a repository's records.",
         right=Right.LOOK,
         work=_list,
         query=RecordQuery,
@@ -134,7 +138,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/records/{record}",
         tag=_TAG,
-        summary="One record.",
+        summary="Show a record.",
         right=Right.LOOK,
         work=_show,
         answer=RecordOut,
@@ -144,7 +148,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/records/{record}/content",
         tag=_TAG,
-        summary="The record's file, header and metadata.",
+        summary="Download a record's file with its header and metadata.",
         right=Right.LOOK,
         work=_content,
         media="application/octet-stream",

@@ -84,7 +84,7 @@ class SetOut(Out):
 class RepositoryQuery(Paged):
     """Which repositories."""
 
-    search: str | None = Field(None, max_length=200, description="In the name or the base URL.")
+    search: str | None = Field(None, max_length=200, description="Words in the name or the base URL.")
 
 
 class NewRepository(PlacedForm):
@@ -92,10 +92,10 @@ class NewRepository(PlacedForm):
 
     model_config = In.model_config
     protocol: AccessProtocol | None = Field(
-        None, description="Null: found out by asking; where it is not asked, as the address tells."
+        None, description="Null: detected by a request, or from the URL if no request is sent."
     )
     identify: bool = Field(
-        default=True, description="Ask the repository at once what it is and what it offers."
+        default=True, description="Look up the repository's name, formats and sets immediately."
     )
 
 
@@ -103,12 +103,14 @@ class RepositoryChange(In):
     """What is given is changed."""
 
     repository_name: RepositoryName | None = Field(
-        None, min_length=1, description="Stays, whatever the repository calls itself; null: as it does."
+        None,
+        min_length=1,
+        description="Overrides the name that the repository gives; null: use the repository's own name.",
     )
-    base_url: BaseUrl | None = Field(None, description="Where it has moved to; of the same protocol.")
+    base_url: BaseUrl | None = Field(None, description="New base URL, with the same protocol.")
     deletion_policy: DeletionPolicy | None = None
-    brake_deletions: DeletionsShare | None = Field(None, description="Per cent; null: as set for all.")
-    brake_updates: UpdatesShare | None = Field(None, description="Per cent; null: as set for all.")
+    brake_deletions: DeletionsShare | None = Field(None, description="Per cent; null: general setting.")
+    brake_updates: UpdatesShare | None = Field(None, description="Per cent; null: general setting.")
 
 
 async def _list(call: Call) -> Page[RepositoryOut]:
@@ -160,7 +162,7 @@ async def _change(call: Call) -> RepositoryOut:
 async def _remove(call: Call) -> None:
     number = (await repository_asked(call)).repository_id
     if any(job.under_way for job in await call.database.run(list_jobs, number, most=1)):
-        raise ApiError(409, f"repository {number} is being harvested; end its jobs first")
+        raise ApiError(409, f"repository {number} is being harvested; stop its jobs first")
     await call.database.run(remove_repository, number)
 
 
@@ -200,7 +202,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/repositories",
         tag=_TAG,
-        summary="Repositories by number.",
+        summary="List repositories by number.",
         right=Right.LOOK,
         work=_list,
         query=RepositoryQuery,
@@ -211,7 +213,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/repositories",
         tag=_TAG,
-        summary="Add a repository, asking it what it is.",
+        summary="Add a repository and look up its details.",
         right=Right.HARVEST,
         work=_add,
         body=NewRepository,
@@ -225,7 +227,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/repositories/{repository}",
         tag=_TAG,
-        summary="One repository.",
+        summary="Show a repository.",
         right=Right.LOOK,
         work=_show,
         answer=RepositoryOut,
@@ -235,7 +237,7 @@ OPERATIONS: Final = (
         method="PATCH",
         path="/repositories/{repository}",
         tag=_TAG,
-        summary="Change its name, what becomes of deleted records, and the brakes.",
+        summary="Change a repository's name, its handling of deleted records, and its mass-change guard.",
         right=Right.HARVEST,
         work=_change,
         body=RepositoryChange,
@@ -246,7 +248,7 @@ OPERATIONS: Final = (
         method="DELETE",
         path="/repositories/{repository}",
         tag=_TAG,
-        summary="Remove it with its schedules, jobs and history; its files stay.",
+        summary="Remove a repository with its schedules, jobs and history; its files are kept.",
         right=Right.HARVEST,
         work=_remove,
         status=204,
@@ -256,7 +258,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/repositories/{repository}/refresh",
         tag=_TAG,
-        summary="Ask it anew what it is, and for its sets and formats.",
+        summary="Refresh a repository's details, sets and formats.",
         right=Right.HARVEST,
         work=_refresh,
         answer=RepositoryOut,
@@ -267,7 +269,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/repositories/{repository}/formats",
         tag=_TAG,
-        summary="The metadata formats that it offers.",
+        summary="List a repository's metadata formats.",
         right=Right.LOOK,
         work=_formats,
         answer=Formats,
@@ -277,7 +279,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/repositories/{repository}/sets",
         tag=_TAG,
-        summary="The sets that it lists, by setSpec.",
+        summary="List a repository's sets by setSpec.",
         right=Right.LOOK,
         work=_sets,
         query=Paged,

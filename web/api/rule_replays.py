@@ -41,7 +41,7 @@ class KeptRuns(Out):
 class ReplayBody(In):
     """The run whose answers are gone through again."""
 
-    run: int = Field(ge=1, le=999_999_999_999_999_999, description="A run whose raw answers were kept.")
+    run: int = Field(ge=1, le=999_999_999_999_999_999, description="A run with stored answers.")
 
 
 class SampleOut(Out):
@@ -49,7 +49,7 @@ class SampleOut(Out):
 
     identifier: str
     why: str
-    diff: str = Field(description="From what is stored to what would be.")
+    diff: str = Field(description="Difference between the stored record and the result.")
 
 
 class RehearsalOut(Out):
@@ -58,11 +58,13 @@ class RehearsalOut(Out):
     run: int
     repository_id: int
     counts: dict[str, int] = Field(
-        description="Records by what would become of them: new, updated, unchanged, left out now, left out,"
-        " deleted, superseded, limit met."
+        description=(
+            "Number of records by result: new, updated, unchanged, left out now, left out, "
+            "deleted, superseded, limit met."
+        )
     )
-    samples: dict[str, Sequence[SampleOut]] = Field(description="A few records of each kind.")
-    faults: Sequence[str] = Field(description="Answers, and parts of answers, that could not be read.")
+    samples: dict[str, Sequence[SampleOut]] = Field(description="Some records of each result.")
+    faults: Sequence[str] = Field(description="Answers and parts of answers that could not be read.")
 
 
 class ReplayState(Out):
@@ -92,7 +94,9 @@ async def _rehearse(call: Call) -> RehearsalOut:
 async def _apply(call: Call) -> ReplayState:
     wanted = await _wanted(call)
     if not call.request.config_dict[REPLAYS].begin(wanted):
-        raise ApiError(409, f"a replay of repository {wanted.repository_id} is under way; wait for its end")
+        raise ApiError(
+            409, f"a replay of repository {wanted.repository_id} is in progress; wait until it ends"
+        )
     return ReplayState(run=wanted.run, repository_id=wanted.repository_id)
 
 
@@ -106,7 +110,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/rules/{rule}/runs",
         tag=_TAG,
-        summary="Runs that can be replayed with it.",
+        summary="List runs that can be replayed with a rule.",
         right=Right.LOOK,
         work=_runs,
         answer=KeptRuns,
@@ -116,7 +120,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/rules/{rule}/rehearsal",
         tag=_TAG,
-        summary="Tell what a replay of a run with the rule as it is would change; nothing is changed.",
+        summary="Preview the replay of a run with the current rule, without changing data.",
         right=Right.HARVEST,
         work=_rehearse,
         body=ReplayBody,
@@ -128,7 +132,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/rules/{rule}/replay",
         tag=_TAG,
-        summary="Replay a run with the rule as it is; its result will stand in the history.",
+        summary="Replay a run with the current rule; the result appears in the history.",
         right=Right.HARVEST,
         work=_apply,
         body=ReplayBody,

@@ -17,7 +17,7 @@ _LONGEST: Final = 1024**2
 class RuleQuery(Paged):
     """Which rules."""
 
-    kind: RuleKind | None = Field(None, description="Of this kind only.")
+    kind: RuleKind | None = Field(None, description="Limit to this kind of rule.")
 
 
 class RuleOut(Out):
@@ -27,12 +27,14 @@ class RuleOut(Out):
     kind: str = Field(description="filter or normalise.")
     name: str
     description: str
-    repository_id: int | None = Field(description="Whose it is; null: of those who see all repositories.")
-    path: str = Field(description="Its file below the data folder, as schedules name it.")
-    number: int = Field(description="Of the last version.")
+    repository_id: int | None = Field(
+        description="Repository that the rule belongs to; null: shared by all users who see all repositories."
+    )
+    path: str = Field(description="Path of its file below the data folder, as used in schedules.")
+    number: int = Field(description="Number of the last version.")
     saved: datetime
     saved_by: str | None
-    digest: str = Field(description="SHA-256 of the file; runs tell the same of the rules that they read.")
+    digest: str = Field(description="SHA-256 of the file, also recorded by the runs that use it.")
 
 
 class VersionOut(Out):
@@ -40,7 +42,7 @@ class VersionOut(Out):
 
     number: int
     saved: datetime
-    saved_by: str | None = Field(description="Null: it was found in the file.")
+    saved_by: str | None = Field(description="Null: taken from the file.")
     note: str
     digest: str
     content: str
@@ -60,7 +62,7 @@ class _WithContent(In):
     def _is_plain_text(cls, value: object, info: ValidationInfo) -> object:  # type: ignore[override]
         text = value if isinstance(value, str) else ""
         if info.field_name != "content" and any(character < " " for character in text):
-            raise ValueError(_("Leave control characters out."))
+            raise ValueError(_("Remove control characters."))
         return value
 
 
@@ -70,7 +72,10 @@ class NewVersion(_WithContent):
     content: str = Field(min_length=1, max_length=_LONGEST, description="XML in the UIUC format.")
     note: str = Field("", max_length=500)
     based_on: int | None = Field(
-        None, ge=1, le=999_999_999, description="Refused where a newer version than this one was saved."
+        None,
+        ge=1,
+        le=999_999_999,
+        description="The version that was edited; the request is refused if a newer version exists.",
     )
 
 
@@ -82,23 +87,23 @@ class NewRule(_WithContent):
     description: str = Field("", max_length=2000)
     note: str = Field("", max_length=500)
     repository_id: int | None = Field(
-        None, ge=1, le=999_999_999, description="Null, for those who see everything: everybody's."
+        None, ge=1, le=999_999_999, description="Null for callers who see all repositories: shared by them."
     )
 
 
 class TrialBody(_WithContent):
     """What is tried on what."""
 
-    content: str | None = Field(
-        None, min_length=1, max_length=_LONGEST, description="Null: the rule as it is."
-    )
+    content: str | None = Field(None, min_length=1, max_length=_LONGEST, description="Null: the saved rule.")
     repository_id: int = Field(ge=1, le=999_999_999)
     source: str = Field(
-        STORED, pattern=f"^({STORED}|{LIVE})$", description="stored records, or live: the first page."
+        STORED,
+        pattern=f"^({STORED}|{LIVE})$",
+        description="stored: stored records; live: the first page of the repository.",
     )
     metadata_prefix: str | None = Field(None, min_length=1, max_length=60)
     set_spec: str | None = Field(
-        None, min_length=1, max_length=LONGEST_SELECTION, description="Of a live page: the set or query."
+        None, min_length=1, max_length=LONGEST_SELECTION, description="Set or query for the live page."
     )
     samples: int = Field(100, ge=1, le=1000)
 
@@ -108,9 +113,13 @@ class TrialOut(Out):
 
     samples: int
     tried: int
-    counts: dict[str, int] = Field(description="By accepted, refused, changed, unchanged, limit met.")
-    rules: list[dict[str, Any]] = Field(description="For each filter or new element, what it did.")
-    never_matched: list[int] = Field(description="Those that never matched any sample.")
+    counts: dict[str, int] = Field(
+        description="Number of records by result: accepted, refused, changed, unchanged, limit met."
+    )
+    rules: list[dict[str, Any]] = Field(description="Results of each filter or new element.")
+    never_matched: list[int] = Field(description="Rows that matched none of the samples.")
     unreadable: list[str]
-    ended: str = Field(description="Why not all were tried; empty where they were.")
-    records: list[dict[str, Any]] = Field(description="Each sample: its fate, the reasons, before, after.")
+    ended: str = Field(description="Reason why the test ended early; empty if all samples were tested.")
+    records: list[dict[str, Any]] = Field(
+        description="Each sample with its result, the reasons, and the record before and after."
+    )

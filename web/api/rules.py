@@ -50,8 +50,10 @@ async def _add(call: Call) -> RuleOut:
     if asked.repository_id is not None:
         await asked_for(call.request, Repository, asked.repository_id)
     elif not call.who.sees_everything:
-        fault = FieldFault(pointer="/repository_id", detail="name one of your repositories")
-        raise ApiError(422, "a rule of everybody's is not yours to make", errors=[fault])
+        fault = FieldFault(pointer="/repository_id", detail="choose one of your repositories")
+        raise ApiError(
+            422, "you cannot create a rule for all repositories; choose one of yours", errors=[fault]
+        )
     content = asked.content.encode()
     try:
         draft = versions.Draft(
@@ -165,7 +167,7 @@ def _version(version: RuleVersion) -> VersionOut:
 
 def _faulty(error: RuleFileError) -> ApiError:
     fault = FieldFault(pointer="/content", detail=f"line {error.line}, column {error.column}: {error.reason}")
-    return ApiError(422, "the rules are at fault", errors=[fault])
+    return ApiError(422, "the rules are not valid", errors=[fault])
 
 
 def _step(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
@@ -181,7 +183,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/rules",
         tag=_TAG,
-        summary="Filter and normalise rules, by number.",
+        summary="List filter and normalise rules by number.",
         right=Right.LOOK,
         work=_list,
         query=RuleQuery,
@@ -192,7 +194,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/rules",
         tag=_TAG,
-        summary="Look after a new rule file.",
+        summary="Create a rule.",
         right=Right.HARVEST,
         work=_add,
         body=NewRule,
@@ -200,11 +202,11 @@ OPERATIONS: Final = (
         status=201,
         faults=frozenset({404}),
     ),
-    _step("getRule", "", "One rule.", _show, method="GET", right=Right.LOOK),
+    _step("getRule", "", "Show a notification rule.", _show, method="GET", right=Right.LOOK),
     _step(
         "listRuleVersions",
         "/versions",
-        "Its versions with their contents, the newest first.",
+        "List the versions of a rule with their contents, newest first.",
         _versions,
         method="GET",
         answer=Versions,
@@ -213,7 +215,7 @@ OPERATIONS: Final = (
     _step(
         "saveRule",
         "",
-        "Save a new version; the same content makes none.",
+        "Save a new version of a rule; unchanged content creates no version.",
         _save,
         method="PUT",
         body=NewVersion,
@@ -221,7 +223,7 @@ OPERATIONS: Final = (
     _step(
         "removeRule",
         "",
-        "Look after it no longer; its file stays.",
+        "Remove a rule; its file is kept.",
         _remove,
         method="DELETE",
         answer=None,
@@ -230,7 +232,7 @@ OPERATIONS: Final = (
     _step(
         "tryRule",
         "/trial",
-        "Try it, or another content in its place, on samples; nothing is kept.",
+        "Test a rule, or other content, on samples without saving.",
         _try,
         method="POST",
         body=TrialBody,

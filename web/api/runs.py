@@ -39,8 +39,8 @@ class RunLine(Out):
     status: str
     verdict: str = Field(description="complete, partial or failed.")
     failure_reason: str | None
-    failure_code: str | None = Field(description="What failed; see the reference of failure codes.")
-    failure_facts: dict[str, Any] | None = Field(description="Numbers and texts that belong to the code.")
+    failure_code: str | None = Field(description="Failure code; see the reference of failure codes.")
+    failure_facts: dict[str, Any] | None = Field(description="Facts that belong to the failure code.")
     harvest_start_time: datetime
     harvest_end_time: datetime
     record_count: int
@@ -60,7 +60,7 @@ class RunOut(RunLine):
     """A run in full."""
 
     warnings: list[str]
-    evidence: dict[str, Any] = Field(description="What the verdict rests on.")
+    evidence: dict[str, Any] = Field(description="Details of the run on which the outcome is based.")
     harvest_method: int
     host: str | None
     process_id: int | None
@@ -71,10 +71,10 @@ class RunOut(RunLine):
 class RunQuery(Paged):
     """Which runs."""
 
-    repository: int | None = Field(None, ge=1, le=999_999_999, description="Of this repository.")
-    status: RunStatus | None = Field(None, description="That ended so.")
-    since: Moment | None = Field(None, description="That ended then or later.")
-    until: Moment | None = Field(None, description="That ended before then.")
+    repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
+    status: RunStatus | None = Field(None, description="Limit to this outcome.")
+    since: Moment | None = Field(None, description="Ended at this time or later.")
+    until: Moment | None = Field(None, description="Ended before this time.")
 
 
 class ChangeOut(Out):
@@ -190,17 +190,17 @@ OPERATIONS: Final = (
         method="GET",
         path="/runs",
         tag=_TAG,
-        summary="Runs that have ended, the newest first.",
+        summary="List finished runs, newest first.",
         right=Right.LOOK,
         work=_list,
         query=RunQuery,
         answer=Page[RunLine],
     ),
-    _of_run("getRun", "", "One run, with its warnings and what its verdict rests on.", _show, answer=RunOut),
+    _of_run("getRun", "", "Show a run with its warnings and details.", _show, answer=RunOut),
     _of_run(
         "removeRun",
         "",
-        "Remove it from the history; its records stay.",
+        "Remove a run from the history; its records are kept.",
         _remove,
         method="DELETE",
         right=Right.HARVEST,
@@ -209,7 +209,7 @@ OPERATIONS: Final = (
     _of_run(
         "listChanges",
         "/changes",
-        "What it changed, as long as the change feed is kept.",
+        "List the changes of a run, as long as the change feed keeps them.",
         _changes,
         query=Paged,
         answer=Page[ChangeOut],
@@ -218,7 +218,7 @@ OPERATIONS: Final = (
     _of_run(
         "releaseRun",
         "/release",
-        "Say yes to a run that was held for its mass change.",
+        "Approve a run that the mass-change guard holds.",
         _release,
         method="POST",
         right=Right.HARVEST,

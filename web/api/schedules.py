@@ -65,14 +65,14 @@ class ScheduleOut(_Parameters):
 
     state: str
     state_reason: str | None
-    state_failure: dict[str, Any] | None = Field(description="The same as a failure code with its facts.")
+    state_failure: dict[str, Any] | None = Field(description="The reason as a failure code with its facts.")
     next_due: datetime | None
 
 
 class ScheduleQuery(Paged):
     """Which schedules."""
 
-    repository: int | None = Field(None, ge=1, le=999_999_999, description="Of this repository.")
+    repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
 
 
 class NewSchedule(ScheduleForm):
@@ -216,7 +216,7 @@ OPERATIONS: Final = (
         method="GET",
         path="/schedules",
         tag=_TAG,
-        summary="Schedules by number, of one repository or all.",
+        summary="List schedules by number, for one repository or all.",
         right=Right.LOOK,
         work=_list,
         query=ScheduleQuery,
@@ -227,7 +227,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/schedules",
         tag=_TAG,
-        summary="Add a schedule; without a frequency it harvests once.",
+        summary="Add a schedule; without a frequency it runs once.",
         right=Right.HARVEST,
         work=_add,
         body=NewSchedule,
@@ -236,11 +236,11 @@ OPERATIONS: Final = (
         faults=frozenset({404}),
         context=_data,
     ),
-    _step("getSchedule", "", "One schedule.", _show, method="GET", right=Right.LOOK),
+    _step("getSchedule", "", "Show a schedule.", _show, method="GET", right=Right.LOOK),
     _step(
         "changeSchedule",
         "",
-        "Give a schedule other parameters; its next job is planned anew.",
+        "Change a schedule; its next job is planned again.",
         _change,
         method="PUT",
         body=ScheduleChange,
@@ -249,19 +249,19 @@ OPERATIONS: Final = (
     _step(
         "removeSchedule",
         "",
-        "Remove it with its planned jobs; a harvest that runs goes on.",
+        "Remove a schedule with its planned jobs; a running harvest continues.",
         _remove,
         method="DELETE",
         answer=None,
         status=204,
     ),
-    _step("pauseSchedule", "/pause", "Let it make no jobs until it is resumed.", _pause),
-    _step("resumeSchedule", "/resume", "Let it make jobs again.", _resume),
-    _step("runSchedule", "/run", "Make a job that is due now.", _run, answer=Started, status=201),
+    _step("pauseSchedule", "/pause", "Pause a schedule; it creates no jobs until it is resumed.", _pause),
+    _step("resumeSchedule", "/resume", "Resume a schedule.", _resume),
+    _step("runSchedule", "/run", "Run a schedule now.", _run, answer=Started, status=201),
     _step(
         "sampleSchedule",
         "/sample",
-        "Make a job that is due now and ends after some records.",
+        "Harvest a few records now, beside the schedule.",
         _sample,
         body=SampleOfSchedule,
         answer=Started,

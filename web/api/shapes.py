@@ -29,7 +29,7 @@ def _told(value: object) -> object:
     if value in ("true", "false"):
         return value == "true"
     if isinstance(value, str):
-        raise ValueError("write true or false")  # noqa: TRY004 pydantic reads it
+        raise ValueError("use true or false")  # noqa: TRY004 pydantic reads it
     return value
 
 
@@ -40,7 +40,7 @@ Told = Annotated[bool, BeforeValidator(_told)]
 def _moment(value: object) -> object:
     # pydantic takes figures, too, as seconds since 1970; the document says that moments are RFC 3339.
     if isinstance(value, str) and not _MOMENT.match(value):
-        raise ValueError("write it as 2026-01-31T14:30:00Z")
+        raise ValueError("use the form 2026-01-31T14:30:00Z")
     return value
 
 
@@ -55,9 +55,12 @@ class NoQuery(In):
 class Paged(In):
     """A list in pages."""
 
-    limit: int = Field(50, ge=1, le=LARGEST_PAGE, description="How many items at most.")
+    limit: int = Field(50, ge=1, le=LARGEST_PAGE, description="Maximum number of items.")
     cursor: str | None = Field(
-        None, min_length=1, max_length=2000, description="From an answer's `next`; leads on from there."
+        None,
+        min_length=1,
+        max_length=2000,
+        description="Value from `next` of an answer; continues the list from there.",
     )
 
 
@@ -65,7 +68,7 @@ class Page(Out, Generic[_Item]):
     """A page of a list."""
 
     items: list[_Item]
-    next: str | None = Field(description="Address of the next page; null on the last one.")
+    next: str | None = Field(description="URL of the next page; null on the last page.")
 
 
 class Done(Out):

@@ -79,7 +79,7 @@ async def _refusal(request: web.Request, kept: str, current: str) -> str | None:
     if wait is not None:
         return too_many(wait)
     if not await asyncio.to_thread(password_fits, kept, current):
-        return _("This is not your present password.")
+        return _("The current password is not correct.")
     await database.run(succeeded, address=address, user_name=who.name)
     return None
 
@@ -130,7 +130,7 @@ async def add_token(request: web.Request) -> web.Response:
     asked, form = read_form(TokenForm, posted)
     scopes = [scope for scope in Scope if posted.get(f"scope-{scope.value}")]
     if not scopes and "token_name" not in form.errors:
-        form = form.with_error("scopes", _("Choose what the token is for."))
+        form = form.with_error("scopes", _("Choose at least one permission."))
     if asked is None or form.errors:
         return await _page(request, token_form=form)
     number, token = await database_of(request).run(
@@ -147,7 +147,7 @@ async def end_token(request: web.Request) -> web.StreamResponse:
     try:
         row = await database_of(request).run(revoke_token, number, user_id=who.user_id)
     except UsageError:
-        raise web.HTTPNotFound(text=_("There is no such token; it may have been removed.")) from None
+        raise web.HTTPNotFound(text=_("The token does not exist; it may have been removed.")) from None
     about(request, "token", number, row.name)
     raise web.HTTPSeeOther("/account?done=token-revoked")
 
@@ -180,7 +180,7 @@ async def _page(
         token_page=await _tokens(request),
         scopes=scopes_for(who.role),
         scope_words={
-            "read": _("read: look at what you see"),
+            "read": _("read: see what you can see"),
             "harvest": _("harvest: change repositories, schedules and jobs"),
             "archive": _("archive: change collections and documents"),
             "admin": _("admin: change users, organisations and tokens"),

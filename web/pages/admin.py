@@ -47,19 +47,17 @@ async def front(request: web.Request) -> web.Response:
     """Where everything is."""
     users, organisations, tokens, workers = await database_of(request).run(_counts)
     places = [
-        Place(path="/admin/users", title=_("Users"), about=_("who signs in, as what"), count=users),
+        Place(path="/admin/users", title=_("Users"), about=_("accounts and roles"), count=users),
         Place(
             path="/admin/organisations",
             title=_("Organisations"),
-            about=_("whose repositories they are"),
+            about=_("partner institutions"),
             count=organisations,
         ),
-        Place(path="/admin/tokens", title=_("API tokens"), about=_("keys of programs"), count=tokens),
-        Place(
-            path="/admin/workers", title=_("Workers"), about=_("who harvests, on which host"), count=workers
-        ),
+        Place(path="/admin/tokens", title=_("API tokens"), about=_("access keys for programs"), count=tokens),
+        Place(path="/admin/workers", title=_("Workers"), about=_("harvest processes by host"), count=workers),
         Place(path="/admin/health", title=_("Health"), about=_("database, disks, archive, this process")),
-        Place(path="/admin/audit", title=_("Audit log"), about=_("who did what, when, from where")),
+        Place(path="/admin/audit", title=_("Audit log"), about=_("changes by user, time and origin")),
     ]
     return render(request, "admin.html", places=places)
 
@@ -91,7 +89,7 @@ async def revoke(request: web.Request) -> web.StreamResponse:
     try:
         row = await database_of(request).run(revoke_token, number)
     except UsageError:
-        raise web.HTTPNotFound(text=_("There is no such token; it may have been removed.")) from None
+        raise web.HTTPNotFound(text=_("The token does not exist; it may have been removed.")) from None
     about(request, "token", number, row.name)
     raise web.HTTPSeeOther("/admin/tokens?done=token-revoked")
 

@@ -181,8 +181,8 @@ async def confirm_removal(request: web.Request) -> web.Response:
         "confirm.html",
         title=_("Remove the rule for %(target)s?") % {"target": rule.target},
         steps=[(_("Overview"), "/"), (_("Alerts"), "/alerts")],
-        lines=[_("Its messages go with it; what was not sent yet is not sent any more.")],
-        button=_("Remove the rule"),
+        lines=[_("Its messages are removed, too; messages that are not sent yet will not be sent.")],
+        button=_("Remove rule"),
         back="/alerts",
     )
 
@@ -250,7 +250,7 @@ async def _form(
         form=form,
         rule=rule,
         name=(repository.repository_name or repository.base_url) if repository else _("all repositories"),
-        schedules=[("", _("All of them, and harvests without one")), *schedules],
+        schedules=[("", _("All schedules, and harvests without a schedule")), *schedules],
         kinds=kinds(),
         channels=channels(),
         tongues=tongues(),

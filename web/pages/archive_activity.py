@@ -52,7 +52,9 @@ async def indexing_run(request: web.Request) -> web.Response:
             find_run_files, number, limit=PAGE + 1, after=after, troubled=troubled
         )
     except UsageError:
-        raise web.HTTPNotFound(text=_("There is no indexing run %(number)s.") % {"number": number}) from None
+        raise web.HTTPNotFound(
+            text=_("Indexing run %(number)s does not exist.") % {"number": number}
+        ) from None
     return render(
         request,
         "archive_indexing_run.html",
@@ -119,7 +121,7 @@ async def check(request: web.Request) -> web.Response:
     number = number_of(request)
     row = await database_of(request).run(lambda session: session.get(SelfTest, number))
     if row is None:
-        raise web.HTTPNotFound(text=_("There is no self-test %(number)s.") % {"number": number})
+        raise web.HTTPNotFound(text=_("Self-test %(number)s does not exist.") % {"number": number})
     failed = [finding for finding in row.findings if finding["result"] == "failed"]
     others = [finding for finding in row.findings if finding["result"] != "failed"]
     return render(request, "archive_check.html", test=row, failed=failed, others=others, of=CHECK_COUNT)
@@ -130,7 +132,7 @@ async def client_of(request: web.Request) -> ProviderClient:
     key = uuid.UUID(request.match_info["key"])
     client = await database_of(request).run(lambda session: session.get(ProviderClient, key))
     if client is None:
-        raise web.HTTPNotFound(text=_("This harvester is not known any more."))
+        raise web.HTTPNotFound(text=_("This harvester is no longer listed."))
     return client
 
 

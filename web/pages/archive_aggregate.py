@@ -26,9 +26,9 @@ async def show(request: web.Request) -> web.Response:
         base_url=aggregate_address(request.config_dict[SETTINGS]),
         prefixes=list(dict.fromkeys(prefix for source in found.sources for prefix in source.formats)),
         lag=(utc_now() - found.followed).total_seconds() if found.followed else None,
-        identifiers={"original": _("as they were harvested"), "own": _("our own")},
+        identifiers={"original": _("original"), "own": _("new (own)")},
         states={
-            "followed": _("followed"),
+            "followed": _("up to date"),
             "being read": _("being read"),
             "being withdrawn": _("being withdrawn"),
             "withdrawn": _("withdrawn"),

@@ -61,7 +61,7 @@ class RuleForm(FormModel):
     @model_validator(mode="after")
     def _an_embargo_has_an_end(self) -> Self:
         if (self.access is Access.EMBARGO) != (self.embargo_until is not None):
-            raise ValueError(_("An embargo needs the day when it ends, and no other rule has one."))
+            raise ValueError(_("An embargo requires an end date; other rules have none."))
         return self
 
     def rule(self) -> Rule:
@@ -82,7 +82,7 @@ class DocumentsForm(FormModel):
     @model_validator(mode="after")
     def _something_is_chosen(self) -> Self:
         if not any((self.archive_file, self.url_prefix, self.domain)):
-            raise ValueError(_("Give an archive file, the beginning of a URL, or a domain."))
+            raise ValueError(_("Enter an archive file, a URL prefix, or a domain."))
         return self
 
     def selection(self) -> Selection:
@@ -120,7 +120,7 @@ async def add(request: web.Request) -> web.Response:
 
     def make(session: Session) -> None:
         if session.scalar(_by_spec(spec)) is not None:
-            raise UsageError(_("There is such a collection already."))
+            raise UsageError(_("The collection already exists."))
         collections.add_collection(session, spec, name=asked.name, description=asked.description or None)
 
     try:
@@ -193,10 +193,10 @@ async def confirm_removal(request: web.Request) -> web.Response:
         title=_("Remove the collection %(name)s?") % {"name": row.name},
         steps=[(_("Overview"), "/"), (_("Archive"), "/archive"), (_("Collections"), "/archive/collections")],
         lines=[
-            _("Its documents are taken out of it, and stay in the archive. Collections below it go, too."),
-            _("Its access rule holds for them no more: look first whether it kept anything closed."),
+            _("Its documents stay in the archive. Its subcollections are removed, too."),
+            _("Its access rule no longer applies to them: check first whether it restricted any."),
         ],
-        button=_("Remove the collection"),
+        button=_("Remove collection"),
         back=_address(row.set_spec),
     )
 
@@ -206,7 +206,7 @@ async def remove(request: web.Request) -> web.Response:
     """Do away with the collection."""
     row = await _asked(request)
     if row.set_spec == COLLECTION_ROOT:
-        raise web.HTTPConflict(text=_("The root of all collections stays."))
+        raise web.HTTPConflict(text=_("The root collection cannot be moved."))
     await database_of(request).run(collections.drop, row.set_spec, force=True, margin=_margin(request))
     raise web.HTTPSeeOther("/archive/collections?done=collection-removed")
 
@@ -219,7 +219,7 @@ async def _asked(request: web.Request) -> Collection:
 
     row = await database_of(request).run(find)
     if row is None:
-        raise web.HTTPNotFound(text=_("There is no collection %(spec)s.") % {"spec": spec})
+        raise web.HTTPNotFound(text=_("Collection %(spec)s does not exist.") % {"spec": spec})
     about(request, "collection", spec, row.name)
     return row
 
@@ -258,10 +258,10 @@ def _page(request: web.Request, row: Collection, **given: Form) -> web.Response:
 def rule_words() -> list[tuple[str, str]]:
     """The access rules, from the loosest to the strictest."""
     return [
-        (Access.OPEN.value, _("Open: everybody")),
-        (Access.READING_ROOM.value, _("Reading room: metadata for everybody, content on the spot")),
-        (Access.EMBARGO.value, _("Embargo: closed until a day")),
-        (Access.WITHHELD.value, _("Withheld: nobody, not even the metadata")),
+        (Access.OPEN.value, _("Open: metadata and content for everyone")),
+        (Access.READING_ROOM.value, _("Reading room: metadata for everyone, content only on site")),
+        (Access.EMBARGO.value, _("Embargo: closed until a given day")),
+        (Access.WITHHELD.value, _("Withheld: neither metadata nor content")),
     ]
 
 

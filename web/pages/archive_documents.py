@@ -79,8 +79,8 @@ async def confirm(request: web.Request) -> web.Response:
     hides = not facts.deleted
     lines = (
         [
-            _("Harvesters are told that it is deleted; the archive file is not touched."),
-            _("It can be shown again at any time."),
+            _("Harvesters get it as a deleted record; the archive file is not changed."),
+            _("You can show it again at any time."),
         ]
         if hides
         else [_("Harvesters get it again, unless an access rule withholds it.")]
@@ -91,7 +91,7 @@ async def confirm(request: web.Request) -> web.Response:
         title=(_("Hide %(url)s?") if hides else _("Show %(url)s again?")) % {"url": facts.url},
         steps=[(_("Overview"), "/"), (_("Archive"), "/archive"), (_("Documents"), "/archive/documents")],
         lines=lines,
-        button=_("Hide the document") if hides else _("Show the document"),
+        button=_("Hide document") if hides else _("Show document"),
         back=f"/archive/documents/{facts.key}",
     )
 
@@ -112,7 +112,7 @@ async def _facts(request: web.Request) -> DocumentFacts:
     key = uuid.UUID(request.match_info["key"])
     facts = await database_of(request).run(document_facts, key)
     if facts is None:
-        raise web.HTTPNotFound(text=_("There is no document with the key %(key)s.") % {"key": key})
+        raise web.HTTPNotFound(text=_("Document %(key)s does not exist.") % {"key": key})
     about(request, "document", key, facts.url)
     return facts
 
@@ -136,9 +136,9 @@ def _match(request: web.Request) -> Match:
 def _matches() -> list[tuple[str, str]]:
     return [
         (Match.EXACT.value, _("this URL")),
-        (Match.PREFIX.value, _("all that begin so")),
+        (Match.PREFIX.value, _("all URLs with this prefix")),
         (Match.HOST.value, _("the whole host")),
-        (Match.DOMAIN.value, _("the domain with all below it")),
+        (Match.DOMAIN.value, _("the domain and everything below it")),
     ]
 
 

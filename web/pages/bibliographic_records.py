@@ -33,9 +33,9 @@ async def listing(request: web.Request) -> web.Response:
             find_with_facets, who_asks(request), asked, after=after, limit=_PAGE
         )
     except UsageError:
-        raise web.HTTPNotFound(text=_("There is no such page of the list.")) from None
+        raise web.HTTPNotFound(text=_("This page of the list does not exist.")) from None
     orders = {
-        Order.RELEVANCE: _("what fits best first"),
+        Order.RELEVANCE: _("best matches first"),
         Order.TITLE: _("title"),
         Order.NEWEST: _("newest first"),
     }

@@ -18,7 +18,7 @@ from web.rendering import render
 from web.words import _, language, mark
 
 _REFRESH_SECONDS = 2
-_SUBJECT = mark("How your repository answers harvesters")
+_SUBJECT = mark("Results of checking your OAI-PMH repository")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ async def begin(request: web.Request) -> web.Response:
     """Begin an examination."""
     _who, repository = await asked_for(request, Repository)
     if access_of(repository.protocol).query is not None:
-        raise web.HTTPConflict(text=_("Only repositories that speak OAI-PMH can be examined."))
+        raise web.HTTPConflict(text=_("Diagnostics are available for OAI-PMH repositories only."))
     request.app[EXAMINATIONS].begin(repository.repository_id, repository.base_url)
     raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}/doctor")
 
@@ -75,7 +75,7 @@ async def as_json(request: web.Request) -> web.Response:
     """The last report for programs."""
     _who, repository = await asked_for(request, Repository)
     if repository.examination is None:
-        raise web.HTTPNotFound(text=_("This repository was not examined yet."))
+        raise web.HTTPNotFound(text=_("No diagnostics of this repository yet."))
     return web.json_response(repository.examination)
 
 

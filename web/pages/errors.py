@@ -58,11 +58,13 @@ async def again(request: web.Request) -> web.Response:
     _who, error = await asked_for(request, Quarantined)
     _again, repository = await asked_for(request, Repository, error.repository_id)
     if not error.identifier:
-        raise web.HTTPConflict(text=_("No identifier of it is known, so nobody can ask for it alone."))
+        raise web.HTTPConflict(
+            text=_("The identifier of the record is unknown, so it cannot be fetched separately.")
+        )
     try:
         result, record = await refetch(request, repository, error)
     except RepositoryBusyError:
-        text = _("The repository is being harvested just now. Try again when that is done.")
+        text = _("The repository is being harvested. Try again when the harvest has ended.")
         return await _page(request, Fetched(problem=text))
     except (TryLaterError, UsageError) as fault:
         return await _page(request, Fetched(problem=told(fault)))
@@ -125,7 +127,7 @@ def _mail(repository: Repository, error: Quarantined, plain: str) -> str | None:
             plain,
             _("Record: %(identifier)s") % {"identifier": error.identifier or "-"},
             _("Request: %(address)s") % {"address": error.url},
-            _("What the harvester says: %(reason)s") % {"reason": error.reason},
+            _("Error message: %(reason)s") % {"reason": error.reason},
         ]
     )
     address = repository.admin_email.partition(",")[0].strip()

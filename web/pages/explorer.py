@@ -153,16 +153,16 @@ def _meanings(access: Access) -> dict[str, Any]:
     language = access.query
     return {
         "meanings": {
-            Verb.IDENTIFY: _("Who is the service, and in which formats does it give records?")
+            Verb.IDENTIFY: _("Shows the description of the service and its record formats.")
             if language
-            else _("Who is the repository, and how does it tell time and deletions?"),
-            Verb.LIST_METADATA_FORMATS: _("Which metadata formats does it offer, or does one record have?"),
-            Verb.LIST_SETS: _("Which sets can be harvested by themselves?"),
-            Verb.LIST_IDENTIFIERS: _("Which records are there? Their headers alone, a page of them."),
-            Verb.LIST_RECORDS: _("Which records does a query find? A page of them.")
+            else _("Shows the repository's name, granularity and handling of deletions."),
+            Verb.LIST_METADATA_FORMATS: _("Lists the metadata formats of the repository or of one record."),
+            Verb.LIST_SETS: _("Lists the sets of the repository."),
+            Verb.LIST_IDENTIFIERS: _("Lists one page of record headers, without metadata."),
+            Verb.LIST_RECORDS: _("Lists one page of the records that a query finds.")
             if language
-            else _("Which records are there? With their metadata, a page of them."),
-            Verb.GET_RECORD: _("What does one record look like?"),
+            else _("Lists one page of records with their metadata."),
+            Verb.GET_RECORD: _("Shows a single record."),
         },
         "labels": {
             "identifier": _("Identifier"),
@@ -173,12 +173,12 @@ def _meanings(access: Access) -> dict[str, Any]:
             "resumptionToken": _("Position") if language else _("Resumption token"),
         },
         "hints": {
-            **({"set": _("Such as %(example)s.") % {"example": language.example}} if language else {}),
-            "from": _("A day, or a moment such as 2026-01-31T12:00:00Z."),
-            "until": _("As above; both bounds count."),
-            "resumptionToken": _("Of the first record that is shown; empty for 1.")
+            **({"set": _("For example, %(example)s.") % {"example": language.example}} if language else {}),
+            "from": _("A day, or a time such as 2026-01-31T12:00:00Z."),
+            "until": _("The same format; both bounds are inclusive."),
+            "resumptionToken": _("The position of the first record to show; leave empty for 1.")
             if language
-            else _("Of the page before; it goes alone, without the others."),
+            else _("From the previous page; it is sent without the other arguments."),
         },
     }
 

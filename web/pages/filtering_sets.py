@@ -88,8 +88,8 @@ async def confirm_removal(request: web.Request) -> web.Response:
         "confirm.html",
         title=_("Remove %(name)s?") % {"name": found.name},
         steps=[(_("Overview"), "/"), (_("Imports"), "/imports"), (_("Filtering sets"), "/imports/sets")],
-        lines=[_("Its conditions go, for good. Records that are imported stay.")],
-        button=_("Remove the set"),
+        lines=[_("Its conditions are deleted permanently. Imported records are kept.")],
+        button=_("Remove set"),
         back="/imports/sets",
     )
 
@@ -99,7 +99,7 @@ async def remove(request: web.Request) -> web.Response:
     """Remove a set that no source uses."""
     found = await _asked(request)
     if found.used_by:
-        raise web.HTTPConflict(text=_("Sources use this set. Give them another one first."))
+        raise web.HTTPConflict(text=_("This set is used by sources. Choose another set for them first."))
     await database_of(request).run(filtering_sets.remove_set, found.name)
     raise web.HTTPSeeOther("/imports/sets?done=set-removed")
 
@@ -188,9 +188,9 @@ async def _asked(request: web.Request) -> NamedSet:
     who = who_asks(request)
     found = await database_of(request).run(set_seen, who, number_of(request))
     if found is not None and not may_change(who, found):
-        raise web.HTTPForbidden(text=_("This set is everybody's; administrators change it."))
+        raise web.HTTPForbidden(text=_("This set is shared; only administrators can change it."))
     if found is None:
-        raise web.HTTPNotFound(text=_("There is no such filtering set; it may have been removed."))
+        raise web.HTTPNotFound(text=_("The filtering set does not exist; it may have been removed."))
     about(request, "filtering set", found.set_id, found.name)
     return found
 

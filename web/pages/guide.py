@@ -79,37 +79,40 @@ def _kind(schema: dict[str, Any]) -> str:
 
 def _words() -> list[tuple[str, str]]:
     return [
-        (_("Repository"), _("A server that gives its records to everybody who asks by OAI-PMH.")),
-        (_("Base URL"), _("The one address at which a repository answers; everything else follows from it.")),
-        (_("Harvest"), _("To fetch a repository's records, all of them or those that have changed.")),
-        (_("Set"), _("A part of a repository that can be harvested by itself.")),
-        (_("Metadata format"), _("How a record is written: Dublin Core (oai_dc), MARC 21, MODS, …")),
-        (_("Record"), _("The description of one thing, with an identifier and the time of its last change.")),
+        (_("Repository"), _("A server that provides its records by OAI-PMH.")),
+        (_("Base URL"), _("The address at which a repository answers requests.")),
+        (_("Harvest"), _("Fetching a repository's records, either all or only those that have changed.")),
+        (_("Set"), _("A part of a repository that can be harvested separately.")),
+        (_("Metadata format"), _("The form of a record: Dublin Core (oai_dc), MARC 21, MODS, …")),
+        (_("Record"), _("The description of one item, with an identifier and the time of its last change.")),
         (_("Schedule"), _("What is harvested, and how often.")),
-        (_("Job"), _("One harvest that is to start, or runs.")),
-        (_("Run"), _("One harvest that has ended, as the history shows it.")),
-        (_("Refused record"), _("One that could not be read or is not valid; its bytes are kept.")),
-        (_("Collection"), _("A set of the archive's documents that its staff have made.")),
-        (_("Access rule"), _("Who may see a collection's documents: everybody, the reading room, nobody.")),
+        (_("Job"), _("One harvest that is waiting or running.")),
+        (_("Run"), _("One finished harvest, as listed in the history.")),
+        (_("Refused record"), _("A record that could not be read or is not valid; its raw form is stored.")),
+        (_("Collection"), _("A set of archived documents, put together by the archive's staff.")),
+        (
+            _("Access rule"),
+            _("Who may see a collection's documents: everyone, the reading room only, or no one."),
+        ),
     ]
 
 
 def _states() -> list[tuple[str, str]]:
     return [
-        ("queued", _("It is its turn soon; the reason stands beside it.")),
-        ("running", _("Records are coming.")),
-        ("waiting", _("The repository asked us to wait.")),
-        ("paused", _("Somebody stopped it for a while; it goes on when it is resumed.")),
-        ("completed", _("Everything that was asked for is here.")),
-        ("completed with errors", _("It went through, but some records were refused.")),
-        ("no changes", _("There was nothing new.")),
-        ("incomplete", _("It was cut off; the next run goes on from there.")),
-        ("held", _("It would delete or change so much that a person has to say yes.")),
-        ("failed", _("What was asked for could not be harvested; the run says why.")),
-        ("killed", _("Somebody ended it by force.")),
-        ("lost", _("The machine that ran it has gone.")),
-        ("missed", _("It was due while nothing ran.")),
-        ("skipped", _("It was due while the last one still ran.")),
+        ("queued", _("It starts when a worker is free; the reason for waiting is shown beside it.")),
+        ("running", _("Records are being received.")),
+        ("waiting", _("The repository asked the harvester to wait.")),
+        ("paused", _("A user paused it; it continues when resumed.")),
+        ("completed", _("All requested records were harvested.")),
+        ("completed with errors", _("It completed, but some records were refused.")),
+        ("no changes", _("The repository reported no changes.")),
+        ("incomplete", _("It was interrupted; the next run continues from there.")),
+        ("held", _("It would delete or change so many records that it needs approval.")),
+        ("failed", _("The harvest failed; see the run for the reason.")),
+        ("killed", _("A user killed it.")),
+        ("lost", _("Its worker stopped responding.")),
+        ("missed", _("It was due while no manager was running.")),
+        ("skipped (overlap)", _("It was due while the previous run was still in progress.")),
     ]
 
 

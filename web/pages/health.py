@@ -36,15 +36,15 @@ class Metrics:
         )
         self._seconds = Histogram(
             "zatva_web_request_seconds",
-            "From the request until its answer is ready; streams of events are left out.",
+            "Time from the request until its answer is ready, without event streams.",
             ("route",),
             buckets=_SECONDS,
             registry=self.registry,
         )
         for name, meaning, value in (
-            ("database_work", "Work that has, or waits for, a database thread.", lambda: database.pending),
+            ("database_work", "Tasks that use or wait for a database thread.", lambda: database.pending),
             ("connections_open", "Open connections of clients.", lambda: connections.open),
-            ("connections_refused", "Connections turned away so far.", lambda: connections.refused),
+            ("connections_refused", "Connections refused so far.", lambda: connections.refused),
         ):
             Gauge(f"zatva_web_{name}", meaning, registry=self.registry).set_function(value)
 

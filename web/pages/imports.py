@@ -134,8 +134,8 @@ async def _source(request: web.Request, repository_id: int, form: Form | None = 
         form=form or Form(values=values),
         imports=runs,
         left_out=left_out,
-        sets=[("", _("none: everything is imported")), *((one.set_id, one.name) for one in sets)],
-        formats=[("", _("the one that tells the most")), *((one, one) for one in prefixes)],
+        sets=[("", _("none: import all records")), *((one.set_id, one.name) for one in sets)],
+        formats=[("", _("the most detailed one")), *((one, one) for one in prefixes)],
     )
 
 

@@ -42,32 +42,37 @@ CONTROLS: Final[Mapping[str, Control]] = MappingProxyType(
             change=PAUSE,
             done="job-paused",
             title=mark("Pause the harvest of %(subject)s?"),
-            line=mark("One that runs finishes its page first. It goes on from there when it is resumed."),
-            button=mark("Pause the harvest"),
+            line=mark(
+                "A running harvest finishes its page first and continues from there when you resume it."
+            ),
+            button=mark("Pause harvest"),
         ),
         "resume": Control(
             change=RESUME,
             done="job-resumed",
             title=mark("Resume the harvest of %(subject)s?"),
-            line=mark("It goes on where it stopped, as soon as there is a place for it."),
-            button=mark("Resume the harvest"),
+            line=mark("It continues where it stopped as soon as a slot is free."),
+            button=mark("Resume harvest"),
         ),
         "stop": Control(
             change=STOP,
             done="job-stopping",
             title=mark("Stop the harvest of %(subject)s?"),
-            line=mark("It finishes its page and keeps what it has. Its next run goes on from there."),
-            button=mark("Stop the harvest"),
+            line=mark(
+                "It finishes the current page and keeps what it has stored. The next run continues "
+                "from there."
+            ),
+            button=mark("Stop harvest"),
         ),
         "kill": Control(
             change=KILL,
             done="job-killed",
             title=mark("Kill the harvest of %(subject)s?"),
             line=mark(
-                "Its process is ended at once, in the middle of its page. What was committed is kept. "
-                "Stopping is kinder; kill what does not stop."
+                "Its process ends immediately, in the middle of a page. Committed records are kept. "
+                "Prefer to stop a harvest; kill it only if it does not stop."
             ),
-            button=mark("Kill the harvest"),
+            button=mark("Kill harvest"),
         ),
     }
 )
@@ -123,9 +128,7 @@ async def change(request: web.Request) -> web.Response:
         await database_of(request).run(change_job, job.job_id, control.change)
     except UsageError:
         raise web.HTTPConflict(
-            text=_(
-                "The job has gone on meanwhile, so that cannot be done any more. Look at Current jobs again."
-            )
+            text=_("The state of the job has changed, so the action is no longer possible. See Current jobs.")
         ) from None
     raise web.HTTPSeeOther(f"/jobs?done={control.done}")
 
@@ -135,17 +138,17 @@ async def confirm_removal(request: web.Request) -> web.Response:
     """Ask before a job goes, and say what happens to it."""
     job = await _job_of(request)
     waits = not job.under_way
-    lines = [_("It has not begun yet.")] if waits else [_where(job), _(CONTROLS["stop"].line)]
+    lines = [_("It has not started yet.")] if waits else [_where(job), _(CONTROLS["stop"].line)]
     if job.recurring_id is not None:
-        lines.append(_("Its schedule stays and makes the next job at the next due time."))
-    title = _("Remove %(subject)s?") if waits else _("End the harvest of %(subject)s?")
+        lines.append(_("Its schedule is kept and creates the next job at the next due time."))
+    title = _("Remove %(subject)s?") if waits else _("Stop the harvest of %(subject)s?")
     return render(
         request,
         "confirm.html",
         title=title % {"subject": _subject(job)},
         steps=[(_("Overview"), "/"), (_("Current jobs"), "/jobs")],
         lines=lines,
-        button=_("Remove the job") if waits else _("End the harvest"),
+        button=_("Remove job") if waits else _("Stop harvest"),
         back="/jobs",
     )
 
@@ -163,7 +166,7 @@ async def _job_of(request: web.Request) -> JobView:
     job = await database_of(request).run(find_job, row.job_id)
     if job is None:
         raise web.HTTPNotFound(
-            text=_("There is no job %(number)s: it has ended, or was removed. The history knows more.")
+            text=_("Job %(number)s does not exist; it ended or was removed. See the history.")
             % {"number": row.job_id}
         )
     return job
@@ -175,7 +178,7 @@ def _subject(job: JobView) -> str:
 
 def _where(job: JobView) -> str:
     if job.process_id is None:
-        return _("It is about to start.") if job.under_way else _("It has not begun yet.")
+        return _("It is about to start.") if job.under_way else _("It has not started yet.")
     return _("It runs as process %(process)s on %(host)s.") % {"process": job.process_id, "host": job.host}
 
 

@@ -138,8 +138,8 @@ async def confirm_removal(request: web.Request) -> web.Response:
             (_("Administration"), "/admin"),
             (_("Organisations"), "/admin/organisations"),
         ],
-        lines=[_("Its repositories and schedules stay, and become the administrators'.")],
-        button=_("Remove the organisation"),
+        lines=[_("Its repositories and schedules are kept and become the administrators'.")],
+        button=_("Remove organisation"),
         back=f"/admin/organisations/{organisation.organisation_id}",
     )
 
@@ -159,7 +159,7 @@ async def _organisation_of(request: web.Request) -> Organisation:
     number = number_of(request)
     found = await database_of(request).run(lambda session: session.get(Organisation, number))
     if found is None:
-        raise web.HTTPNotFound(text=_("There is no organisation %(number)s.") % {"number": number})
+        raise web.HTTPNotFound(text=_("Organisation %(number)s does not exist.") % {"number": number})
     about(request, "organisation", number, found.short_name)
     return found
 

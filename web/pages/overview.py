@@ -62,13 +62,13 @@ def _plots(days: list[Day], last: date) -> dict[str, Any]:
 
     return {
         "strip": strip(
-            known, first, last, link=day_link(), label=_("The last 30 days by the worst outcome of each")
+            known, first, last, link=day_link(), label=_("Last 30 days, by the worst outcome of each day")
         ),
         "lines": {
-            "runs": line(lambda day: day.runs, _("Runs on each of 30 days")),
-            "records": line(lambda day: day.records, _("Records on each of 30 days")),
-            "troubled": line(lambda day: day.troubled, _("Runs with trouble on each of 30 days")),
-            "changes": line(lambda day: day.changes, _("Changes on each of 30 days")),
+            "runs": line(lambda day: day.runs, _("Runs per day, last 30 days")),
+            "records": line(lambda day: day.records, _("Records per day, last 30 days")),
+            "troubled": line(lambda day: day.troubled, _("Runs with problems per day, last 30 days")),
+            "changes": line(lambda day: day.changes, _("Changes per day, last 30 days")),
         },
     }
 

@@ -84,7 +84,7 @@ def _after(request: web.Request) -> tuple[str, uuid.UUID] | None:
     try:
         return (prefix, uuid.UUID(key)) if prefix else None
     except ValueError:
-        raise web.HTTPNotFound(text=_("There is no such page of the list.")) from None
+        raise web.HTTPNotFound(text=_("This page of the list does not exist.")) from None
 
 
 ROUTES = (

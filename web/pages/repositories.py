@@ -119,7 +119,7 @@ async def show(request: web.Request) -> web.Response:
             local(begin).date(),
             today(),
             link=day_link(number),
-            label=_("Records harvested on each day"),
+            label=_("Records harvested per day"),
         ),
     )
 
@@ -201,10 +201,10 @@ async def confirm_removal(request: web.Request) -> web.Response:
         title=_("Remove %(name)s?") % {"name": name},
         steps=[(_("Overview"), "/"), (_("Repositories"), "/repositories"), (name, address)],
         lines=[
-            _("Its schedules, jobs, history and the list of its records go with it, for good."),
+            _("Its schedules, jobs, history and list of records are deleted permanently."),
             _("The harvested files stay in the folder %(folder)s.") % {"folder": repository.base_dir},
         ],
-        button=_("Remove the repository"),
+        button=_("Remove repository"),
         back=address,
     )
 
@@ -215,7 +215,9 @@ async def remove(request: web.Request) -> web.Response:
     _who, repository = await asked_for(request, Repository)
     number = repository.repository_id
     if any(job.under_way for job in await database_of(request).run(list_jobs, number, most=MOST_JOBS)):
-        raise web.HTTPConflict(text=_("It is being harvested. End the harvest under Current jobs first."))
+        raise web.HTTPConflict(
+            text=_("The repository is being harvested. Stop the harvest under Current jobs first.")
+        )
     await database_of(request).run(remove_repository, number)
     raise web.HTTPSeeOther("/repositories?done=repository-removed")
 
@@ -231,9 +233,9 @@ def _settings_page(request: web.Request, repository: Repository, form: Form) -> 
         usual_deletions=manners.brake_deletions,
         usual_updates=manners.brake_updates,
         policies=[
-            ("remove", _("The file goes; the record stays in the list as deleted")),
-            ("mark", _("The file stays in its place and says that it is deleted")),
-            ("move", _("The file moves to a folder of its own and says that it is deleted")),
+            ("remove", _("Delete the file; the record stays in the list as deleted")),
+            ("mark", _("Leave the file in its place and mark it as deleted")),
+            ("move", _("Move the file to a separate folder and mark it as deleted")),
         ],
     )
 

@@ -233,7 +233,7 @@ async def _page(request: web.Request, desk: _Desk) -> web.Response:
         kinds=kinds(),
         view=XML if values.get("view") == XML else ROWS,
         owners=[
-            *([("", _("Everybody's who sees all repositories"))] if who.sees_everything else []),
+            *([("", _("All users who see all repositories"))] if who.sees_everything else []),
             *choices,
         ],
         repositories=choices,

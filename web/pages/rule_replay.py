@@ -50,7 +50,7 @@ async def replay(request: web.Request) -> web.Response:
     replays = request.config_dict[REPLAYS]
     if posted.get("do") == "apply":
         if not replays.begin(wanted):
-            raise web.HTTPConflict(text=_("A replay of this repository is under way. Wait for its end."))
+            raise web.HTTPConflict(text=_("A replay for this repository is in progress. Wait until it ends."))
         raise web.HTTPSeeOther(f"/rules/{rule.rule_id}/replay?run={number}&done=replay-begun")
     try:
         looked = _Looked(run=number, rehearsal=await replays.rehearse(wanted))
@@ -95,14 +95,14 @@ async def _page(request: web.Request, rule: Rule, looked: _Looked) -> web.Respon
 def _outcomes() -> dict[str, str]:
     """What a replay would do with a record, in words."""
     return {
-        Outcome.NEW.value: _("new: it would be stored"),
-        Outcome.UPDATED.value: _("updated: it would be stored otherwise"),
+        Outcome.NEW.value: _("new: would be stored"),
+        Outcome.UPDATED.value: _("updated: a changed version would be stored"),
         Outcome.UNCHANGED.value: _("unchanged"),
-        Outcome.LEFT_OUT_NOW.value: _("left out now: what is stored of it stays"),
-        Outcome.LEFT_OUT.value: _("left out, and not stored"),
+        Outcome.LEFT_OUT_NOW.value: _("now filtered out; its stored version is kept"),
+        Outcome.LEFT_OUT.value: _("filtered out, not stored"),
         Outcome.DELETED.value: _("deleted"),
-        Outcome.SUPERSEDED.value: _("superseded: a later harvest has it otherwise, and it stays so"),
-        Outcome.LIMIT.value: _("a rule met a limit, so nobody can tell"),
+        Outcome.SUPERSEDED.value: _("superseded: a later harvest stored another version, which is kept"),
+        Outcome.LIMIT.value: _("a rule reached a limit; the result is unknown"),
     }
 
 

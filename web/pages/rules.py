@@ -32,7 +32,7 @@ _DIGITS: Final = 9
 
 def kinds() -> dict[str, str]:
     """The kinds of rules in words."""
-    return {RuleKind.FILTER.value: _("filter rules"), RuleKind.NORMALISE.value: _("normalise rules")}
+    return {RuleKind.FILTER.value: _("Filter rules"), RuleKind.NORMALISE.value: _("Normalise rules")}
 
 
 async def listing(request: web.Request) -> web.Response:
@@ -93,8 +93,8 @@ async def confirm_removal(request: web.Request) -> web.Response:
     """Ask before a rule goes."""
     rule = await rule_of(request)
     lines = [
-        _("Its versions go, for good."),
-        _("Its file %(path)s stays, and schedules that name it read it as before.") % {"path": rule.path},
+        _("Its versions are deleted permanently."),
+        _("Its file %(path)s is kept, and schedules that use the file still read it.") % {"path": rule.path},
     ]
     return render(
         request,
@@ -102,7 +102,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
         title=_("Remove %(name)s?") % {"name": rule.name},
         steps=[(_("Overview"), "/"), (_("Rules"), "/rules"), (rule.name, f"/rules/{rule.rule_id}")],
         lines=lines,
-        button=_("Remove the rule"),
+        button=_("Remove rule"),
         back=f"/rules/{rule.rule_id}",
     )
 

@@ -58,12 +58,12 @@ async def show(request: web.Request) -> web.Response:
         hold=hold,
         pace=pace,
         records_plot=course(
-            [(one[0], one[1]) for one in pace], label=_("Records over the run"), unit=_("records")
+            [(one[0], one[1]) for one in pace], label=_("Records during the run"), unit=_("records")
         ),
         response_plot=course(
             [(at, 1000 * spent / asked) for at, asked, spent in seconds if asked],
-            label=_("Milliseconds for each request over the run"),
-            unit=_("ms a request"),
+            label=_("Milliseconds per request during the run"),
+            unit=_("ms per request"),
         ),
         first_warnings=_FIRST_WARNINGS,
     )

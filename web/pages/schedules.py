@@ -171,7 +171,7 @@ async def sample(request: web.Request) -> web.Response:
     await asked_for(request, RecurringJob)
     asked, _shown = read_form(SampleForm, await request.post())
     if asked is None:
-        raise web.HTTPBadRequest(text=_("Give a number of records from 1 to 100000."))
+        raise web.HTTPBadRequest(text=_("Enter a number of records from 1 to 100000."))
     await database_of(request).run(sample_schedule, number_of(request), asked.records)
     raise web.HTTPSeeOther("/jobs?done=harvest-asked")
 
@@ -204,10 +204,10 @@ async def confirm_removal(request: web.Request) -> web.Response:
         % {"subject": f"{details.name} · {schedule.metadata_prefix}"},
         steps=[(_("Overview"), "/"), (_("Schedules"), "/schedules")],
         lines=[
-            _("Its planned jobs go with it. A harvest that runs already goes on."),
+            _("Its planned jobs are removed, too. A harvest that is already running continues."),
             _("Harvested records and the history are kept."),
         ],
-        button=_("Remove the schedule"),
+        button=_("Remove schedule"),
         back="/schedules",
     )
 

@@ -89,7 +89,7 @@ async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.
     name, password, following = _text(form, "name").strip(), _text(form, "password"), _next(form)
     shown = Form(values={"name": name})
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
-        return _again(request, shown.with_error("name", _("Write your user name.")), following)
+        return _again(request, shown.with_error("name", _("Enter your user name.")), following)
     address = client_address(request)
     wait = await database.run(attempt, settings, address=address, user_name=name)
     if wait is not None:
@@ -103,9 +103,7 @@ async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.
         if known is not None:
             about(request, "user", known.user_id, known.name)
         await count_refusal(request, "sign-in.refused", 422)
-        words = _(
-            "Name and password do not fit together. Passwords can also be set by an administrator's link."
-        )
+        words = _("Wrong user name or password. An administrator can send you a link to set a new password.")
         return _again(request, shown.with_error("password", words), following)
     assert known is not None  # noqa: S101 nobody's password fits
     await database.run(succeeded, address=address, user_name=name)
@@ -120,7 +118,7 @@ async def chosen_password(request: web.Request, form: MultiMapping[object], user
     """The hash of the password that the form has twice. Raises UsageError where it is none that will do."""
     password = _text(form, "password")
     if password != _text(form, "again"):
-        raise UsageError(_("The two passwords are not the same."))
+        raise UsageError(_("The passwords do not match."))
     least = request.config_dict[SETTINGS].web.password_length
     return await asyncio.to_thread(hash_password, password, least=least, user_name=user_name)
 

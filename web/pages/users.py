@@ -152,10 +152,10 @@ async def confirm_disabling(request: web.Request) -> web.Response:
         title=_("Disable %(name)s?") % {"name": user.name},
         steps=[(_("Overview"), "/"), (_("Administration"), "/admin"), (_("Users"), "/admin/users")],
         lines=[
-            _("The user is signed out everywhere, and API tokens are not taken any more."),
-            _("Nothing is deleted: you can let the user sign in again."),
+            _("The user is signed out everywhere, and the user's API tokens are no longer accepted."),
+            _("No data is deleted: you can enable the user again."),
         ],
-        button=_("Disable the user"),
+        button=_("Disable user"),
         back=f"/admin/users/{user.user_id}",
     )
 
@@ -187,7 +187,7 @@ def base_url(request: web.Request) -> str:
 async def _linked(request: web.Request, kind: LinkKind) -> web.Response:
     user, settings = await _user_of(request), request.config_dict[SETTINGS]
     if user.disabled is not None:
-        raise web.HTTPConflict(text=_("The user is disabled; let the user sign in again first."))
+        raise web.HTTPConflict(text=_("The user is disabled; enable the user first."))
     made = await database_of(request).run(make_link, settings, user.name, base_url(request), kind=kind)
     return await _page(request, user, None, link=made, invitation=kind is LinkKind.INVITATION)
 
@@ -196,7 +196,7 @@ async def _user_of(request: web.Request, number: int | None = None) -> UserView:
     wanted = number or number_of(request)
     user = await database_of(request).run(find_user_view, wanted)
     if user is None:
-        raise web.HTTPNotFound(text=_("There is no user %(number)s.") % {"number": wanted})
+        raise web.HTTPNotFound(text=_("User %(number)s does not exist.") % {"number": wanted})
     about(request, "user", user.user_id, user.name)
     return user
 
@@ -247,12 +247,12 @@ async def _choices(request: web.Request) -> dict[str, Any]:
     organisations = await database_of(request).run(name_organisations)
     return {
         "roles": [
-            (Role.VIEWER.value, _("viewer: looks")),
+            (Role.VIEWER.value, _("viewer: read only")),
             (Role.PARTNER.value, _("partner: harvests for its organisation")),
-            (Role.CURATOR.value, _("curator: keeps the archive")),
+            (Role.CURATOR.value, _("curator: manages the archive")),
             (Role.ADMINISTRATOR.value, _("administrator: everything")),
         ],
-        "organisations": [("", _("none: belongs to the house")), *organisations],
+        "organisations": [("", _("none (own institution)")), *organisations],
     }
 
 

@@ -115,7 +115,7 @@ async def _address_step(
         store=settings.store,
         find=words,
         protocols=[
-            ("", _("Find out by asking")),
+            ("", _("Detect automatically")),
             *((one.protocol.value, one.title) for one in ACCESSES.values()),
         ],
         has_registry=settings.harvester.registry_url is not None,
@@ -261,7 +261,7 @@ async def _folder_fault(request: web.Request, values: Mapping[str, str]) -> str 
     store = request.config_dict[SETTINGS].store
     folder = values.get("base_dir", "").strip()
     if not folder:
-        return _("Fill this in.")
+        return _("Fill in this field.")
     try:
         await asyncio.to_thread(relative_folder, folder, store)
     except ValueError as error:

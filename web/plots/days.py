@@ -28,7 +28,7 @@ def title_of(day: date, found: Day | None) -> str:
     if found is None:
         return _("%(day)s: no runs") % {"day": day.isoformat()}
     runs = ngettext("%(count)s run", "%(count)s runs", found.runs) % {"count": number(found.runs)}
-    return _("%(day)s: %(runs)s, %(records)s records, worst: %(worst)s") % {
+    return _("%(day)s: %(runs)s, %(records)s records, worst outcome: %(worst)s") % {
         "day": day.isoformat(),
         "runs": runs,
         "records": number(found.records),
