@@ -19,14 +19,14 @@ def add_schedule_commands(schedule: "Subcommands") -> None:
     add.add_argument("repository_id", type=int, metavar="REPOSITORY_ID")
     _add_plan_options(_Options(add, with_defaults=True))
     listing = add_command(schedule, "list", help="list schedules", handler=f"{_HANDLERS}list_schedules")
-    listing.add_argument("--repository", type=int, metavar="ID", help="of this repository only")
+    listing.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
     for name, text in (
-        ("show", "show all of a schedule, and when it is due next"),
-        ("edit", "change what is given; an empty value takes an option back, as in `--set ''`"),
+        ("show", "show a schedule and its next due time"),
+        ("edit", "change the given options; an empty value resets an option, as in `--set ''`"),
         ("remove", "remove a schedule and its planned jobs"),
-        ("run", "harvest now, beside the plan"),
-        ("pause", "let a schedule make no jobs for now"),
-        ("resume", "let a schedule go on that was paused, set aside or suspended"),
+        ("run", "harvest now, in addition to the schedule"),
+        ("pause", "pause a schedule: no jobs are created"),
+        ("resume", "resume a schedule that was paused, rejected or suspended"),
     ):
         command = add_command(schedule, name, help=text, handler=f"{_HANDLERS}{name}_schedule")
         command.add_argument("recurring_id", type=int, metavar="ID")
@@ -60,7 +60,8 @@ def _add_plan_options(options: _Options) -> None:
     _add_turns(options)
     _add_storing(options)
     options.add(
-        "--slice", "slice", "a list for each month or day, where tokens expire before a whole list is read",
+        "--slice", "slice", "split the list by month or day, for repositories whose tokens expire "
+            "before the whole list is read",
         choices=("month", "day", ""), metavar="{month,day}",
     )  # fmt: skip
 
@@ -69,36 +70,36 @@ def _add_times(options: _Options) -> None:
     options.add(
         "--frequency",
         "frequency",
-        "`every 6 hours`, `daily at 02:30`, a cron expression; once if left out",
+        "`every 6 hours`, `daily at 02:30`, a cron expression; without it, the harvest runs once",
         metavar="F",
     )
     options.add("--zone", "time_zone", "time zone of the frequency", default="UTC")
     options.add(
         "--start",
         "start_date",
-        "not before this time, ISO 8601, UTC if it has no offset; a new one: now",
+        "earliest time to run, ISO 8601, UTC if it has no offset (default for a new schedule: now)",
         metavar="TIME",
     )
-    options.add("--end", "end_date", "not after this time", metavar="TIME")
+    options.add("--end", "end_date", "latest time to run", metavar="TIME")
 
 
 def _add_selection(options: _Options) -> None:
     options.add("--format", "metadata_prefix", "metadataPrefix", default="oai_dc", metavar="PREFIX")
-    options.add("--set", "set_spec", "setSpec; all records if left out", metavar="SPEC")
-    options.add("--from", "harvest_from", "the first harvest's from", metavar="DATE")
-    options.add("--until", "harvest_to", "each harvest's until", metavar="DATE")
+    options.add("--set", "set_spec", "setSpec (default: all records)", metavar="SPEC")
+    options.add("--from", "harvest_from", "first harvest: earliest datestamp", metavar="DATE")
+    options.add("--until", "harvest_to", "each harvest: latest datestamp", metavar="DATE")
     options.add_flags(
         "incremental",
         default=True,
-        yes=("--incremental", "harvest what changed since the last time; so it is unless told otherwise"),
-        no=("--full", "harvest everything each time, not what changed"),
+        yes=("--incremental", "harvest only what changed since the last harvest (default)"),
+        no=("--full", "harvest all records each time"),
     )
     options.add(
         "--method", "method", "0 ListRecords, 1 ListIdentifiers and GetRecord",
         type=int, choices=(0, 1), default=0,
     )  # fmt: skip
     options.add(
-        "--validation", "validation", "0 strict, 1 very strict, 2 loose",
+        "--validation", "validation", "0 strict, 1 very strict, 2 lenient",
         type=int, choices=(0, 1, 2), default=2,
     )  # fmt: skip
 
@@ -107,27 +108,29 @@ def _add_turns(options: _Options) -> None:
     options.add(
         "--overlap",
         "overlap",
-        "what becomes of a run that is due while the last one is under way",
+        "what to do with a run that is due while the previous one is running",
         choices=("skip", "queue"),
         default="skip",
     )
     options.add(
-        "--priority", "priority", "-1000 to 1000; the higher one comes first",
+        "--priority", "priority", "-1000 to 1000; higher priority runs first",
         type=int, default=0, metavar="N",
     )  # fmt: skip
-    options.add("--owner", "owner", "whose it is; owners take turns", metavar="NAME")
+    options.add("--owner", "owner", "owner of the schedule; owners take turns", metavar="NAME")
 
 
 def _add_storing(options: _Options) -> None:
-    options.add("--filter-file", "filter_file_path", "keep only records that match", metavar="FILE")
-    options.add("--normalize-file", "normalize_file_path", "add normalised elements", metavar="FILE")
+    options.add("--filter-file", "filter_file_path", "rules that select records", metavar="FILE")
+    options.add(
+        "--normalize-file", "normalize_file_path", "rules that add normalised elements", metavar="FILE"
+    )
     options.add_flags(
         "parse_id",
         default=True,
-        yes=("--parse-id", "files lie by the parts of their identifier; so it is unless told otherwise"),
-        no=("--no-parse-id", "all files in one directory, not by identifier"),
+        yes=("--parse-id", "arrange files by the parts of their identifier (default)"),
+        no=("--no-parse-id", "put all files into one directory"),
     )
     options.add(
-        "--files-per-dir", "files_per_dir", "files in one directory; as set where nothing is said",
+        "--files-per-dir", "files_per_dir", "files in one directory (default: the setting)",
         type=int, metavar="N",
     )  # fmt: skip

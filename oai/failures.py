@@ -287,7 +287,7 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
         FailureCode.RUN_SKIPPED: ("%(times)s: skipped, because the previous run was still running"),
         FailureCode.RUN_MISSED: ("%(times)s: not started in time; one run makes up for all missed ones"),
         FailureCode.SCHEDULE_FAILING: (
-            "%(count)s runs in a row failed, the last one with: %(reason)s; correct the cause, "
+            "%(count)s runs in a row failed, the last one: %(reason)s; correct the cause, "
             "then run `zatva schedule resume %(schedule)s`"
         ),
         FailureCode.SCHEDULE_OVER: ("the end date %(end)s was reached"),

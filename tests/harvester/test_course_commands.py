@@ -102,7 +102,7 @@ async def test_a_long_wait_is_remembered_until_it_is_ignored(
     fake.asked.clear()
     code, _, err = await run(environment, *harvest)
     assert (code, fake.asked) == (75, [])
-    assert "left alone until" in err
+    assert "asked to wait until" in err
     code, _, _ = await run(environment, *harvest, "--ignore-wait")
     assert code == 0
     assert (await run(environment, *harvest))[0] == 0

@@ -64,7 +64,7 @@ def test_an_empty_value_takes_an_option_back(environment: dict[str, str], number
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "say what to change"),
+        ((), "no changes given"),
         (("--url", "ftp://telc.example/"), "is no base URL"),
         (("--url", "https://telc.example/a b"), "is no base URL"),
         (("--url", ""), "'' is no base URL"),

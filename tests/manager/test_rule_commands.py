@@ -43,7 +43,7 @@ async def test_a_rule_is_kept_in_versions(environment: dict[str, str], tmp_path:
 
     _write(kept, _FEW)
     shown = await run(environment, "rule", "show", "Culture")
-    assert "changed by hand; `zatva rule edit RULE` keeps that as a version" in shown.out
+    assert "changed by hand; save it as a version with `zatva rule edit RULE`" in shown.out
     edited = await run(environment, "rule", "edit", "Culture", "--json")
     assert (edited.code, edited.json["number"]) == (0, 2), edited.err
     listed = await run(environment, "rule", "versions", "Culture", "--diff")

@@ -114,7 +114,10 @@ def test_a_limit_of_the_server_is_told(capsys: pytest.CaptureFixture[str]) -> No
     )  # fmt: skip
     said = capsys.readouterr().err
     assert code == ExitCode.NOT_READY
-    assert 'temporary file size exceeds "temp_file_limit" (0kB); give the server the resource that it lacks' in said
+    assert (
+        'temporary file size exceeds "temp_file_limit" (0kB); give the server the resource that it lacks'
+        in said
+    )
 
 
 def test_a_database_that_goes_away_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,7 +172,9 @@ def test_a_used_up_quota_is_told_with_the_file(
     capsys: pytest.CaptureFixture[str], settings: Settings
 ) -> None:
     assert command("finds_no_room") == ExitCode.FAULT
-    assert capsys.readouterr().err.startswith(f"zatva: {settings.data}/store: Disk quota exceeded; free some space")
+    assert capsys.readouterr().err.startswith(
+        f"zatva: {settings.data}/store: Disk quota exceeded; free some space"
+    )
 
 
 def test_the_error_of_one_of_several_tasks_is_told_as_itself(capsys: pytest.CaptureFixture[str]) -> None:

@@ -185,7 +185,7 @@ async def test_a_repository_that_wants_to_be_left_alone_is(server: Server, admin
             session.commit()
         _, page = await administrator.get(f"{EXPLORER}?verb=Identify")
 
-    assert "asked to be left alone until" in page
+    assert "asked to wait until" in page
     assert fake.asked == []
 
 

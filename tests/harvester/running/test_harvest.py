@@ -493,7 +493,7 @@ async def test_a_503_is_waited_out_and_one_too_long_ends_the_run(bench: Bench) -
     asked = len(bench.fake.asked)
     again = await bench.run()
     assert (again.exit_code, len(bench.fake.asked)) == (ExitCode.TRY_LATER, asked)
-    assert "asked to be left alone until" in (again.failure_reason or "")
+    assert "asked to wait until" in (again.failure_reason or "")
     assert (await bench.run(ignore_wait=True)).verdict == "complete"
     assert (await bench.run()).verdict == "complete"
 

@@ -133,7 +133,7 @@ async def test_no_mail_server_is_told_and_the_notice_waits(
     told.run("failed")
     async with teller(settings, database) as tick:
         await tick()
-    assert told.tables.one("SELECT last_error FROM notice") == "there is no mail server; set mail.host"
+    assert told.tables.one("SELECT last_error FROM notice") == "no mail server is set; set mail.host"
     assert told.states() == ["waiting"]
 
 

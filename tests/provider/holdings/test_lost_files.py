@@ -41,7 +41,7 @@ def runs(environment: dict[str, str]) -> list[tuple[int, int, int]]:
 @pytest.mark.usefixtures("queued")
 def test_files_with_a_task_are_not_lost(environment: dict[str, str]) -> None:
     assert runs(environment) == [(2, 0, 0)]
-    assert "gone from the queue" not in zatva(environment, "status").stderr
+    assert "no longer in the queue" not in zatva(environment, "status").stderr
 
 
 def test_a_file_without_a_task_is_told_of(
