@@ -10,7 +10,9 @@ from oai.cli import add_command, add_shared_options
 if TYPE_CHECKING:
     from oai.cli import Subcommands
 
-_VALIDATION_HELP = "strict: well-formed answers; very-strict: valid records; loose: skip what is broken"
+_VALIDATION_HELP = (
+    "strict: well-formed answers; very-strict: valid records; loose: lenient, skip what is broken"
+)
 
 
 def add_harvest(commands: "Subcommands") -> None:
@@ -31,20 +33,22 @@ def add_harvest(commands: "Subcommands") -> None:
     _add_selection(harvest)
     _add_treatment(harvest)
     harvest.add_argument(
-        "--dry-run", action="store_true", help="tell what would be asked for and why, and harvest nothing"
+        "--dry-run", action="store_true", help="show the planned requests and the reasons, without harvesting"
     )
-    harvest.add_argument("--max", type=int, metavar="N", help="a sample: stop after so many records")
-    harvest.add_argument("--no-parse-id", action="store_true", help="all files in one folder")
+    harvest.add_argument("--max", type=int, metavar="N", help="stop after this many records")
+    harvest.add_argument("--no-parse-id", action="store_true", help="put all files into one folder")
     harvest.add_argument(
         "--resume", action="store_true",
-        help="only go on where the last run was cut off, as every harvest does where there is such a place",
+        help="require an interrupted run to resume (by default, a harvest resumes an interrupted run "
+            "if there is one)",
     )  # fmt: skip
     add_course(harvest)
     add_manners(harvest)
     add_patience(harvest)
     harvest.add_argument(
         "--replay", type=int, metavar="HISTORY_ID",
-        help="instead of asking a repository, take in again what was kept of this run, with today's rules",
+        help="process the stored answers of this run again, with the current rules, instead of "
+            "querying a repository",
     )  # fmt: skip
 
 
@@ -55,19 +59,19 @@ def build_process_parser() -> argparse.ArgumentParser:
     )
     parser.set_defaults(handler="harvester.harvest_commands:harvest_process")
     parser.add_argument(
-        "--repository-id", type=int, required=True, metavar="N", help="the repository's number"
+        "--repository-id", type=int, required=True, metavar="N", help="number of the repository"
     )
-    parser.add_argument("--job-id", type=int, metavar="N", help="the job that this is")
-    parser.add_argument("--recurring-id", type=int, metavar="N", help="the schedule that the job comes from")
+    parser.add_argument("--job-id", type=int, metavar="N", help="number of the job")
+    parser.add_argument("--recurring-id", type=int, metavar="N", help="number of the job's schedule")
     _add_parameters(parser)
-    parser.add_argument("--max", type=int, metavar="N", help="a sample: stop after so many records")
+    parser.add_argument("--max", type=int, metavar="N", help="stop after this many records")
     add_course(parser)
     add_manners(parser)
     add_patience(parser)
     parser.add_argument(
         "--end-with-parent",
         action="store_true",
-        help="stop when standard input ends, as it does with the parent",
+        help="stop when standard input is closed, as when the parent process ends",
     )
     add_shared_options(parser)
     return parser
@@ -79,7 +83,7 @@ def _add_selection(harvest: argparse.ArgumentParser) -> None:
     )
     harvest.add_argument(
         "--set", "--query", default="", metavar="SPEC",
-        help="setSpec; without it, the whole repository. Of SRU, a query in CQL, of Z39.50 one in PQF",
+        help="setSpec (default: the whole repository); for SRU a CQL query, for Z39.50 a PQF query",
     )  # fmt: skip
     harvest.add_argument("--from", dest="from_", metavar="DATE", help="earliest datestamp")
     harvest.add_argument("--until", metavar="DATE", help="latest datestamp")
@@ -94,7 +98,7 @@ def _add_treatment(harvest: argparse.ArgumentParser) -> None:
         "--validation", choices=("strict", "very-strict", "loose"), default="loose",
         help=f"{_VALIDATION_HELP} (default: %(default)s)",
     )  # fmt: skip
-    harvest.add_argument("--filter", type=Path, metavar="FILE", help="rules that choose records")
+    harvest.add_argument("--filter", type=Path, metavar="FILE", help="rules that select records")
     harvest.add_argument(
         "--normalise", "--normalize", type=Path, metavar="FILE", help="rules that add values"
     )
@@ -109,11 +113,14 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--harvest-from", metavar="DATE", help="earliest datestamp")
     parser.add_argument("--harvest-to", metavar="DATE", help="latest datestamp")
     parser.add_argument("--metadata-prefix", default="oai_dc", metavar="PREFIX", help="metadata format")
-    parser.add_argument("--filter-file", type=Path, metavar="FILE", help="rules that choose records")
+    parser.add_argument("--filter-file", type=Path, metavar="FILE", help="rules that select records")
     parser.add_argument("--normalize-file", type=Path, metavar="FILE", help="rules that add values")
     parser.add_argument(
-        "--validation", type=int, choices=(0, 1, 2), default=2, help="0 strict, 1 very strict, 2 loose"
+        "--validation", type=int, choices=(0, 1, 2), default=2, help="0 strict, 1 very strict, 2 lenient"
     )
     parser.add_argument(
-        "--parse-id", action=argparse.BooleanOptionalAction, default=True, help="folders from identifiers"
+        "--parse-id",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="create folders from identifiers",
     )

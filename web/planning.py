@@ -137,7 +137,7 @@ class PlanForm(FormModel):
         if not self.frequency:
             return _("Once, as soon as it is asked for: %(what)s.") % {"what": what}
         changes = self.incremental and access.query is None
-        how = _("only what has changed") if changes else _("everything each time")
+        how = _("only changed records") if changes else _("all records each time")
         return _("%(often)s (%(zone)s): %(what)s, %(how)s.") % {
             "often": self.frequency,
             "zone": self.time_zone,

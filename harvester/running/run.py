@@ -226,17 +226,20 @@ class Run(RunState):
     def _warn_at_end(self, verdict: Verdict) -> None:
         """Say what can be said only once, when the run is over."""
         if self.counts["superseded"]:
-            self.warn(f"{self.counts['superseded']:,} records were left as later harvests have them")
+            self.warn(
+                f"{self.counts['superseded']:,} records were left unchanged because later "
+                "harvests have newer versions"
+            )
         if self.counts["outdated"]:
             example = f"; the first: {self.first_outdated!r}" if self.first_outdated else ""
             self.warn(
-                f"versions that came again with an older datestamp were left out, for the newer one counts:"
-                f" {self.counts['outdated']:,}{example}"
+                "repeated records with an older datestamp were ignored, because the newer version "
+                f"counts: {self.counts['outdated']:,}{example}"
             )
         if self._moves_watermark(verdict) and self._watermark is None:
             self.warn(
-                f"the responseDate {self.response_date or ''!r} cannot be read, so there is no date for the"
-                " next harvest to begin from: it begins where this one did"
+                f"the responseDate {self.response_date or ''!r} cannot be read, so the next harvest "
+                "starts where this one started"
             )
 
     def _write_down(self, outcome: Outcome, held: Held | None, error: Exception | None) -> int:
@@ -265,7 +268,7 @@ class Run(RunState):
         )
         self.counts = settlement.corrected(self.counts)
         if settlement.waiting:
-            self.warn(f"{settlement.waiting:,} deletions wait until the run has come to its end")
+            self.warn(f"{settlement.waiting:,} deletions are postponed until the run is complete")
         return settlement.held
 
     @property

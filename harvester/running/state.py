@@ -162,7 +162,7 @@ class RunState:
         for note in before:
             self.notes.keep(note)
         if point.lost:
-            self.warn(f"the run before this one: {point.lost}")
+            self.warn(f"the previous run: {point.lost}")
 
     def _note_page(self, taken: Taken) -> None:
         fetched = taken.fetched

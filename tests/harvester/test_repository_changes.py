@@ -65,9 +65,9 @@ def test_an_empty_value_takes_an_option_back(environment: dict[str, str], number
     ("words", "said"),
     [
         ((), "no changes given"),
-        (("--url", "ftp://telc.example/"), "is no base URL"),
-        (("--url", "https://telc.example/a b"), "is no base URL"),
-        (("--url", ""), "'' is no base URL"),
+        (("--url", "ftp://telc.example/"), "is not a valid base URL"),
+        (("--url", "https://telc.example/a b"), "is not a valid base URL"),
+        (("--url", ""), "'' is not a valid base URL"),
         (("--url", "z3950://telc.example:210/books"), "is no address for protocol oai-pmh"),
         (("--name", "a\nb"), "give one line"),
         (("--name", "a" * 501), "at most 500 characters"),
@@ -87,7 +87,7 @@ def test_a_wrong_edit_changes_nothing(
 
 def test_a_repository_that_is_not_there_is_not_edited(environment: dict[str, str]) -> None:
     refused = zatva(environment, "repository", "edit", "9", "--name", "Nobody")
-    assert (refused.returncode, "there is no repository 9" in refused.stderr) == (2, True)
+    assert (refused.returncode, "no repository 9" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ async def test_rules_are_tried_and_a_replay_tells_before_it_does(
     assert tried.json["never_matched"] == [2]
     live = await run(environment, "rule", "try", str(mappings), "--live", "1", "--records", "5")
     assert live.code == 0, live.err
-    assert "5 of 5 samples tried: 5 changed" in live.out
+    assert "5 of 5 samples tested: 5 changed" in live.out
     assert "+      <dc:subject>Titles</dc:subject>" in live.out
 
     rules = ("--filter", str(filters), "--normalise", str(mappings))

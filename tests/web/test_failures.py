@@ -17,7 +17,9 @@ from tests.web.rows import a_repository, a_run, a_schedule
 from web.failures import explain, in_words, noted
 from web.languages import SOURCE, speak
 
-_TIMEOUT = "https://telc.example/oai?verb=ListRecords: no whole answer in time; see setting timeout"
+_TIMEOUT = (
+    "https://telc.example/oai?verb=ListRecords: the answer was not complete in time; see setting timeout"
+)
 _FAILED = {"status": RunStatus.FAILED, "verdict": "failed", "failure_code": "timeout"}
 _IMPOSSIBLE = "Co je naplánováno, není možné, takže se nesklízí."
 

@@ -92,7 +92,9 @@ async def test_a_plan_with_a_query_is_told_in_words_and_saved(server: Server, ad
         _, plan, _ = await administrator.post(NEW, {**form, "do": "show-plan"})
         status, said, target = await administrator.post(NEW, {**form, "do": "save-and-run"})
 
-    assert "what the query dc.title=&#34;water&#34; finds in the format marcxml, everything each time" in plan
+    assert (
+        "what the query dc.title=&#34;water&#34; finds in the format marcxml, all records each time" in plan
+    )
     assert "Only what has changed" not in plan
     assert (status, target) == (303, "/jobs?done=harvest-asked"), said
     with server.database.session() as session:
@@ -135,14 +137,14 @@ async def test_an_address_and_a_protocol_that_do_not_go_together_are_refused(adm
         form = {"base_url": address, "protocol": protocol, "do": "ask"}
         status, page, _ = await administrator.post(NEW, form)
         assert status == 422
-        assert "is no address for protocol" in page
+        assert "is not a valid address for the protocol" in page
 
 
 async def test_only_oai_pmh_names_friends(administrator: Browser) -> None:
     status, page, _ = await administrator.post(NEW, {"base_url": "z3950://x.example/books", "do": "friends"})
 
     assert status == 422
-    assert "is no base URL" in page
+    assert "is not a valid base URL" in page
 
 
 async def test_z3950_needs_a_query_and_shows_what_it_finds(
@@ -161,7 +163,7 @@ async def test_z3950_needs_a_query_and_shows_what_it_finds(
     assert asked == 200, page
     assert "Query in PQF" in page
     assert without == 422
-    assert "Z39.50 has no way to ask for all records" in fault
+    assert "Z39.50 has cannot request all records" in fault
     assert "The repository tells of 12 records in all." in sample
     assert status == 303, said
     assert f'<span class="mono">{ztest}</span>' in shown
@@ -272,7 +274,7 @@ async def test_a_trial_without_the_query_that_it_needs_is_told(server: Server) -
     repository = _add(server, "z3950://127.0.0.1:1/Default", "z39.50")
     asked = SampleForm(repository=1, source="live")
 
-    with pytest.raises(Exception, match="no way to ask for all records"):
+    with pytest.raises(Exception, match="cannot request all records"):
         await server.app[TRIALS].run(FILTERS, RuleKind.FILTER, asked, repository)
 
 
@@ -319,7 +321,7 @@ async def test_a_broken_answer_is_told_as_the_answer_of_a_question(
     async with serve_sru(FakeSru(books=books(1), fault=lambda _arguments, _body: wrong)) as fake:
         repository = _add(server, fake.url, "sru")
         status, page = await administrator.get("/repositories/1/explorer?verb=ListRecords&set=x")
-        with pytest.raises(Exception, match="no place in a result"):
+        with pytest.raises(Exception, match="not a valid position in a result"):
             await server.app[EXPLORATIONS].ask(
                 repository,
                 Verb.LIST_RECORDS,

@@ -18,7 +18,13 @@ async def test_base_url_and_folder_are_enough_to_add_a_repository(
     assert status == 303, said
     assert target == "/repositories/1?done=repository-added"
     _, page = await administrator.get(target)
-    for fact in ("Library of Telč", "librarian@telc.example", "kept for ever", "marc21", "Books &amp; more"):
+    for fact in (
+        "Library of Telč",
+        "librarian@telc.example",
+        "reported permanently",
+        "marc21",
+        "Books &amp; more",
+    ):
         assert fact in page
     with server.database.session() as session:
         row = session.scalars(select(Repository)).one()

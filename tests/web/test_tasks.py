@@ -53,7 +53,7 @@ async def _harvest_from_the_wizard(page: Page, server: Server, address: str) -> 
     await page.get_by_label("Base directory").fill("fake")
     await page.get_by_label("How often").fill("daily at 02:30")
     await page.get_by_role("button", name="Show the plan").last.click()
-    await expect(page.get_by_text("the set maps in the format oai_dc, only what has changed")).to_be_visible()
+    await expect(page.get_by_text("the set maps in the format oai_dc, only changed records")).to_be_visible()
     assert await page.locator(".plan time").count() == 3
     await page.get_by_role("button", name="Save and run").click()
     await expect(page).to_have_url(server.base_url + "/jobs?done=harvest-asked")

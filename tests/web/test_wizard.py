@@ -93,7 +93,7 @@ async def test_the_plan_is_told_in_words_with_three_times(administrator: Browser
         _, page, _ = await administrator.post("/repositories/new", {**form, "do": "show-plan"})
 
     plan = page[page.index('class="plan"') :]
-    assert "the whole repository in the format oai_dc, everything each time" in plan
+    assert "the whole repository in the format oai_dc, all records each time" in plan
     assert plan.count("<time") == 3
 
 

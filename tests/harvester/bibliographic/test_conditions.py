@@ -75,15 +75,15 @@ def test_a_condition_is_written_as_it_is_read(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("", "no condition"),
-        ("245", "no condition"),
-        ("245$a is x", "no condition"),
+        ("", "not a condition"),
+        ("245", "not a condition"),
+        ("245$a is x", "not a condition"),
         ("245$a contains", "contains what"),
         ("245$a equals ...", "equals what"),
-        ("245$a exists x", "no value"),
+        ("245$a exists x", "does not take a value"),
         ("245$a matches (a", "refused"),
         ("245$a matches (?=x)", "look-around"),
-        ("008/37-35 equals cze", "end before they begin"),
+        ("008/37-35 equals cze", "the last position is before the first"),
     ],
 )
 def test_conditions_that_can_be_true_of_nothing_are_refused(line: str, words: str) -> None:

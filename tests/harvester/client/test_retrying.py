@@ -233,11 +233,11 @@ async def test_what_no_patience_mends_is_not_tried_again(kind: TransportKind) ->
 
 
 async def test_an_answer_that_broke_off_is_tried_again_and_a_part_of_it_is_for_the_loose() -> None:
-    broken = TransportError("http://x.example/", TransportKind.DISCONNECTED, "the connection broke")
+    broken = TransportError("http://x.example/", TransportKind.DISCONNECTED, "the connection was lost")
     part = HttpReply(url="http://x.example/", status=200, headers={}, body=b"<OAI-PMH><a>", cut=broken)
     assert (await Bench(part, _reply(200, body=_WHOLE)).fetch()).body == _WHOLE
     assert (await Bench(part, part, retries=1).fetch(loose=True)).body == part.body
-    with pytest.raises(TransportError, match="the connection broke"):
+    with pytest.raises(TransportError, match="the connection was lost"):
         await Bench(part, part, retries=1).fetch()
     no_xml = HttpReply(url="http://x.example/", status=200, headers={}, body=b"<html>", cut=broken)
     with pytest.raises(TransportError):

@@ -92,9 +92,9 @@ def test_a_file_that_there_is_is_looked_after_where_it_is(settings: Settings, da
     with database.session() as session:
         rule = add_rule(session, settings, _DRAFT, by=None, path="mine/x.xml")
         assert (rule.path, Path(file).read_bytes()) == ("mine/x.xml", FILTERS)
-        with pytest.raises(UsageError, match="looked after already"):
+        with pytest.raises(UsageError, match="already managed as a rule"):
             add_rule(session, settings, _DRAFT, by=None, path="mine/../mine/x.xml")
-        with pytest.raises(UsageError, match="does not lie in the data folder"):
+        with pytest.raises(UsageError, match="not in the data folder"):
             add_rule(session, settings, _DRAFT, by=None, path="../x.xml")
 
 

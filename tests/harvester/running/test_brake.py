@@ -282,7 +282,10 @@ async def test_a_run_that_would_delete_too_much_is_held_and_deletes_nothing(libr
     assert watermark(library) == "2024-06-01T12:00:00Z"
     row = last_history(library)
     assert (row.status, row.verdict, row.deleted_count) == ("held", "partial", 0)
-    assert row.failure_reason == "held: it would delete 12 of 25 records; without a yes it may delete 20 %"
+    assert row.failure_reason == (
+        "held by the mass-change guard: the run would delete 12 of 25 records; without approval it may "
+        "delete 20 %"
+    )
     (hold,) = library.holds()
     assert (hold.history_id, hold.kind, hold.would_delete, hold.active) == (
         row.history_id,
@@ -315,7 +318,7 @@ async def test_the_release_of_a_held_run_makes_its_deletions(library: Library) -
     outcome = await library.run()
     assert (outcome.verdict, outcome.status) == ("complete", "no changes")
     code, _, err = await library.command("job", "release", "2")
-    assert (code, "held no more" in err) == (2, True)
+    assert (code, "no longer held" in err) == (2, True)
     code, _, err = await library.command("job", "release", "1")
     assert (code, "was not held" in err) == (2, True)
 

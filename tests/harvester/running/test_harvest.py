@@ -311,7 +311,10 @@ async def test_where_no_date_can_be_read_the_history_and_the_plan_say_so(bench: 
     with bench.database.session() as session:
         planned = rehearse(session, bench.settings, request, url=None, folder=None)
     assert planned.from_ is None
-    assert planned.why == "for the last harvest left no date: its responseDate '18th of April' cannot be read"
+    assert (
+        planned.why
+        == "because the last harvest has no valid date: its responseDate '18th of April' cannot be read"
+    )
     bench.fake.now = NOW
     outcome = await bench.run()
     assert (outcome.warnings, bench.harvest_row().watermark) == ((), NOW)
@@ -455,7 +458,7 @@ async def test_an_expired_token_begins_the_list_again_from_the_same_date(bench: 
     outcome = await bench.run()
     assert outcome.verdict == "complete"
     assert counts(outcome)["records"] == 25
-    assert any("began again" in warning for warning in outcome.warnings)
+    assert any("was started again" in warning for warning in outcome.warnings)
     assert [asked.get("from") for asked in bench.fake.lists()][-4:] == [
         None,
         "2024-06-01T11:59:00Z",

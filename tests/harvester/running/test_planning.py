@@ -28,10 +28,10 @@ def planned(standing: Standing = DONE, target: Target = TARGET, **parameters: An
 @pytest.mark.parametrize(
     ("parameters", "standing", "from_", "why"),
     [
-        ({}, Standing(), None, "no harvest of this format and set was complete so far"),
+        ({}, Standing(), None, "no harvest of this format and set is complete yet"),
         ({}, DONE, "2024-05-01T11:59:00Z", "began at 2024-05-01T12:00:00Z, less 60 seconds"),
-        ({"full": True}, DONE, None, "everything was asked for"),
-        ({"harvest_from": "2024-02-01"}, DONE, "2024-02-01T00:00:00Z", "as asked"),
+        ({"full": True}, DONE, None, "all records were requested"),
+        ({"harvest_from": "2024-02-01"}, DONE, "2024-02-01T00:00:00Z", "as requested"),
     ],
 )
 def test_a_plan_says_why_it_begins_where_it_does(

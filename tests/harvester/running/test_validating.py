@@ -179,4 +179,4 @@ async def test_a_rule_that_meets_its_limit_on_every_record_ends_the_run(bench: B
     outcome = await bench.run(metadata_prefix="book", filter_file=costly)
 
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.USAGE)
-    assert "more than 20 records met it; write the rule more simply" in (outcome.failure_reason or "")
+    assert "more than 20 records exceeded it; simplify the rule" in (outcome.failure_reason or "")
