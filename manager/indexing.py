@@ -74,9 +74,7 @@ def _queued_run(invocation: Invocation, files: Sequence[tuple[Path, int]]) -> in
 def _give_up_lost(console: Console, session: Session, paths: Sequence[str]) -> None:
     lost = give_up_lost(session, paths)
     if lost:
-        console.note(
-            f"{lost:,} of the files are lost: their tasks are no longer in the queue; they count as failed"
-        )
+        console.note(f"lost files: {lost:,}; their tasks are no longer in the queue, so they count as failed")
 
 
 def _refuse_unspeakable(path: Path) -> None:

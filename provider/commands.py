@@ -186,7 +186,7 @@ def status(invocation: Invocation) -> ExitCode:
     lost = sum(run["lost"] for run in runs)
     if lost:
         invocation.console.note(
-            f"{lost:,} files are lost: their tasks are no longer in the queue; queue them again "
+            f"lost files: {lost:,}; their tasks are no longer in the queue; queue them again "
             "(`zatva provider index --queue PATH`)"
         )
     return ExitCode.DONE

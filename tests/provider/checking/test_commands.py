@@ -70,7 +70,7 @@ def test_what_failed_is_told_in_words(
         done = check(environment, url, "--polite", "0")
     assert done.returncode == 3
     assert "identify.base-url (must, section 4.2): baseURL is the address that was requested" in done.stdout
-    assert "came      http://elsewhere.example/oai" in done.stdout
+    assert "received  http://elsewhere.example/oai" in done.stdout
     assert f"expected  {url}" in done.stdout
     assert "1 failed" in done.stderr
 

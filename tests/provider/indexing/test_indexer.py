@@ -166,7 +166,7 @@ def test_a_capture_with_other_content_is_a_problem(database: Database, tmp_path:
 def test_documents_that_vanish_from_a_file_are_told(database: Database, tmp_path: Path) -> None:
     index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), OPTIONS)
     report = index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES[:1]), OPTIONS)
-    assert "3 documents that were indexed from this file before" in report.merged.problems[0].reason
+    assert "3 documents that were indexed from this file earlier" in report.merged.problems[0].reason
 
 
 def test_problems_are_kept_and_told_again_when_the_file_is_skipped(
