@@ -27,7 +27,7 @@ def list_all(invocation: Invocation) -> ExitCode:
             {
                 **row,
                 "conditions": len(row["conditions"]),
-                "used_by": ", ".join(map(str, row["used_by"])) or "nobody",
+                "used_by": ", ".join(map(str, row["used_by"])) or "none",
             }
             for row in rows
         ]

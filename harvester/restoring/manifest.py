@@ -167,7 +167,7 @@ def _check_empty(folder: Path) -> None:
 
 def _check_same(folder: Path, head: Mapping[str, Any], request: Request) -> None:
     wanted = request.as_json()
-    for name, words in (("what", "of"), ("at", "for the moment"), ("as", "as")):
+    for name, words in (("what", "of"), ("at", "for the time"), ("as", "as")):
         if head.get(name) != wanted[name]:
             raise UsageError(
                 f"{folder} has a restore {words} {head.get(name)!r}, not {wanted[name]!r}; choose "

@@ -70,7 +70,7 @@ def _response(request: web.Request, asked: Asked, result: Result, keys: ResumeKe
     key = None if result.end is None else keys.write(result.end, asked.query)
     if result.cut and not asked.with_key:
         raise UsageError(
-            f"the limit of {asked.query.examined:,} examined captures was reached before the end; "
+            f"the limit of {asked.query.examined:,} captures per request was reached before the end; "
             "narrow the request (url, from, to), or continue with showResumeKey=true and resumeKey"
         )
     if key is not None:

@@ -116,7 +116,7 @@ async def test_a_servers_500_for_one_record_is_no_fault_of_its_header(library: L
     with library.database.session() as session:
         row = session.query(Quarantined).one()
         assert row.failure_code == "http_server_error"
-        assert explained(row.failure, "en").what == "The repository reports an error of its own."
+        assert explained(row.failure, "en").what == "The repository reports an internal error."
 
 
 async def test_a_very_strict_failure_says_that_something_is_invalid(library: Library) -> None:

@@ -181,7 +181,7 @@ async def test_who_does_not_go_on_is_told_that_it_was_too_much(
     provider = Provider(client=await aiohttp_client(app))
     response = await provider.client.get("/cdx?url=*.a.example&filter=status:404")
     assert response.status == 400
-    assert "the limit of 3 examined captures" in await response.text()
+    assert "the limit of 3 captures per request" in await response.text()
     assert "showResumeKey=true" in await response.text()
 
 
