@@ -29,7 +29,7 @@ def add_restore(commands: "Subcommands") -> None:
     )
     restore.add_argument(
         "--from", dest="base_url", metavar="BASEURL",
-        help="base URL of the provider (default: from the settings)",
+        help="base URL of the provider (default: the provider of the settings)",
     )  # fmt: skip
     restore.add_argument(
         "--at",

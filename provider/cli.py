@@ -75,9 +75,7 @@ def _add_harvesters(provider: "Subcommands") -> None:
         help="list harvesters and what they received",
         handler="provider.client_commands:show_harvesters",
     )
-    harvesters.add_argument(
-        "--lists", action="store_true", help="list the lists that they are reading, with progress"
-    )
+    harvesters.add_argument("--lists", action="store_true", help="show the progress of each list instead")
 
 
 def _add_check(provider: "Subcommands") -> None:
@@ -120,7 +118,7 @@ def _add_index(provider: "Subcommands") -> None:
     index.add_argument(
         "--first-load",
         action="store_true",
-        help="load into an empty archive: build the indexes of the lists afterwards",
+        help="for an empty archive: build the indexes of the lists after loading",
     )
 
 
@@ -188,7 +186,9 @@ def _add_new_spec(command: argparse.ArgumentParser) -> None:
 
 def _add_force(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--force", action="store_true", help="remove it with its documents and the collections below it"
+        "--force",
+        action="store_true",
+        help="remove it even if it has documents, together with the collections below it",
     )
 
 
@@ -229,8 +229,8 @@ def _add_find(provider: "Subcommands") -> None:
     find.add_argument(
         "url",
         metavar="URL",
-        help="http and https, and hosts with and without www, are equivalent; PREFIX* and *.DOMAIN "
-        "match all of these",
+        help="http and https, and hosts with and without www, are equivalent; PREFIX* and *.DOMAIN match "
+        "all URLs with this prefix or of this domain",
     )
     wide = find.add_mutually_exclusive_group()
     wide.add_argument(
