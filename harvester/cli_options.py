@@ -8,7 +8,7 @@ def add_course(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--slice", choices=("month", "day"),
         help="split the list by month or day, for repositories whose tokens expire before the whole "
-            "list is read",
+        "list is read",
     )  # fmt: skip
     parser.add_argument(
         "--ignore-wait", action="store_true", help="harvest even if the repository asked to wait longer"

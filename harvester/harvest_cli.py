@@ -39,8 +39,8 @@ def add_harvest(commands: "Subcommands") -> None:
     harvest.add_argument("--no-parse-id", action="store_true", help="put all files into one folder")
     harvest.add_argument(
         "--resume", action="store_true",
-        help="require an interrupted run to resume (by default, a harvest resumes an interrupted run "
-            "if there is one)",
+        help="fail unless there is an interrupted run to resume (by default, a harvest resumes one if "
+        "there is one)",
     )  # fmt: skip
     add_course(harvest)
     add_manners(harvest)
@@ -48,7 +48,7 @@ def add_harvest(commands: "Subcommands") -> None:
     harvest.add_argument(
         "--replay", type=int, metavar="HISTORY_ID",
         help="process the stored answers of this run again, with the current rules, instead of "
-            "querying a repository",
+        "querying a repository",
     )  # fmt: skip
 
 

@@ -114,7 +114,7 @@ def _add_replay(rule: "Subcommands") -> None:
         replay.add_argument(
             f"--{name}", metavar="RULE|FILE",
             help="rules to apply, or `none` (without --filter and --normalise: the current rules of "
-                "the run's schedule)",
+            "the run's schedule)",
         )  # fmt: skip
     replay.add_argument("--apply", action="store_true", help="apply the rules after the preview")
 

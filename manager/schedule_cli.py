@@ -61,7 +61,7 @@ def _add_plan_options(options: _Options) -> None:
     _add_storing(options)
     options.add(
         "--slice", "slice", "split the list by month or day, for repositories whose tokens expire "
-            "before the whole list is read",
+        "before the whole list is read",
         choices=("month", "day", ""), metavar="{month,day}",
     )  # fmt: skip
 

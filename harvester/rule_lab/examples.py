@@ -77,7 +77,7 @@ EXAMPLES: Final = (
         translate("Records about some subjects"),
         translate(
             "Keeps records in which any subject has one of the words. Write the beginning of a "
-                "word, so that its ending does not matter."
+            "word, so that its ending does not matter."
         ),
         FilterRow(xpath="//dc:subject", regexp="cultur|kultur", ignore_case=True),
         FilterRow(xpath="//dc:subject", regexp="heritage|dědictv|dedičstv", ignore_case=True),
@@ -95,7 +95,7 @@ EXAMPLES: Final = (
         translate("Only records with a title and a year"),
         translate(
             "A filter that finds no values never matches; therefore count() is used: with “all”, "
-                "every filter has to match for each value that it finds."
+            "every filter has to match for each value that it finds."
         ),
         FilterRow(xpath="count(//dc:title)", regexp="^[1-9]"),
         FilterRow(xpath="count(//dc:date)", regexp="^[1-9]"),
@@ -161,7 +161,7 @@ EXAMPLES: Final = (
         translate("One subject for several spellings"),
         translate(
             "Adds the preferred subject for each of its spellings. Mappings can build on each "
-                "other: they are applied until no more values are added."
+            "other: they are applied until no more values are added."
         ),
         _adds("//dc:subject", "dc:subject", ("world war (2|ii)|second world war", "World War, 1939-1945")),
     ),
