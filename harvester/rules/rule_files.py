@@ -143,7 +143,7 @@ class RuleFile:
             if not isinstance(child.tag, str):
                 continue
             if child.tag not in names:
-                allowed = " and ".join(f"<{name}>" for name in names)
+                allowed = " and ".join(f"<{name}>" for name in names) or "no elements"
                 raise self.fault(child, f"<{child.tag}> is not allowed in <{parent.tag}>; allowed: {allowed}")
             yield child
 

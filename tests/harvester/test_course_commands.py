@@ -83,7 +83,7 @@ async def test_errors_are_listed_with_their_bytes(
     for unknown, refusal in (
         (("999",), "no run 999;"),
         (("--repository", "999"), "no repository 999"),
-        (("--raw", "999"), "no quarantined record 999"),
+        (("--raw", "999"), "no rejected record 999"),
     ):
         code, _, err = await run(environment, "job", "errors", *unknown)
         assert (code, refusal in err) == (2, True)
@@ -166,7 +166,7 @@ async def test_warnings_survive_a_kill_and_the_next_run_tells_of_it(
     with database.session() as session:
         (history,) = session.scalars(select(History)).all()
     assert "oai:fake.example:12" in history.warnings[0]
-    assert "ended without a word after 29 records in 3 pages" in history.evidence["lost"]
+    assert "ended without an outcome after 29 records in 3 pages" in history.evidence["lost"]
     assert history.evidence["resumed_at"] == 29
 
 

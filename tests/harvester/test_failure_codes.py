@@ -91,7 +91,7 @@ def _latin(_: dict[str, str], good: bytes) -> bytes:
         (_missing_metadata, "record_metadata_missing", "has no metadata, although it is not deleted"),
         (_control_character, "record_character", "contains a character that XML does not allow"),
         (_mismatched_tags, "record_xml", "is broken XML"),
-        (_latin, "record_encoding", "characters that are not in the encoding"),
+        (_latin, "record_encoding", "characters that are not valid in its declared encoding"),
     ],
 )
 async def test_what_is_wrong_with_a_record_is_explained_by_its_code(

@@ -167,7 +167,7 @@ async def test_what_cannot_be_is_told_before_anybody_is_asked(
         session.add(Repository(base_url="http://other.example/oai", base_dir=str(tmp_path / "out")))
         session.commit()
     taken = await zatva_beside(environment, "harvest", fake.url, "--out", str(tmp_path / "out"))
-    assert (taken.returncode, "is the folder of repository 1" in taken.stderr) == (2, True)
+    assert (taken.returncode, "already belongs to repository 1" in taken.stderr) == (2, True)
     assert fake.asked == []
 
 

@@ -68,12 +68,12 @@ def test_an_empty_value_takes_an_option_back(environment: dict[str, str], number
         (("--url", "ftp://telc.example/"), "is not a valid base URL"),
         (("--url", "https://telc.example/a b"), "is not a valid base URL"),
         (("--url", ""), "'' is not a valid base URL"),
-        (("--url", "z3950://telc.example:210/books"), "is no address for protocol oai-pmh"),
+        (("--url", "z3950://telc.example:210/books"), "is not a valid address for the protocol oai-pmh"),
         (("--name", "a\nb"), "give one line"),
         (("--name", "a" * 501), "at most 500 characters"),
         (("--deletions", "burn"), "invalid choice: 'burn'"),
-        (("--brake-deletions", "101"), "'101' is no share in per cent; give a number from 0 to 100"),
-        (("--brake-updates", "inf"), "'inf' is no share in per cent"),
+        (("--brake-deletions", "101"), "'101' is not a valid percentage; give a number from 0 to 100"),
+        (("--brake-updates", "inf"), "'inf' is not a valid percentage"),
     ],
 )
 def test_a_wrong_edit_changes_nothing(

@@ -131,8 +131,8 @@ def test_leading_articles_are_dropped_for_sorting() -> None:
     ("line", "fault"),
     [
         ("245 1x $aThe Czech language", "'x', not a digit"),
-        ("245 13 $aThe Czech language", "first 3 characters are no leading article"),
-        ("245 19 $aThe", "first 9 characters are no leading article"),
+        ("245 13 $aThe Czech language", "first 3 characters are not a leading article"),
+        ("245 19 $aThe", "first 9 characters are not a leading article"),
     ],
 )
 def test_a_wrong_indicator_is_told_and_the_whole_title_sorted_by(line: str, fault: str) -> None:

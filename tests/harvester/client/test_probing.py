@@ -69,7 +69,7 @@ async def test_of_a_sound_repository_nothing_is_odd() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("<granularity>YYYY-MM-DDThh:mm:ssZ", "<granularity>YYYY-MM-DD", "5 of 5 datestamps are odd"),
+        ("<granularity>YYYY-MM-DDThh:mm:ssZ", "<granularity>YYYY-MM-DD", "5 of 5 datestamps are wrong"),
         ("<granularity>YYYY-MM-DDThh:mm:ssZ", "<granularity>seconds", "not day or second"),
         ("<responseDate>2024-06-01T12:00:00Z", "<responseDate>2024-06-01T14:00+02:00", "not UTC written as"),
         ("<responseDate>2024-06-01T12:00:00Z", "<responseDate>2024-06-01T14:00:00Z", "7,200 seconds ahead"),

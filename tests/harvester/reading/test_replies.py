@@ -64,7 +64,7 @@ def test_an_oai_error_is_raised_by_its_code_even_an_unknown_one() -> None:
         (b"<html><body>Down for maintenance</body></html>", "OAI-PMH"),
         (b"<!DOCTYPE html><html><p>x</html>", "HTML"),
         (b"Fatal error in index.php", "Fatal error"),
-        (b"", "no XML"),
+        (b"", "not XML"),
         (b"<rss/>", "'rss'"),
     ],
 )

@@ -171,10 +171,10 @@ def test_what_came_packed_is_unpacked_once() -> None:
     [
         (gzip.compress(b"x" * 20_000), "gzip", "larger than"),
         (gzip.compress(b"x" * 500)[:-9], "gzip", "are truncated"),
-        (b"\x00nothing", "gzip", "broken"),
+        (b"\x00nothing", "gzip", "damaged"),
         (b"x", "compress", "not supported"),
     ],
-    ids=["too large", "cut off", "broken", "unknown"],
+    ids=["too large", "cut off", "damaged", "unknown"],
 )
 def test_what_cannot_be_unpacked_is_said(body: bytes, encoding: str, words: str) -> None:
     with pytest.raises(PackedError, match=words):

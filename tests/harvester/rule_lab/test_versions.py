@@ -58,7 +58,7 @@ def test_who_changed_an_older_version_is_told(settings: Settings, database: Data
     with database.session() as session:
         rule = _added(session, settings)
         save_version(session, settings, rule.rule_id, _OTHER, by="Alena")
-        with pytest.raises(UsageError, match="version 2 was saved while you changed version 1"):
+        with pytest.raises(UsageError, match="version 2 was saved while you were editing version 1"):
             save_version(session, settings, rule.rule_id, FILTERS, by="Petr", based_on=1)
 
 

@@ -97,7 +97,7 @@ def header(identifier: str = "a", datestamp: str = "2024-05-01", rest: str = "")
         (raw(""), 1, "oai:record", "it has no oai:metadata"),
         (raw("<metadata/>"), 3, "oai:metadata", "Missing child"),
         (raw("<metadata>text</metadata>"), 3, "oai:metadata", "Missing child"),
-        (raw('<metadata><a xmlns="urn:a"/></metadata>'), 3, "{urn:a}a", "format oai_dc is in the namespace"),
+        (raw('<metadata><a xmlns="urn:a"/></metadata>'), 3, "{urn:a}a", "format oai_dc are in the namespace"),
         (raw("<metadata><dc/></metadata>"), 3, "oai:dc", "not expected"),
         (raw('<metadata><a xmlns="urn:a"/><b xmlns="urn:a"/></metadata>'), 3, "{urn:a}b", "not expected"),
         (etree.fromstring(f'<header xmlns="{OAI}"/>'), 1, "oai:header", "not defined here"),
@@ -230,7 +230,7 @@ async def test_schema_locations_around_the_record_count_and_unused_ones_do_not(t
             f'{NOTE} {server.url}/no.xsd {OAI} {server.url}/oai.xsd">'
             f"{etree.tostring(book(title='')).decode()}</OAI-PMH>"
         )
-        assert "names a schema for the namespace urn:example:book" in checks.faults(answer[0])[0]
+        assert "no schema is named for the namespace urn:example:book" in checks.faults(answer[0])[0]
         await checks.learn([answer[0]])
 
     assert "underruns" in checks.faults(answer[0])[0]
@@ -242,7 +242,7 @@ async def test_a_schema_that_a_record_names_and_nobody_has_fails_the_run(tmp_pat
         checks = await validator(tmp_path, server)
 
         with pytest.raises(
-            StrictCheckError, match=r"no\.xsd, named by a record, cannot be had: HTTP status 404"
+            StrictCheckError, match=r"no\.xsd, named by a record, is not available: HTTP status 404"
         ):
             await checks.learn([book(NOTE_ELEMENT, location=f"{NOTE} {server.url}/no.xsd")])
 

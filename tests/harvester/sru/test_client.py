@@ -185,7 +185,7 @@ async def test_a_surrogate_diagnostic_is_the_fault_of_one_record() -> None:
     assert names(found) == ["nkc0000", "nkc0001", "nkc0004"]
     reasons = [fault.reason for fault in found[0].faults]
     assert reasons[0] == "record at position 3: diagnostic 64"
-    assert reasons[1].startswith("record at position 4: its string is no XML")
+    assert reasons[1].startswith("record at position 4: its string is not XML")
     with pytest.raises(MalformedAnswerError, match="position 3"):
         await pages(FakeSru(books=shelf, packing="string"), loose=False)
 
@@ -194,7 +194,7 @@ async def test_diagnostics_are_errors_by_their_code() -> None:
     async with client_of(FakeSru(books=books(25), cap=10, limit=20)) as client:
         with pytest.raises(SruQueryError, match="diagnostic 10: \\(wrong\\); check the CQL of the query"):
             await anext(client.pages(Verb.LIST_RECORDS, Selection(metadata_prefix="dc", set_spec="wrong")))
-        with pytest.raises(CannotDisseminateFormatError, match="that it offers: marcxml, dc"):
+        with pytest.raises(CannotDisseminateFormatError, match="among the schemas offered: marcxml, dc"):
             await anext(client.pages(Verb.LIST_RECORDS, Selection(metadata_prefix="mods")))
         listing = client.pages(Verb.LIST_RECORDS, MARC, loose=True)
         assert len([await anext(listing), await anext(listing)]) == 2
@@ -224,7 +224,7 @@ async def test_a_page_that_one_record_breaks_loses_that_record_alone() -> None:
     assert names(found) == [name for name in numbers(25) if name != "nkc0013"]
     faults = [fault.reason for page in found for fault in page.faults]
     assert len(faults) == 1
-    assert "record at position 14 cannot be had" in faults[0]
+    assert "record at position 14 is not available" in faults[0]
     with pytest.raises(HttpStatusError):
         await pages(fake, loose=False)
 
