@@ -110,7 +110,9 @@ async def test_a_set_in_use_is_not_removed(catalogue: Catalogue) -> None:
     with catalogue.database.session() as session:
         made = add_set(session, name="a", match=Match.ANY, conditions=[parse_condition("245 exists")])
         save_source(session, SourceSettings(repository_id=catalogue.repository_id, set_id=made.set_id))
-        with pytest.raises(UsageError, match=f"repositories {catalogue.repository_id} choose"):
+        with pytest.raises(
+            UsageError, match=f"used by the imports of repositories {catalogue.repository_id};"
+        ):
             remove_set(session, "a")
 
 

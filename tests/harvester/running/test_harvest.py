@@ -660,7 +660,7 @@ async def test_an_older_version_that_comes_later_in_a_list_does_not_replace_the_
     assert b"of day 4" in files["fake.example/78.xml"]
     assert bench.records()["oai:fake.example:77"].datestamp == "2024-05-09T00:00:00Z"
     (warning,) = outcome.warnings
-    assert warning.endswith("the newer one counts: 1; the first: 'oai:fake.example:77'")
+    assert warning.endswith("the newer version counts: 1; the first: 'oai:fake.example:77'")
     assert outcome.verdict == "complete"
 
 

@@ -46,7 +46,7 @@ def test_a_loose_run_leaves_out_a_record_that_meets_a_limit_and_says_which_and_w
 def test_a_rule_that_meets_its_limit_again_and_again_ends_even_a_loose_run() -> None:
     preparer = Preparer(filters=parse_filters(FILTERS, source="f.xml", limits=SHORT))
 
-    with pytest.raises(RuleFileError, match="more than 2 records met it"):
+    with pytest.raises(RuleFileError, match="more than 2 records exceeded it"):
         preparer.prepare([entry(str(number), "a" * 11) for number in range(3)], url=URL)
 
 

@@ -53,11 +53,11 @@ async def test_a_failure_comes_as_a_mail_with_the_request_and_what_to_do(
             await tick()
     (mail,) = server.mails
     assert (mail.sender, mail.to) == ("zatva@localhost.localdomain", [MAILBOX])
-    assert mail.message["Subject"] == "Harvest fails: City Library, oai_dc"
+    assert mail.message["Subject"] == "Harvest failed: City Library, oai_dc"
     for words in (
         "Request: https://library.example/oai?verb=Identify",
         "Ask for the new base URL",
-        "Records seen: 7",
+        "Records processed: 7",
         "keeper@library.example",
         "More: https://zatva.example/runs/1",
     ):
@@ -323,7 +323,7 @@ async def test_what_one_recipient_is_told_about_a_repository_stays_in_its_order(
             for _ in range(2):
                 await tick()
     subjects = [mail.message["Subject"].split(":")[0] for mail in server.mails]
-    assert subjects == ["Harvest fails", "Works again"]
+    assert subjects == ["Harvest failed", "Works again"]
 
 
 @pytest.mark.parametrize("age", ["91 days", "89 days"])
