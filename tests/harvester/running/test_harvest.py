@@ -370,7 +370,7 @@ async def test_the_first_record_that_was_refused_is_told_whatever_was_odd_before
     )
     outcome = await bench.run()
     told = outcome.in_words().splitlines()[2]
-    assert told.startswith("1 record was refused; the first: ")
+    assert told.startswith("1 record was rejected; the first: ")
     assert "oai:fake.example:12" in told
     identify, *_ = bench.history()[0].warnings
     assert identify.startswith("Identify: ")
@@ -745,7 +745,7 @@ async def test_a_list_in_circles_fails_a_strict_run_and_is_not_resumed(bench: Be
     bench.fake.fault = at_page("20", lambda good: good.replace(b">", b">").replace(b"></res", b">20|||</res"))
     outcome = await bench.run(validation=Level.STRICT)
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.STRICT_CHECK)
-    assert "circles" in (outcome.failure_reason or "")
+    assert "circular" in (outcome.failure_reason or "")
     assert bench.harvest_row().resumption_token is None
 
 

@@ -102,7 +102,7 @@ async def test_other_levels_ask_for_no_schema_and_keep_such_a_record(
 @pytest.mark.parametrize(
     ("path", "answer", "reason"),
     [
-        ("/book.xsd", 404, "book.xsd, named by ListMetadataFormats, cannot be had: HTTP status 404"),
+        ("/book.xsd", 404, "book.xsd, named by ListMetadataFormats, is not available: HTTP status 404"),
         ("/people/person.xsd", 404, "person.xsd, named by the schema http"),
         ("/parts/title.xsd", "<html/>", "it is not an XML Schema but 'html'"),
     ],
