@@ -68,27 +68,26 @@ class Access:
         if self.query is None:
             if len(wanted) > _LONGEST_SET or not wanted.isprintable():
                 raise SelectionError(
-                    "a setSpec is a line of at most %(most)s characters; choose a set that the repository"
-                    " lists",
+                    "a setSpec is one line of at most %(most)s characters; choose a set that the "
+                    "repository lists",
                     most=_LONGEST_SET,
                 )
             return
         if not wanted.strip() and not self.query.everything:
             raise SelectionError(
-                "%(protocol)s has no way to ask for all records; give a query in %(language)s, such as"
-                " %(example)s",
+                "%(protocol)s cannot request all records; give a query in %(language)s, such as %(example)s",
                 **self._words(),
             )
         if not wanted.isprintable():
-            raise SelectionError("the query has control characters in it; write it in one line")
+            raise SelectionError("the query contains control characters; write it on one line")
         if len(wanted.encode()) > _LONGEST_QUERY:
-            raise SelectionError("the query is too long; give %(most)s bytes at most", most=_LONGEST_QUERY)
+            raise SelectionError("the query is too long; give at most %(most)s bytes", most=_LONGEST_QUERY)
 
     def check_dates(self, *given: object) -> None:
         """Raise SelectionError where a bound of datestamps, or slicing, is given and means nothing."""
         if self.query is not None and any(given):
             raise SelectionError(
-                "%(protocol)s selects by a query and not by datestamps; leave bounds and slices out",
+                "%(protocol)s selects by query, not by datestamps; remove dates and slices",
                 protocol=self.title,
             )
 

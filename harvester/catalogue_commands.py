@@ -35,9 +35,9 @@ def search_records(invocation: Invocation) -> ExitCode:
         order = Order(arguments.order) if arguments.order else None
         page = search(session, wanted, order=order, after=arguments.after, limit=arguments.limit)
     rows = [_row(hit) for hit in page.hits]
-    invocation.console.table(rows, _COLUMNS, empty="nothing is found")
+    invocation.console.table(rows, _COLUMNS, empty="no records found")
     if page.next is not None:
-        invocation.console.note(f"more: --after {page.next}")
+        invocation.console.note(f"next page: --after {page.next}")
     return ExitCode.DONE
 
 

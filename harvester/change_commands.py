@@ -61,20 +61,20 @@ def _shown(hold: Hold) -> str:
     deletes = hold.kind == HoldKind.DELETIONS
     count = hold.would_delete if deletes else hold.would_update
     what = "would delete" if deletes else "would change at least"
-    share = f"{100 * count / max(hold.active, 1):.0f} %; {hold.allowed:g} % are allowed without a yes"
+    share = f"{100 * count / max(hold.active, 1):.0f} %; {hold.allowed:g} % are allowed without approval"
     return "\n".join(
         [
             f"run {hold.history_id} {what} {count:,} of {hold.active:,} records ({share}):",
             *(f"  {identifier}" for identifier in hold.sample),
             *([f"  … and {count - len(hold.sample):,} more"] if count > len(hold.sample) else []),
-            f"`zatva job release {hold.history_id}` says yes to it.",
+            f"To approve it, run `zatva job release {hold.history_id}`.",
         ]
     )
 
 
 def _words(hold: Hold, deleted: int) -> str:
     if hold.kind == HoldKind.UPDATES:
-        return f"run {hold.history_id} is released: the next run of this harvest may change what it finds"
+        return f"run {hold.history_id} is approved: the next run of this harvest may change the records"
     outlived = hold.would_delete - deleted
-    also = f"; {outlived:,} have come again meanwhile, and stay" if outlived else ""
-    return f"run {hold.history_id} is released: {counted(deleted, 'record')} deleted{also}"
+    also = f"; {outlived:,} reappeared in the meantime and stay" if outlived else ""
+    return f"run {hold.history_id} is approved: {counted(deleted, 'record')} deleted{also}"

@@ -42,26 +42,28 @@ def add_protocol(parser: argparse.ArgumentParser) -> None:
     """Add the option that says how a repository is asked."""
     parser.add_argument(
         "--protocol", choices=("oai-pmh", "sru", "z39.50"),
-        help="how to ask (default: z39.50 of z3950://host:port/database, else oai-pmh)",
+        help="protocol (default: z39.50 for z3950://host:port/database, otherwise oai-pmh)",
     )  # fmt: skip
 
 
 def add_manners(parser: argparse.ArgumentParser) -> None:
     """Add the options that win over the settings of the client."""
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="longest time for one request")
     parser.add_argument(
-        "--delay", type=float, metavar="SECONDS", help="pause between two requests to the server"
+        "--timeout", type=float, metavar="SECONDS", help="seconds to wait for the answer to one request"
     )
-    parser.add_argument("--user-agent", metavar="TEXT", help="the name that is sent with each request")
+    parser.add_argument(
+        "--delay", type=float, metavar="SECONDS", help="seconds between two requests to the server"
+    )
+    parser.add_argument("--user-agent", metavar="TEXT", help="User-Agent sent with each request")
 
 
 def add_patience(parser: argparse.ArgumentParser) -> None:
     """Add the further options of the client that only a harvest needs."""
-    parser.add_argument("--retries", type=int, metavar="N", help="further tries of a request that failed")
+    parser.add_argument("--retries", type=int, metavar="N", help="retries of a failed request")
     parser.add_argument(
         "--max-wait", type=float, metavar="SECONDS",
-        help="longest Retry-After to sit out; a longer one ends the run as `try later`",
+        help="longest Retry-After to wait for; a longer one ends the run with `try later`",
     )  # fmt: skip
     parser.add_argument(
-        "--keep-raw", action="store_true", default=None, help="keep requests and answers in a WARC file"
+        "--keep-raw", action="store_true", default=None, help="store requests and answers in a WARC file"
     )

@@ -25,7 +25,9 @@ def examine_repository(invocation: Invocation) -> ExitCode:
 
 def _of_address(invocation: Invocation, base_url: str) -> Report:
     if invocation.arguments.last:
-        raise UsageError("--last: give the number of a repository; nothing is kept of other addresses")
+        raise UsageError(
+            "--last needs the number of a repository; results for other addresses are not stored"
+        )
     return _examined(invocation, check_base_url(base_url))
 
 
@@ -35,14 +37,14 @@ def _of_number(invocation: Invocation, repository_id: int) -> Report:
             repository = get_repository(session, repository_id)
             if access_of(repository.protocol).query is not None:
                 raise UsageError(
-                    f"repository {repository_id} is asked by {repository.protocol}; only repositories that"
-                    " speak OAI-PMH are examined. `zatva probe` looks at it"
+                    f"repository {repository_id} uses {repository.protocol}, but diagnostics need "
+                    "OAI-PMH; use `zatva probe`"
                 )
             base_url, kept = repository.base_url, Report.from_json(repository.examination)
         if invocation.arguments.last:
             if kept is None:
                 raise UsageError(
-                    f"repository {repository_id} was not examined yet; leave --last out to examine it"
+                    f"repository {repository_id} has no stored diagnostics; run them without --last"
                 )
             return kept
         report = _examined(invocation, base_url)
@@ -54,7 +56,7 @@ def _of_number(invocation: Invocation, repository_id: int) -> Report:
 
 def _examined(invocation: Invocation, base_url: str) -> Report:
     def tell(subject: str) -> None:
-        invocation.console.note(f"looked at: {subject}")
+        invocation.console.note(f"checked: {subject}")
 
     settings = invocation.settings.interactive
     limit_memory(settings.harvester.max_memory)

@@ -30,10 +30,7 @@ def rehearse(
     """
     row = get_repository(session, request.repository_id) if url is None else _row(session, url, folder)
     if row is not None and access_of(row.protocol).query is not None:
-        raise UsageError(
-            f"repository {row.repository_id} is asked by {row.protocol};"
-            " --dry-run plans harvests by OAI-PMH only"
-        )
+        raise UsageError(f"repository {row.repository_id} uses {row.protocol}, but --dry-run needs OAI-PMH")
     standing, waits = Standing(), None
     if row is not None:
         standing = checkpoints.standing(session, request.of(row.repository_id))
@@ -45,7 +42,7 @@ def rehearse(
     now = utc_now()
     remarks = []
     if waits is not None and waits > now:
-        remarks.append(f"the repository asked to be left alone until {format_datestamp(waits)}")
+        remarks.append(f"the repository asked to wait until {format_datestamp(waits)}")
     planned = plan(request, found, standing, now=now, overlap=settings.harvester.overlap)
     limited = replace(planned, recovery_seconds=settings.harvester.max_recovery_seconds)
     return limited.with_remarks(remarks)

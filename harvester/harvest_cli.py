@@ -33,19 +33,21 @@ def add_harvest(commands: "Subcommands") -> None:
     add_protocol(harvest)
     add_parameters(harvest, 0)
     harvest.add_argument(
-        "--dry-run", action="store_true", help="tell what would be asked for and why, and harvest nothing"
+        "--dry-run", action="store_true", help="show the planned requests and the reasons, without harvesting"
     )
     add_parameters(harvest, 1)
     harvest.add_argument(
         "--resume", action="store_true",
-        help="only go on where the last run was cut off, as every harvest does where there is such a place",
+        help="fail unless there is an interrupted run to resume (by default, a harvest resumes one if "
+        "there is one)",
     )  # fmt: skip
     add_parameters(harvest, *range(2, 6))
     add_manners(harvest)
     add_patience(harvest)
     harvest.add_argument(
         "--replay", type=int, metavar="HISTORY_ID",
-        help="instead of asking a repository, take in again what was kept of this run, with today's rules",
+        help="process the stored answers of this run again, with the current rules, instead of "
+        "querying a repository",
     )  # fmt: skip
 
 
@@ -56,17 +58,17 @@ def build_process_parser() -> argparse.ArgumentParser:
     )
     parser.set_defaults(handler="harvester.harvest_commands:harvest_process")
     parser.add_argument(
-        "--repository-id", type=int, required=True, metavar="N", help="the repository's number"
+        "--repository-id", type=int, required=True, metavar="N", help="number of the repository"
     )
-    parser.add_argument("--job-id", type=int, metavar="N", help="the job that this is")
-    parser.add_argument("--recurring-id", type=int, metavar="N", help="the schedule that the job comes from")
+    parser.add_argument("--job-id", type=int, metavar="N", help="number of the job")
+    parser.add_argument("--recurring-id", type=int, metavar="N", help="number of the job's schedule")
     add_process_parameters(parser)
     add_manners(parser)
     add_patience(parser)
     parser.add_argument(
         "--end-with-parent",
         action="store_true",
-        help="stop when standard input ends, as it does with the parent",
+        help="stop when standard input is closed, as when the parent process ends",
     )
     add_shared_options(parser)
     return parser

@@ -30,8 +30,8 @@ from oai.datestamps import utc_now
 from oai.errors import ExitCode, UsageError
 
 _NOT_CUT_OFF = (
-    "nothing to go on with: no harvest of this repository with these options was cut off; without"
-    " --resume it begins, with what has changed since the last complete one"
+    "no interrupted harvest of this repository with these options; to harvest what has changed "
+    "since the last complete one, run the command without --resume"
 )
 
 
@@ -151,11 +151,11 @@ def _asked(invocation: Invocation, values: Mapping[str, Any], **about: Any) -> H
 def _rehearsed(invocation: Invocation, request: HarvestRequest) -> ExitCode:
     arguments = invocation.arguments
     if arguments.replay is not None:
-        raise UsageError("a replay asks no repository; leave --dry-run or --replay out")
+        raise UsageError("a replay does not query a repository; leave out --dry-run or --replay")
     named = _given(arguments.repository)
     number = _number(named)
     if number is None and protocol_of(named, arguments.protocol) is not AccessProtocol.OAI_PMH:
-        raise UsageError("--dry-run plans harvests by OAI-PMH only; `zatva probe` shows what a query finds")
+        raise UsageError("--dry-run needs OAI-PMH; `zatva probe` shows what a query finds")
     with open_database(invocation.settings) as database, database.session() as session:
         planned = rehearse(
             session,
@@ -178,7 +178,7 @@ def _replay(invocation: Invocation, database: Database, request: HarvestRequest)
     """What the run that the command names asked for, with the command's rules."""
     arguments = invocation.arguments
     if arguments.repository is not None or arguments.out is not None:
-        raise UsageError("a replay is of a run's own repository; leave URL|ID and --out out")
+        raise UsageError("a replay belongs to the repository of its run; leave out URL|ID and --out")
     with database.session() as session:
         return replay_request(session, invocation.settings, request, arguments.replay)
 
@@ -191,7 +191,7 @@ def _known(database: Database, arguments: argparse.Namespace) -> int | None:
     if number is not None:
         if out is not None or arguments.protocol is not None:
             raise UsageError(
-                f"repository {number} has its folder and its protocol already; leave --out and --protocol out"
+                f"repository {number} already has a folder and a protocol; leave out --out and --protocol"
             )
         return number
     repositories.check_base_url(named, protocol_of(named, arguments.protocol))

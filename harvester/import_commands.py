@@ -51,7 +51,7 @@ def status(invocation: Invocation) -> ExitCode:
     arguments = invocation.arguments
     with open_database(invocation.settings) as database, database.session() as session:
         found = imports.list_imports(session, repository_id=arguments.repository, limit=arguments.limit)
-    empty = "nothing was imported yet; begin with `zatva import run --repository ID`"
+    empty = "no imports yet; start with `zatva import run --repository ID`"
     invocation.console.table([asdict(one) for one in found], _STATUS, empty=empty)
     return ExitCode.DONE
 
@@ -95,14 +95,14 @@ def refused(invocation: Invocation) -> ExitCode:
             session, repository_id=arguments.repository, kinds=kinds, limit=arguments.limit
         )
     columns = {"repository_id": "Repository", "identifier": "Identifier", "kind": "Kind", "reason": "Reason"}
-    invocation.console.table([asdict(one) for one in found], columns, empty="there are none")
+    invocation.console.table([asdict(one) for one in found], columns, empty="no such records")
     return ExitCode.DONE
 
 
 def _chosen(database: Database, given: Sequence[int], *, all_: bool) -> list[int]:
     """The repositories to import; each must be there before the first import begins."""
     if all_ == bool(given):
-        raise UsageError("name the repositories with --repository ID, or import --all of them")
+        raise UsageError("no repository given; give --repository ID, or --all")
     with database.session() as session:
         if all_:
             return [one.repository_id for one in list_repositories(session)]
@@ -113,7 +113,7 @@ def _run_one(invocation: Invocation, database: Database, repository_id: int, by:
     with invocation.console.progress(f"import {repository_id}") as advance:
 
         def on_progress(counts: Counter[str], expected: int | None) -> None:
-            note = f"{counts['refused']:,} refused" if counts["refused"] else ""
+            note = f"{counts['refused']:,} rejected" if counts["refused"] else ""
             advance(counts["seen"], total=expected, note=note)
 
         return run_import(
@@ -128,7 +128,7 @@ def _run_one(invocation: Invocation, database: Database, repository_id: int, by:
 
 def _in_words(done: ImportFacts) -> str:
     counts = ", ".join(f"{getattr(done, name):,} {name}" for name in imports.COUNTS[1:])
-    total = "" if done.total is None else f"; {counted(done.total, 'record')} in all"
+    total = "" if done.total is None else f"; {counted(done.total, 'record')} in total"
     return f"repository {done.repository_id}: {done.state}: {counts}{total}"
 
 

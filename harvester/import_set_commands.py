@@ -27,11 +27,11 @@ def list_all(invocation: Invocation) -> ExitCode:
             {
                 **row,
                 "conditions": len(row["conditions"]),
-                "used_by": ", ".join(map(str, row["used_by"])) or "nobody",
+                "used_by": ", ".join(map(str, row["used_by"])) or "none",
             }
             for row in rows
         ]
-    empty = "no filtering sets yet; make one with `zatva import set add NAME --where CONDITION`"
+    empty = "no filtering sets yet; add one with `zatva import set add NAME --where CONDITION`"
     invocation.console.table(rows, _COLUMNS, empty=empty)
     return ExitCode.DONE
 
@@ -120,21 +120,21 @@ def _facts(found: NamedSet) -> dict[str, Any]:
 
 
 def _in_words(found: NamedSet) -> str:
-    head = f"{found.name}: {found.rules.match} of, revision {found.revision}"
+    head = f"{found.name}: {found.rules.match} of these conditions, revision {found.revision}"
     return "\n".join([head, *(f"  {one}" for one in found.rules.conditions)])
 
 
 def _tried(trial: Trial, rules: Conditions) -> str:
     read = (
-        f"{trial.chosen:,} chosen, {trial.passed_over:,} passed over, {trial.unreadable:,} could not be read"
+        f"{trial.chosen:,} selected, {trial.passed_over:,} excluded, {trial.unreadable:,} could not be read"
     )
-    lines = [f"{trial.looked_at:,} records looked at: {read}"]
+    lines = [f"{trial.looked_at:,} records tested: {read}"]
     lines += [
         f"  {number:>8,}  {condition}"
         for condition, number in zip(rules.conditions, trial.true_of, strict=True)
     ]
-    lines += [f"never true of any sample: {line}" for line in never_true(trial, rules)]
-    for words, sample in (("chosen", trial.chosen_sample), ("passed over", trial.passed_over_sample)):
+    lines += [f"never matches: {line}" for line in never_true(trial, rules)]
+    for words, sample in (("selected", trial.chosen_sample), ("excluded", trial.passed_over_sample)):
         lines += [f"{words}:", *map(_line, sample)] if sample else []
     return "\n".join(lines)
 

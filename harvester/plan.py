@@ -137,15 +137,20 @@ _QUEUED: Final = dict.fromkeys(_RUNNING, "it orders the jobs that wait; one that
 _TIMED: Final = dict.fromkeys((Surface.JOB, *_RUNNING), "a schedule's times become those of its jobs")
 _UNANSWERED: Final = {Surface.API: "requests take it, and the dashboard shows it"}
 _OWNED: Final = dict.fromkeys((Surface.FORM, Surface.API), "it is the organisation of the repository")
-_INCREMENTAL: Final = "harvest what changed since the last time; so it is unless told otherwise"
-_BY_IDENTIFIER: Final = "files lie by the parts of their identifier; so it is unless told otherwise"
-_FREQUENCY: Final = "`every 6 hours`, `daily at 02:30`, a cron expression; once if left out"
-_START: Final = "not before this time, ISO 8601, UTC if it has no offset; a new one: now"
-_OVERLAP: Final = "what becomes of a run that is due while the last one is under way"
-_FILES: Final = "files in one directory; as set where nothing is said"
-_SLICES: Final = "a list for each month or day, where tokens expire before a whole list is read"
-_STRICTNESS: Final = "strict: well-formed answers; very-strict: valid records; loose: skip what is broken"
-_SELECTION: Final = "setSpec; without it, the whole repository. Of SRU, a query in CQL, of Z39.50 one in PQF"
+_INCREMENTAL: Final = "harvest only what changed since the last harvest (default)"
+_FULL: Final = "harvest all records, not only those that changed since the last harvest"
+_BY_IDENTIFIER: Final = "arrange files by the parts of their identifier (default)"
+_FREQUENCY: Final = "`every 6 hours`, `daily at 02:30`, a cron expression; without it, the harvest runs once"
+_START: Final = "earliest time to run, ISO 8601, UTC if it has no offset (default for a new schedule: now)"
+_OVERLAP: Final = "what to do with a run that is due while the previous one is running"
+_FILES: Final = "files in one directory (default: the setting)"
+_SLICES: Final = (
+    "split the list by month or day, for repositories whose tokens expire before the whole list is read"
+)
+_STRICTNESS: Final = (
+    "strict: well-formed answers; very-strict: valid records; loose: lenient, skip what is broken"
+)
+_SELECTION: Final = "setSpec (default: the whole repository); for SRU a CQL query, for Z39.50 a PQF query"
 
 
 # A table: an entry has a few lines, not one for each of its values. Nobody makes values of these classes;
@@ -169,22 +174,22 @@ class HarvestParameters:
     set_spec: str = field(default="", metadata=_of(
         limits={"max_length": LONGEST_SELECTION},
         about="The set; for SRU and Z39.50, the query.",
-        schedule=Option("--set", "setSpec; all records if left out", "SPEC"),
+        schedule=Option("--set", "setSpec (default: all records)", "SPEC"),
         command=Option("--set --query", _SELECTION, "SPEC"),
     ))
     harvest_from: str | None = field(default=None, metadata=_of(
-        schedule=Option("--from", "the first harvest's from", "DATE"),
+        schedule=Option("--from", "first harvest: earliest datestamp", "DATE"),
         command=Option("--from", "earliest datestamp", "DATE", "from_"),
     ))
     harvest_to: str | None = field(default=None, metadata=_of(
-        schedule=Option("--until", "each harvest's until", "DATE"),
+        schedule=Option("--until", "each harvest: latest datestamp", "DATE"),
         command=Option("--until", "latest datestamp", "DATE"),
     ))
     full: bool = field(default=False, metadata=_of(
         column="incremental", reversed=True, form=False,
         schedule=Option("--incremental", _INCREMENTAL),
-        schedule_no=Option("--full", "harvest everything each time, not what changed"),
-        command=Option("--full", "everything, not only what changed since last time", place=5),
+        schedule_no=Option("--full", "harvest all records each time"),
+        command=Option("--full", _FULL, place=5),
     ))
     method: Method = field(default=Method.RECORDS, metadata=_of(
         choices=Method, job_column="harvest_method",
@@ -194,27 +199,27 @@ class HarvestParameters:
     ))
     validation: Level = field(default=Level.LOOSE, metadata=_of(
         choices=Level, about="0 strict, 1 very strict, 2 loose.",
-        schedule=Option("--validation", "0 strict, 1 very strict, 2 loose"),
+        schedule=Option("--validation", "0 strict, 1 very strict, 2 lenient"),
         command=Option("--validation", _STRICTNESS),
     ))
     filter_file: Path | None = field(default=None, metadata=_of(
         kind=Path, column="filter_file_path",
-        schedule=Option("--filter-file", "keep only records that match", "FILE", place=2),
-        command=Option("--filter", "rules that choose records", "FILE"),
+        schedule=Option("--filter-file", "rules that select records", "FILE", place=2),
+        command=Option("--filter", "rules that select records", "FILE"),
     ))
     normalize_file: Path | None = field(default=None, metadata=_of(
         kind=Path, column="normalize_file_path",
-        schedule=Option("--normalize-file", "add normalised elements", "FILE", place=2),
+        schedule=Option("--normalize-file", "rules that add normalised elements", "FILE", place=2),
         command=Option("--normalise --normalize", "rules that add values", "FILE"),
     ))
     max_records: int | None = field(default=None, metadata=_of(
         kind=int, absent=_SAMPLE,
-        command=Option("--max", "a sample: stop after so many records", "N", place=1),
+        command=Option("--max", "stop after this many records", "N", place=1),
     ))
     parse_id: bool = field(default=True, metadata=_of(
         absent=_UNANSWERED, schedule=Option("--parse-id", _BY_IDENTIFIER, place=2),
-        schedule_no=Option("--no-parse-id", "all files in one directory, not by identifier", place=2),
-        command=Option("--no-parse-id", "all files in one folder", place=1),
+        schedule_no=Option("--no-parse-id", "put all files into one directory", place=2),
+        command=Option("--no-parse-id", "put all files into one folder", place=1),
     ))
     files_per_directory: int = field(default=5000, metadata=_of(
         column="files_per_dir", stored=None, limits={"ge": 1, "le": 1_000_000}, absent=_UNANSWERED,
@@ -227,7 +232,7 @@ class HarvestParameters:
     ))
     ignore_wait: bool = field(default=False, metadata=_of(
         absent=_NOW_ONLY,
-        command=Option("--ignore-wait", "ask although the repository asked to be left alone longer", place=3),
+        command=Option("--ignore-wait", "harvest even if the repository asked to wait longer", place=3),
     ))
 
 
@@ -252,7 +257,7 @@ class HarvestPlan(HarvestParameters):
         schedule=Option("--start", _START, "TIME", place=-1),
     ))
     end_date: datetime | None = field(default=None, metadata=_of(
-        kind=datetime, absent=_TIMED, schedule=Option("--end", "not after this time", "TIME", place=-1),
+        kind=datetime, absent=_TIMED, schedule=Option("--end", "latest time to run", "TIME", place=-1),
     ))
     overlap: Overlap = field(default=Overlap.SKIP, metadata=_of(
         choices=Overlap, absent={**_TIMED, **_UNANSWERED},
@@ -260,11 +265,11 @@ class HarvestPlan(HarvestParameters):
     ))
     priority: int = field(default=0, metadata=_of(
         limits={"ge": -1000, "le": 1000}, absent=_QUEUED,
-        schedule=Option("--priority", "-1000 to 1000; the higher one comes first", "N", place=1),
+        schedule=Option("--priority", "-1000 to 1000; higher priority runs first", "N", place=1),
     ))
     owner: str | None = field(default=None, metadata=_of(
         absent={**_QUEUED, **_OWNED},
-        schedule=Option("--owner", "whose it is; owners take turns", "NAME", place=1),
+        schedule=Option("--owner", "owner of the schedule; owners take turns", "NAME", place=1),
     ))
 # fmt: on
 

@@ -124,7 +124,7 @@ def _lines(shown: Mapping[str, Any]) -> Iterator[str]:
 
 def _records_heading(shown: Mapping[str, Any]) -> str:
     if shown["records_per_page"] is None:
-        return f"Records in {shown['metadata_prefix']}: none could be had"
+        return f"Records in {shown['metadata_prefix']}: not available"
     size = shown["complete_list_size"]
     of_all = f" of {size:,}" if size is not None else ""
     page = f"{shown['records_per_page']:,}{of_all} on the first page"
@@ -143,5 +143,5 @@ def _request_line(request: Mapping[str, Any]) -> str:
 
 
 def _odd_lines(odd: Sequence[str]) -> Iterator[str]:
-    yield "What is odd" if odd else "Nothing is odd."
+    yield "Problems" if odd else "No problems found."
     yield from (f"  - {words}" for words in odd)

@@ -29,8 +29,8 @@ def protocol_of(base_url: str, given: str | None = None) -> AccessProtocol:
     chosen = AccessProtocol(given) if given else told or AccessProtocol.OAI_PMH
     if (chosen is AccessProtocol.Z3950) != (told is AccessProtocol.Z3950):
         raise UsageError(
-            "%(base_url)s is no address for protocol %(protocol)s; Z39.50 has z3950://host:port/database,"
-            " the others http:// or https://",
+            "%(base_url)s is not a valid address for the protocol %(protocol)s; Z39.50 has "
+            "z3950://host:port/database, the others http:// or https://",
             base_url=repr(base_url),
             protocol=chosen.value,
         )

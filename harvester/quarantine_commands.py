@@ -44,7 +44,7 @@ def list_errors(invocation: Invocation) -> ExitCode:
             all_=arguments.all,
         )
         rows = [_shown(one) for one in found]
-    invocation.console.table(rows, _COLUMNS, empty="no record is waiting to be mended")
+    invocation.console.table(rows, _COLUMNS, empty="no rejected records")
     return ExitCode.DONE
 
 

@@ -84,7 +84,7 @@ def base_urls_in(
     try:
         root = parse(data, source=url, limits=limits)
     except MalformedXmlError as error:
-        raise NotOaiPmhError(url, f"no list of repositories: {error}", data) from None
+        raise NotOaiPmhError(url, f"the list of repositories is not available: {error}", data) from None
     places = [root] if below is None else list(root.iter("{*}" + below))
     texts = (
         (element.text or "").strip() for place in places for element in place.iter("{*}baseURL", "baseURL")

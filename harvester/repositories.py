@@ -94,7 +94,9 @@ def check_base_url(base_url: str, protocol: str = AccessProtocol.OAI_PMH) -> str
     except ValueError:
         usable = False
     if not usable or re.search(r"\s", base_url):
-        raise UsageError("%(base_url)s is no base URL; write it as http://host/path", base_url=repr(base_url))
+        raise UsageError(
+            "%(base_url)s is not a valid base URL; write it as http://host/path", base_url=repr(base_url)
+        )
     return base_url
 
 
@@ -129,7 +131,8 @@ def free_folder(session: Session, base_dir: str) -> str:
     owner = session.scalars(select(Repository).where(Repository.base_dir == folder)).first()
     if owner is not None:
         raise UsageError(
-            "%(folder)s is the folder of repository %(repository_id)s (%(base_url)s) already; choose another",
+            "folder %(folder)s already belongs to repository %(repository_id)s (%(base_url)s); "
+            "choose another",
             folder=folder,
             repository_id=owner.repository_id,
             base_url=owner.base_url,
@@ -168,7 +171,7 @@ def find_repository(
     found = session.scalars(known.order_by(Repository.repository_id)).all()
     if len(found) > 1:
         ids = ", ".join(str(repository.repository_id) for repository in found)
-        raise UsageError(f"{base_url} is repositories {ids}; give the number of one, or --out")
+        raise UsageError(f"{base_url} matches the repositories {ids}; give one number, or --out")
     return found[0] if found else None
 
 
@@ -176,7 +179,7 @@ def get_repository(session: Session, repository_id: int) -> Repository:
     """The repository. Raises UsageError where there is none of that number."""
     repository = session.get(Repository, repository_id)
     if repository is None:
-        raise UsageError(f"there is no repository {repository_id}; see `zatva repository list`")
+        raise UsageError(f"no repository {repository_id}; list repositories with `zatva repository list`")
     return repository
 
 
@@ -275,7 +278,7 @@ def _folder(base_dir: str) -> str:
     path = os.path.normpath(base_dir)
     if path.startswith("..") or path == ".":
         raise UsageError(
-            "%(base_dir)s lies outside the store; give an absolute folder, or one below the store",
+            "%(base_dir)s is outside the store; give an absolute folder, or one below the store",
             base_dir=repr(base_dir),
         )
     return path

@@ -27,8 +27,8 @@ _WANTED: Final = {
     "repository_name": "name of a repository; give one line of at most 500 characters",
     "base_url": "base URL; give one line of at most 2000 characters",
     "deletion_policy": "policy for deletions; give remove, mark or move",
-    "brake_deletions": "share in per cent; give a number from 0 to 100, such as 20, or `default`",
-    "brake_updates": "share in per cent; give a number such as 20, or `default`",
+    "brake_deletions": "percentage; give a number from 0 to 100, such as 20, or `default`",
+    "brake_updates": "percentage; give a number such as 20, or `default`",
 }
 
 
@@ -77,4 +77,4 @@ def _checked(columns: dict[str, Any]) -> dict[str, Any]:
         if name not in _WANTED:
             kept = ", ".join(_WANTED)
             raise UsageError(f"{name} of a repository cannot be changed; only {kept} can") from None
-        raise UsageError(f"{fault['input']!r} is no {_WANTED[name]}") from None
+        raise UsageError(f"{fault['input']!r} is not a valid {_WANTED[name]}") from None

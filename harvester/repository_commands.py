@@ -100,8 +100,8 @@ def repository_edit(invocation: Invocation) -> ExitCode:
     repository_id, columns = invocation.arguments.id, _given(invocation)
     if not columns:
         raise UsageError(
-            f"repository edit {repository_id}: say what to change, for instance with --url; "
-            "`zatva repository edit --help` tells what there is"
+            f"repository edit {repository_id}: no changes given; give an option such as --url, or "
+            "see `zatva repository edit --help`"
         )
     with open_database(invocation.settings) as database, database.session() as session:
         changed = change_repository(session, repository_id, **columns)
@@ -122,7 +122,7 @@ def repository_policy(invocation: Invocation) -> ExitCode:
             "brake_deletions": repository.brake_deletions,
             "brake_updates": repository.brake_updates,
         }
-    shown = (f"{name}: {'as set' if value is None else value}" for name, value in facts.items())
+    shown = (f"{name}: {'default' if value is None else value}" for name, value in facts.items())
     invocation.console.result(facts, "\n".join(shown))
     return ExitCode.DONE
 

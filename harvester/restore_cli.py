@@ -16,36 +16,40 @@ def add_restore(commands: "Subcommands") -> None:
     restore = add_command(
         commands,
         "restore",
-        help="fetch archived documents from a Zatva provider, as a copy to look at or as WARC files",
+        help="restore archived documents from a Zatva provider, as a browsable copy or as WARC files",
         handler="harvester.restore_commands:restore_site",
     )
     restore.add_argument(
         "what",
         metavar="SET|URL-PREFIX",
-        help="a setSpec, or what the URLs begin with: http://www.example.cz/",
+        help="setSpec, or the beginning of the URLs: http://www.example.cz/",
     )
-    restore.add_argument("folder", metavar="DIR", type=Path, help="a new folder, or one to go on with")
+    restore.add_argument(
+        "folder", metavar="DIR", type=Path, help="new folder, or the folder of a restore to continue"
+    )
     restore.add_argument(
         "--from", dest="base_url", metavar="BASEURL",
-        help="base URL of the provider (default: the one of the settings)",
+        help="base URL of the provider (default: the provider of the settings)",
     )  # fmt: skip
     restore.add_argument(
-        "--at", metavar="TIME", help="the capture of each URL that is nearest to this day or moment (UTC)"
+        "--at",
+        metavar="TIME",
+        help="restore the capture of each URL that is nearest to this date or time (UTC)",
     )
     restore.add_argument(
         "--as", dest="form", choices=("files", "warc"), default="files",
-        help="a copy that a browser shows from disk, or WARC files (default: %(default)s)",
+        help="a copy to browse from disk, or WARC files (default: %(default)s)",
     )  # fmt: skip
     restore.add_argument(
-        "--dry-run", action="store_true", help="tell what would be fetched, and fetch and write nothing"
+        "--dry-run", action="store_true", help="show what would be fetched, without fetching or writing"
     )
     _add_patience(restore)
 
 
 def _add_patience(restore: argparse.ArgumentParser) -> None:
     add_manners(restore)
-    restore.add_argument("--retries", type=int, metavar="N", help="further tries of a request that failed")
+    restore.add_argument("--retries", type=int, metavar="N", help="retries of a failed request")
     restore.add_argument(
         "--max-wait", type=float, metavar="SECONDS",
-        help="longest Retry-After to sit out; a longer one ends the run as `try later`",
+        help="longest Retry-After to wait for; a longer one ends the run with `try later`",
     )  # fmt: skip

@@ -62,7 +62,8 @@ def _run(console: Console, asked: Restore, *, rehearsal: bool) -> Outcome | Plan
             return asyncio.run(work(replace(asked, report=report)))
         except KeyboardInterrupt:
             raise InterruptedRunError(
-                f"interrupted; what came is kept in {asked.folder}, and the same command goes on from there"
+                f"interrupted; fetched documents are kept in {asked.folder}; to continue, run the "
+                "same command again"
             ) from None
 
 
@@ -79,6 +80,6 @@ def read_moment(text: str) -> datetime:
             moment = datetime.fromisoformat(written)
     except ValueError:
         raise UsageError(
-            f"--at {text!r} is no moment; write 2007-11-02, 2007-11-02T03:04:05Z or 20071102030405"
+            f"--at {text!r} is not a valid time; write 2007-11-02, 2007-11-02T03:04:05Z or 20071102030405"
         ) from None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

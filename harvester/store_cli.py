@@ -11,16 +11,22 @@ if TYPE_CHECKING:
 
 def add_store(commands: "Subcommands") -> None:
     """Add `zatva store`."""
-    group = add_group(commands, "store", help="the files of harvested records")
+    group = add_group(commands, "store", help="manage the files of harvested records")
     verify = add_command(
         group,
         "verify",
         help="find missing, altered and stray files",
         handler="harvester.store_commands:verify",
     )
-    verify.add_argument("repository", metavar="REPOSITORY", type=int, nargs="?", help="its number; else all")
     verify.add_argument(
-        "--repair", action="store_true", help="remove files that were left half-written, and nothing else"
+        "repository",
+        metavar="REPOSITORY",
+        type=int,
+        nargs="?",
+        help="number of the repository (default: all)",
+    )
+    verify.add_argument(
+        "--repair", action="store_true", help="remove unfinished temporary files, but no other files"
     )
     _add_rebuild(group)
     _add_export(group)
@@ -30,17 +36,22 @@ def _add_rebuild(group: "Subcommands") -> None:
     rebuild = add_command(
         group,
         "rebuild",
-        help="make the database say what the files say",
+        help="rebuild the database rows from the record files",
         handler="harvester.store_commands:rebuild",
     )
-    rebuild.add_argument("repository", metavar="REPOSITORY", type=int, nargs="?", help="its number")
-    rebuild.add_argument("--dir", metavar="DIR", help="folder of a repository that the database has or had")
-    rebuild.add_argument("--url", metavar="URL", help="its base URL, where the database has it no more")
+    rebuild.add_argument(
+        "repository", metavar="REPOSITORY", type=int, nargs="?", help="number of the repository"
+    )
+    rebuild.add_argument("--dir", metavar="DIR", help="folder of a current or former repository")
+    rebuild.add_argument(
+        "--url", metavar="URL", help="base URL of a repository that is no longer in the database"
+    )
     rebuild.add_argument(
         "--format",
         default="oai_dc",
         metavar="PREFIX",
-        help="metadataPrefix of files without one in their names, where nobody knows (default: %(default)s)",
+        help="metadataPrefix of files whose names do not contain one, if it is unknown (default: "
+        "%(default)s)",
     )
 
 
@@ -48,12 +59,14 @@ def _add_export(group: "Subcommands") -> None:
     export = add_command(
         group,
         "export",
-        help="write records into one file for others",
+        help="export records into one file",
         handler="harvester.store_commands:export_records",
     )
-    export.add_argument("repository", metavar="REPOSITORY", type=int, nargs="?", help="all of this one's")
-    export.add_argument("--run", type=int, metavar="HISTORY_ID", help="those that this run changed")
     export.add_argument(
-        "--as", dest="form", choices=("tar", "zip", "jsonl"), required=True, help="how they are written"
+        "repository", metavar="REPOSITORY", type=int, nargs="?", help="all records of this repository"
+    )
+    export.add_argument("--run", type=int, metavar="HISTORY_ID", help="the records that this run changed")
+    export.add_argument(
+        "--as", dest="form", choices=("tar", "zip", "jsonl"), required=True, help="format of the export"
     )
     export.add_argument("--out", type=Path, metavar="FILE", help="file (default: standard output)")

@@ -66,7 +66,7 @@ def rebuild(invocation: Invocation) -> ExitCode:
                 folder=folder,
                 plain_prefix=prefix,
                 skip=others,
-                on_refused=lambda path, reason: invocation.console.note(f"left out {path}: {reason}"),
+                on_refused=lambda path, reason: invocation.console.note(f"skipped {path}: {reason}"),
                 on_progress=advance,
             ).run()
     invocation.console.result({"repository_id": repository_id, **asdict(rebuilt)}, _rebuilt_words(rebuilt))
@@ -78,7 +78,8 @@ def export_records(invocation: Invocation) -> ExitCode:
     arguments = invocation.arguments
     if (arguments.repository is None) == (arguments.run is None):
         raise UsageError(
-            "give the number of a repository, or --run with that of a run in `zatva job history`"
+            "no records selected; give the number of a repository, or --run with the number of a "
+            "run from `zatva job history`"
         )
     with open_database(invocation.settings) as database, database.session() as session:
         run = None
@@ -93,7 +94,7 @@ def export_records(invocation: Invocation) -> ExitCode:
             repository_id=repository_id,
             folder=repositories.base_folder(repository, invocation.settings),
             run=run,
-            on_missing=lambda name: invocation.console.note(f"left out {name}: missing or altered"),
+            on_missing=lambda name: invocation.console.note(f"skipped {name}: missing or altered"),
         )
         with _output(arguments.out) as out:
             exported = write(out)
@@ -110,16 +111,14 @@ def run_of(session: Session, history_id: int) -> tuple[int, RunKey]:
     made = row.new_count + row.updated_count + row.deleted_count
     if row.harvest_id is None or row.run_started is None:
         if made:
-            raise UsageError(
-                f"of run {history_id} it is not known what it changed: it is from an older version"
-            )
+            raise UsageError(f"the changes of run {history_id} are unknown: it was made by an older version")
         return row.repository_id, RunKey(harvest_id=0, run_started=row.harvest_start_time)
     run = RunKey(harvest_id=row.harvest_id, run_started=row.run_started)
     kept = select(RecordChange.change_id).filter_by(harvest_id=run.harvest_id, run_started=run.run_started)
     if made and session.scalars(kept.limit(1)).first() is None:
         raise UsageError(
-            f"the changes of run {history_id} are kept no more; setting harvester.keep_changes says how long"
-            " they are, `zatva store export REPOSITORY` has everything"
+            f"the changes of run {history_id} are no longer kept (see setting "
+            "harvester.keep_changes); to export all records, use `zatva store export REPOSITORY`"
         )
     return row.repository_id, run
 
@@ -174,7 +173,7 @@ def _named(session: Session, invocation: Invocation) -> Repository:
     """The repository of the given number, or with the given folder; made where only its files are left."""
     arguments = invocation.arguments
     if (arguments.repository is None) == (arguments.dir is None):
-        raise UsageError("give the number of a repository, or --dir with its folder")
+        raise UsageError("no repository given; give its number, or --dir with its folder")
     if arguments.repository is not None:
         return repositories.get_repository(session, arguments.repository)
     folder = os.path.abspath(arguments.dir)  # noqa: PTH100 Path.absolute keeps `..`
@@ -186,7 +185,9 @@ def _named(session: Session, invocation: Invocation) -> Repository:
     if known:
         return known[0]
     if arguments.url is None:
-        raise UsageError(f"no repository has the folder {folder}; give --url, its base URL, to make one")
+        raise UsageError(
+            f"no repository has the folder {folder}; to create one, give its base URL with --url"
+        )
     repository = repositories.add_repository(session, base_url=arguments.url, base_dir=folder)
     repository.plain_prefix = arguments.format
     return repository
@@ -194,11 +195,12 @@ def _named(session: Session, invocation: Invocation) -> Repository:
 
 def _rebuilt_words(rebuilt: Rebuilt) -> str:
     words = (
-        f"{rebuilt.files:,} record files; rows: {rebuilt.kept:,} kept, {rebuilt.added:,} added,"
-        f" {rebuilt.changed:,} changed, {rebuilt.dropped:,} dropped; {rebuilt.refused:,} files left out"
+        f"{rebuilt.files:,} record files; rows: {rebuilt.kept:,} kept, {rebuilt.added:,} added, "
+        f"{rebuilt.changed:,} changed, {rebuilt.dropped:,} dropped; {rebuilt.refused:,} files "
+        "skipped"
     )
     if rebuilt.begins_anew:
-        words += "\nThe next harvest asks for everything."
+        words += "\nThe next harvest requests all records."
     return words
 
 
@@ -207,7 +209,7 @@ def _output(name: Path | None) -> Iterator[BinaryIO]:
     """Standard output, or the file, which gets its name when it is whole; a pipe or a device as it is."""
     if name is None:
         if sys.stdout.isatty():
-            raise UsageError("a terminal is no place for an export; give --out FILE, or a pipe")
+            raise UsageError("an export cannot be written to a terminal; give --out FILE, or use a pipe")
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return

@@ -17,19 +17,19 @@ _HANDLERS = "manager.commands:"
 
 def add_commands(commands: "Subcommands") -> None:
     """Add `manager`, `worker`, `schedule`, `job` and `rule`."""
-    manager = add_group(commands, "manager", help="the program that starts and watches scheduled harvests")
-    run = _add(
-        manager, "run", help="start scheduled harvests, and run them, until ended", handler="run_manager"
-    )
+    manager = add_group(commands, "manager", help="plan, start and supervise scheduled harvests")
+    run = _add(manager, "run", help="plan and run scheduled harvests until stopped", handler="run_manager")
     _add_concurrency(run)
-    _add(manager, "status", help="show who leads, who works and how much waits", handler="show_status")
-    worker = _add(commands, "worker", help="run harvests that a manager hands out", handler="run_worker")
+    _add(manager, "status", help="show the leader, the workers and the queues", handler="show_status")
+    worker = _add(commands, "worker", help="run harvests that a manager dispatches", handler="run_worker")
     _add_concurrency(worker)
     _add_drain(worker.add_subparsers(metavar="COMMAND"))
-    add_schedule_commands(add_group(commands, "schedule", help="what to harvest, from when on, how often"))
-    add_job_commands(add_group(commands, "job", help="harvests that are to start, that run, that have ended"))
+    add_schedule_commands(
+        add_group(commands, "schedule", help="manage schedules: what to harvest, from when, how often")
+    )
+    add_job_commands(add_group(commands, "job", help="manage harvest jobs and their history"))
     add_rule_commands(
-        add_group(commands, "rule", help="rule files: kept in versions, tried before they count")
+        add_group(commands, "rule", help="manage rule files: save versions, test and preview rules")
     )
     add_notify(commands)
 
@@ -41,7 +41,7 @@ def add_queue_option(index: argparse.ArgumentParser) -> None:
         dest="handler",
         action="store_const",
         const="manager.indexing:queue_index",
-        help="let workers index the files, on any machine that sees them at the same paths",
+        help="queue the files for workers, on any machine that sees them at the same paths",
     )
 
 
@@ -50,18 +50,23 @@ def _add(commands: "Subcommands", name: str, *, help: str, handler: str) -> argp
 
 
 def _add_concurrency(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--concurrency", type=int, metavar="N", help="harvests at a time (default: as set)")
+    parser.add_argument(
+        "--concurrency", type=int, metavar="N", help="maximum concurrent harvests (default: the setting)"
+    )
 
 
 def _add_drain(worker: "Subcommands") -> None:
     drain = _add(
-        worker, "drain", help="let workers take nothing more, and end when done", handler="drain_worker"
+        worker,
+        "drain",
+        help="stop workers from taking new jobs; they exit when their harvests are done",
+        handler="drain_worker",
     )
     drain.add_argument(
         "worker_id",
         type=int,
         nargs="*",
         metavar="WORKER",
-        help="numbers, as `zatva manager status` tells them",
+        help="worker numbers, as listed by `zatva manager status`",
     )
-    drain.add_argument("--all", action="store_true", help="all workers, those inside managers included")
+    drain.add_argument("--all", action="store_true", help="all workers, including those inside managers")

@@ -40,23 +40,24 @@ def drain_worker(invocation: Invocation) -> ExitCode:
     """Let workers take nothing more, and end when what they have is done."""
     given = invocation.arguments
     if bool(given.worker_id) is given.all:
-        raise UsageError("worker drain: give the numbers of workers, or --all")
+        raise UsageError("worker drain: give worker numbers, or --all")
     with open_database(invocation.settings) as database, database.session() as session:
         drained = workers.drain(session, None if given.all else given.worker_id)
         session.commit()
-    text = "\n".join(f"worker {number}: takes nothing more" for number in drained) or "no workers"
+    text = "\n".join(f"worker {number}: takes no new jobs" for number in drained) or "no workers"
     invocation.console.result({"drained": drained}, text)
     return ExitCode.DONE
 
 
 def _status_lines(status: ManagerStatus) -> list[str]:
-    lines = [f"leader: {status.leader or 'no manager runs'}"]
-    lines += [f"stands by: {manager}" for manager in status.stand_bys]
+    lines = [f"leader: {status.leader or 'none (no manager is running)'}"]
+    lines += [f"standby: {manager}" for manager in status.stand_bys]
     for worker in status.workers:
         marks = ", draining" * worker.draining + ", lost" * worker.lost
         lines.append(
-            f"worker {worker.worker_id} on {worker.host}, process {worker.process_id}: {worker.harvests} of"
-            f" {worker.concurrency} harvests, last sign at {worker.last_sign:%H:%M:%SZ}{marks}"
+            f"worker {worker.worker_id} on {worker.host}, process {worker.process_id}: "
+            f"{worker.harvests} of {worker.concurrency} harvests, last heartbeat at "
+            f"{worker.last_sign:%H:%M:%SZ}{marks}"
         )
     for label, counts in (
         ("jobs", {**status.jobs, "late": status.late, "stuck": status.stuck}),

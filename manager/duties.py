@@ -73,10 +73,10 @@ class Duties:
             except (OperationalError, NotLeadingError):
                 raise
             except Exception:
-                logger.exception("schedule %d: a fault; it is tried again", recurring_id)
+                logger.exception("schedule %d: internal error; the manager tries again", recurring_id)
                 continue
             if job_id is not None:
-                logger.info("schedule %d: job %d is made", recurring_id, job_id)
+                logger.info("schedule %d: created job %d", recurring_id, job_id)
 
     async def _launch(self) -> None:
         """Function 2; again and again within a tick while there is much to begin: workers may be quick."""
@@ -105,19 +105,19 @@ class Duties:
         """Open what was under an embargo that has ended, and finish interrupted changes of collections."""
         changed = await asyncio.to_thread(self._refreshed)
         if changed:
-            logger.info("access: %d documents changed", changed)
+            logger.info("access rules: updated %d documents", changed)
 
     def _refreshed(self) -> int:
         def check() -> None:
             if self.ending.is_set():
-                raise InterruptedRunError("the manager ends; the next one goes on with it")
+                raise InterruptedRunError("the manager is ending; the next leader continues")
 
         with self._database.session() as session:
             fence_all(session, self._fenced.number)
             try:
                 return refresh(session, margin=self._publish_margin, check=check)
             except InterruptedRunError as interruption:
-                logger.info("access: %s", interruption)
+                logger.info("access rules: %s", interruption)
                 return 0
 
 
@@ -125,6 +125,6 @@ def _settle_stalled(session: Session, settings: ManagerSettings, in_hand: frozen
     """Settle the harvests of workers that have been silent for too long; `in_hand` are certainly not lost."""
     for number, job_id in queue.stalled(session, lost_seconds=settings.lost_seconds).items():
         if job_id not in in_hand:
-            logger.warning("job %d: its worker is gone", job_id)
+            logger.warning("job %d: its worker is lost", job_id)
             settle_lost(session, job_id, settings)
             queue.forget_lost(session, number)

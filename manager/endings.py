@@ -126,7 +126,7 @@ def _last_note(harvest: Harvest) -> list[Note]:
     if not note or note in harvest.warnings:
         return []
     failure = Failure.from_json(harvest.last_failure)
-    return [Note(text=f"when it was cut off: {note[:_LONGEST_NOTE]}", failure=failure)]
+    return [Note(text=f"last progress before it was interrupted: {note[:_LONGEST_NOTE]}", failure=failure)]
 
 
 def _claim_errors(session: Session, harvest: Harvest, ended: History, run_started: datetime) -> None:
@@ -161,4 +161,4 @@ def _failure(run: Run, ending: Ending) -> tuple[RunStatus, Failure]:
 
 def _reason(failure: Failure) -> str:
     said = failure.facts.get("said")
-    return f"{failure.sentence()}; the last it said: {said}" if said else failure.sentence()
+    return f"{failure.sentence()}; its last message was: {said}" if said else failure.sentence()

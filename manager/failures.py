@@ -67,7 +67,7 @@ def _suspend_where_due(
     facts = {"count": schedule.failures, "schedule": schedule.id, "last": last.as_json(), "reason": reason}
     failure = Failure(code=FailureCode.SCHEDULE_FAILING, facts=facts)
     schedule.explain(failure, failure.sentence())
-    logger.warning("schedule %d is suspended: %s", schedule.id, schedule.state_reason)
+    logger.warning("schedule %d suspended: %s", schedule.id, schedule.state_reason)
     tell(
         session,
         Occasion.SUSPENDED,

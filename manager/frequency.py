@@ -22,8 +22,8 @@ from oai.errors import Phrase, UsageError
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 ALLOWED: Final = Phrase(
     "`every 30 minutes`, `every 6 hours`, `every 2 days`, `hourly`, `daily`, `weekly`, `monthly`, "
-    "`daily at 02:30`, `weekly on monday at 02:30`, `monthly on 1 at 02:30`, a cron expression of five "
-    "fields such as `30 2 * * 1-5`, or nothing for a one-off"
+    "`daily at 02:30`, `weekly on monday at 02:30`, `monthly on 1 at 02:30`, a cron expression "
+    "with five fields such as `30 2 * * 1-5`, or an empty value for a single run"
 )
 _UNITS: Final = {"second": 1, "minute": 60, "hour": 3600}
 _DAYS: Final = {"day": 1, "week": 7}
@@ -123,7 +123,7 @@ class Cron(Frequency):
             if due > moment:
                 return due.astimezone(UTC)
         raise UsageError(
-            "frequency %(text)s: comes true at no time; write %(allowed)s",
+            "frequency %(text)s: never occurs; write %(allowed)s",
             text=repr(self.expression),
             allowed=ALLOWED,
         )
@@ -151,7 +151,7 @@ def parse_frequency(text: str) -> Frequency:
     if len(words.split()) == _CRON_FIELDS:
         return _cron(text)
     raise UsageError(
-        "frequency %(text)s: not understood; write %(allowed)s", text=repr(text), allowed=ALLOWED
+        "frequency %(text)s: not recognized; write %(allowed)s", text=repr(text), allowed=ALLOWED
     )
 
 
@@ -161,7 +161,7 @@ def parse_zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise UsageError(
-            "time zone %(name)s: no such zone; write a name such as `Europe/Prague` or `UTC`", name=repr(name)
+            "unknown time zone %(name)s; write a name such as `Europe/Prague` or `UTC`", name=repr(name)
         ) from None
 
 
@@ -178,7 +178,7 @@ def _cron(text: str) -> Cron:
         ) from None
     if comes is None:
         raise UsageError(
-            "frequency %(text)s: comes true at no time; write %(allowed)s", text=repr(text), allowed=ALLOWED
+            "frequency %(text)s: never occurs; write %(allowed)s", text=repr(text), allowed=ALLOWED
         )
     return Cron(expression=expression)
 
@@ -218,7 +218,7 @@ def _time(match: re.Match[str]) -> time:
     try:
         return time(hour, minute)
     except ValueError:
-        raise UsageError("%(time)s is no time of day", time=f"{hour}:{minute:02}") from None
+        raise UsageError("%(time)s is not a valid time", time=f"{hour}:{minute:02}") from None
 
 
 def _daily(match: re.Match[str]) -> Frequency:
@@ -229,14 +229,14 @@ def _daily(match: re.Match[str]) -> Frequency:
 def _weekly(match: re.Match[str]) -> Frequency:
     at = _time(match)
     if match["weekday"] not in WEEKDAYS:
-        raise UsageError("%(word)s is no day of the week", word=repr(match["weekday"]))
+        raise UsageError("%(word)s is not a day of the week", word=repr(match["weekday"]))
     return Cron(expression=f"{at.minute} {at.hour} * * {WEEKDAYS.index(match['weekday']) + 1}")
 
 
 def _monthly(match: re.Match[str]) -> Frequency:
     at, day = _time(match), int(match["day"])
     if not 1 <= day <= calendar.monthrange(2000, 1)[1]:
-        raise UsageError("%(day)s is no day of a month", day=day)
+        raise UsageError("%(day)s is not a day of the month", day=day)
     if day <= _SAFE_DAY:
         return Cron(expression=f"{at.minute} {at.hour} {day} * *")
     return Months(day=day, at=at)

@@ -63,7 +63,7 @@ async def run(claimed: Claimed, settings: Settings, transactions: Transactions) 
     """Run the hook that the notice is for, after the run that it tells of; raises NotSentError."""
     hook = named(settings.manager.hooks, claimed.target)
     if hook is None:
-        raise RefusedError(f"the settings have no hook {claimed.target!r} any more")
+        raise RefusedError(f"hook {claimed.target!r} is no longer in the settings")
     told = {**claimed.facts, "hook": hook.name, "notice": claimed.notice_id, "try": claimed.tries}
     if hook.url is not None:
         changes = await transactions.run(first_changes, claimed.facts["history_id"])
@@ -126,13 +126,13 @@ async def _run_command(hook: HookSettings, told: Mapping[str, Any], environment:
             start_new_session=True,
         )
     except OSError as error:
-        raise NotSentError(f"hook {hook.name!r}: {hook.command[0]!r} cannot be started: {error}") from None
+        raise NotSentError(f"hook {hook.name!r}: cannot start {hook.command[0]!r}: {error}") from None
     try:
         async with asyncio.timeout(hook.timeout):
             _, said = await process.communicate(json.dumps(told, default=_plain, ensure_ascii=False).encode())
     except TimeoutError:
         raise NotSentError(
-            f"hook {hook.name!r}: it took longer than {hook.timeout:g} seconds and was ended"
+            f"hook {hook.name!r}: took longer than {hook.timeout:g} seconds and was ended"
         ) from None
     finally:
         # What it left behind goes, too.
@@ -141,8 +141,8 @@ async def _run_command(hook: HookSettings, told: Mapping[str, Any], environment:
         await process.wait()
     if process.returncode:
         last = said.decode("utf-8", errors="replace").strip().rpartition("\n")[2][:_LAST_WORDS]
-        words = f"; the last it said: {last}" if last else ""
-        raise NotSentError(f"hook {hook.name!r}: it ended with exit code {process.returncode}{words}")
+        words = f"; its last message was: {last}" if last else ""
+        raise NotSentError(f"hook {hook.name!r}: ended with exit code {process.returncode}{words}")
 
 
 def _variables(told: Mapping[str, Any]) -> dict[str, str]:

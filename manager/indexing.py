@@ -32,7 +32,7 @@ def queue_index(invocation: Invocation) -> ExitCode:
     arguments = invocation.arguments
     for name, option in _HERE_ONLY.items():
         if getattr(arguments, name):
-            raise UsageError(f"{option} is for indexing in this process; leave it out with --queue")
+            raise UsageError(f"{option} applies to indexing in this process; leave it out with --queue")
     paths = find_archives(arguments.paths)
     # The largest first, so that no worker begins one when the others have nothing left.
     files = sorted(((path, size_of(path)) for path in paths), key=lambda file: (-file[1], file[0]))
@@ -40,12 +40,12 @@ def queue_index(invocation: Invocation) -> ExitCode:
         _refuse_unspeakable(path)
     number = _queued_run(invocation, files)
     if number is None:
-        invocation.console.result({"run_id": None, "files": 0}, "no ARC, WARC or CDX files there")
+        invocation.console.result({"run_id": None, "files": 0}, "no ARC, WARC or CDX files found there")
         return ExitCode.DONE
     invocation.console.result(
         {"run_id": number, "files": len(files)},
-        f"run {number}: {len(files):,} files queued; workers must see them at the same paths;"
-        f" `zatva provider status --run {number}` shows how far they are",
+        f"run {number}: {len(files):,} files queued; workers must see them at the same paths; to "
+        f"follow progress, use `zatva provider status --run {number}`",
     )
     return ExitCode.DONE
 
@@ -74,13 +74,13 @@ def _queued_run(invocation: Invocation, files: Sequence[tuple[Path, int]]) -> in
 def _give_up_lost(console: Console, session: Session, paths: Sequence[str]) -> None:
     lost = give_up_lost(session, paths)
     if lost:
-        console.note(
-            f"{lost:,} of the files waited for tasks that are gone from the queue; they count as failed"
-        )
+        console.note(f"lost files: {lost:,}; their tasks are no longer in the queue, so they count as failed")
 
 
 def _refuse_unspeakable(path: Path) -> None:
     try:
         str(path).encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{path!r}: the name is not in UTF-8 and cannot be kept; rename the file") from None
+        raise UsageError(
+            f"{path!r}: the name is not in UTF-8 and cannot be stored; rename the file"
+        ) from None

@@ -48,7 +48,7 @@ class IndexingWorker:
 
     async def _index(self, file_id: int) -> None:
         if not await self._transactions.run(claim, file_id, host_name()):
-            logger.info("file %d is not waiting any more", file_id)
+            logger.info("file %d is no longer waiting", file_id)
             return
         try:
             process = await HarvestProcess.start([*INDEXER, str(file_id)], environment_for(self._settings))
@@ -83,7 +83,7 @@ class IndexingWorker:
             try:
                 lost = await queue.stalled_files(app, lost_seconds=lost_seconds)
                 for number, file_id in lost.items():
-                    logger.warning("file %d: its worker is gone", file_id)
+                    logger.warning("file %d: its worker is lost", file_id)
                     await self._transactions.run(_take_over, number, file_id)
             except (OperationalError, ConnectorException) as error:
                 logger.warning("the database does not answer: %s", error)
@@ -97,12 +97,12 @@ def _wait_again(session: Session, file_id: int, reason: str, *, at_fault: bool) 
 def _take_over(session: Session, number: int, file_id: int) -> None:
     """Put a lost file back, by whichever worker forgets its task first."""
     if queue.forget_lost(session, number):
-        _wait_again(session, file_id, "the worker that had it is gone", at_fault=True)
+        _wait_again(session, file_id, "the worker that indexed it is lost", at_fault=True)
 
 
 def _in_words(outcome: Outcome) -> str:
     last_line = outcome.said.replace("\0", "").strip().rpartition("\n")[2].strip()[:_REASON_CHARACTERS]
-    said = f"; the last it said: {last_line}" if last_line else ""
+    said = f"; its last message was: {last_line}" if last_line else ""
     how = (
         f"was ended by signal {-outcome.exit_code}"
         if outcome.exit_code < 0

@@ -67,8 +67,8 @@ def show_job(invocation: Invocation) -> ExitCode:
         view = jobs.find_job(session, job_id)
     if view is None:
         raise UsageError(
-            f"there is no job {job_id}; `zatva job list` has those that wait or run, `zatva job history` "
-            "what has ended"
+            f"no job {job_id}; list waiting and running jobs with `zatva job list`, finished "
+            "harvests with `zatva job history`"
         )
     invocation.console.facts(_job_row(view))
     return ExitCode.DONE
@@ -96,7 +96,7 @@ def list_history(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database, database.session() as session:
         views = find_runs(session, choice, limit=given.limit, before=given.before)
         rows = [{**columns_of(view.history), "repository_name": view.repository_name} for view in views]
-    invocation.console.table(rows, _HISTORY_COLUMNS, empty="no harvest has ended yet")
+    invocation.console.table(rows, _HISTORY_COLUMNS, empty="no finished harvests yet")
     return ExitCode.DONE
 
 
@@ -113,7 +113,7 @@ def remove_job(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database, database.session() as session:
         removed = jobs.remove_job(session, job_id)
         session.commit()
-    text = "removed" if removed else "runs; the manager ends it and removes it"
+    text = "removed" if removed else "running; the manager ends and removes it"
     invocation.console.result({"job_id": job_id, "removed": removed}, f"job {job_id}: {text}")
     return ExitCode.DONE
 

@@ -76,7 +76,7 @@ def change_job(session: Session, job_id: int, change: Change) -> JobStatus:
         return JobStatus(status)
     present = session.scalar(select(Job.status).where(Job.job_id == job_id))
     if present is None:
-        raise UsageError(f"job {job_id}: there is none of that number; see `zatva job list`")
+        raise UsageError(f"no job {job_id}; list jobs with `zatva job list`")
     word = JobStatus(present).name.lower().replace("_", " ")
     possible = ", ".join(status.name.lower().replace("_", " ") for status in change.becomes)
     raise UsageError(f"job {job_id} is {word}; only a job that is {possible} can be {change.participle}")

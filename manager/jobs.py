@@ -157,7 +157,7 @@ def remove_job(session: Session, job_id: int) -> bool:
         update(Job).where(Job.job_id == job_id, Job.status.in_(runs)).values(status=JobStatus.STOPPING)
     )
     if session.scalar(select(Job.job_id).where(Job.job_id == job_id)) is None:
-        raise UsageError(f"job {job_id}: there is none of that number; see `zatva job list`")
+        raise UsageError(f"no job {job_id}; list jobs with `zatva job list`")
     return False
 
 
@@ -165,7 +165,7 @@ def remove_history(session: Session, history_id: int) -> None:
     """Remove a row of the history; raises UsageError where there is none. The caller commits."""
     gone = delete(History).where(History.history_id == history_id).returning(History.history_id)
     if session.scalar(gone) is None:
-        raise UsageError(f"history {history_id}: there is none of that number; see `zatva job history`")
+        raise UsageError(f"no run {history_id} in the history; list runs with `zatva job history`")
 
 
 def _rows(most: int | None, *conditions: ColumnElement[bool], after: JobPlace | None = None) -> Select[Any]:

@@ -219,7 +219,7 @@ def _is_ready(session: Session, job: Job | None) -> bool:
         return True
     job.status = JobStatus.SET_ASIDE
     job.waiting = wrong.as_json()
-    logger.warning("job %d is set aside: %s", job.job_id, wrong.facts["text"])
+    logger.warning("job %d rejected: %s", job.job_id, wrong.facts["text"])
     tell(
         session,
         Occasion.SET_ASIDE,

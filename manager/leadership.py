@@ -151,7 +151,7 @@ def _stand(connection: Connection, number: int) -> None:
     # A statement of its own, for it must not see what was before the lock was given.
     present = connection.scalar(select(Leader.number))
     if present != number:
-        raise NotLeadingError(f"leader {number}: leader {present} has taken over")
+        raise NotLeadingError(f"leader {number} lost the leadership to leader {present}")
 
 
 async def _took_the_lock(connection: psycopg.AsyncConnection) -> bool:

@@ -57,7 +57,7 @@ class Manager:
                 logger.warning("the database does not answer: %s", error)
             finally:
                 self._leads = False
-            logger.warning("this manager does not lead any more")
+            logger.warning("this manager is no longer the leader")
             await asyncio.sleep(self._poll)
 
     async def dispensable(self) -> None:
@@ -74,7 +74,7 @@ class Manager:
             ticking(duties.functions(), seconds=self._poll, ending=duties.ending),
             telling(self._settings, self._transactions, fenced),
         ):
-            logger.info("this manager leads, as leader %d", lead.number)
+            logger.info("this manager is now the leader (number %d)", lead.number)
             self._leads = True
             losing = asyncio.create_task(lost(lead, poll_seconds=self._poll))
             handing_over = asyncio.create_task(self._another_may_lead())
@@ -90,7 +90,7 @@ class Manager:
         while True:
             with contextlib.suppress(OperationalError):
                 if (await self._transactions.run(managers)).stand_bys:
-                    logger.info("this manager drains and lets another one lead")
+                    logger.info("this manager is draining and hands over the leadership")
                     return
             await asyncio.sleep(self._poll)
 

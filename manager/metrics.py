@@ -73,20 +73,20 @@ def exposition(figures: Figures, *, leads: bool) -> bytes:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     for name, meaning, value in (
-        ("leads", "1 where this manager leads.", float(leads)),
-        ("led", "1 where any manager leads.", float(figures.status.leader is not None)),
-        ("workers", "Workers that the queue knows.", len(figures.status.workers)),
-        ("jobs_due", "Jobs whose time has come and that have not begun.", figures.due),
-        ("jobs_late", "Jobs that were due more than a minute ago and have not begun.", figures.late),
-        ("jobs_running", "Harvests under way.", figures.running),
-        ("lag_seconds", "Since the job that waits longest was due.", figures.lag),
+        ("leads", "1 if this manager is the leader.", float(leads)),
+        ("led", "1 if any manager is the leader.", float(figures.status.leader is not None)),
+        ("workers", "Workers registered with the queue.", len(figures.status.workers)),
+        ("jobs_due", "Jobs that are due and not started.", figures.due),
+        ("jobs_late", "Jobs that have been due for more than a minute and are not started.", figures.late),
+        ("jobs_running", "Running harvests.", figures.running),
+        ("lag_seconds", "Time since the longest waiting job was due.", figures.lag),
     ):
         Gauge(f"zatva_manager_{name}", meaning, registry=registry).set(value)
     for name, meaning, label, counts in (
         ("jobs", "Jobs by status.", "status", figures.status.jobs),
         ("schedules", "Schedules by state.", "state", figures.status.schedules),
         ("ended", "Harvests that ended in the last 24 hours.", "status", figures.ended),
-        ("notices", "Notices that wait, or could not be sent.", "state", figures.notices),
+        ("notices", "Notifications that are waiting or could not be sent.", "state", figures.notices),
     ):
         gauge = Gauge(f"zatva_manager_{name}", meaning, (label,), registry=registry)
         for word, count in counts.items():

@@ -105,7 +105,7 @@ def check_surroundings(session: Session, row: RecurringJob | Job) -> None:
             continue
         if not Path(path).is_absolute():
             raise UsageError(
-                "%(name)s %(path)s: give the whole path; workers run in other folders",
+                "%(name)s %(path)s: give the absolute path, because workers run in other folders",
                 name=name,
                 path=repr(path),
             )
@@ -135,7 +135,7 @@ def check_access(repository: Repository, row: RecurringJob | Job) -> None:
 def _check_parameters(row: RecurringJob | Job) -> None:
     """Check the columns that schedules and jobs share; None stands for a column's default."""
     if not _PREFIX.fullmatch(row.metadata_prefix):
-        raise UsageError(f"metadata_prefix {row.metadata_prefix!r}: letters, digits and -_.!~*'() only")
+        raise UsageError(f"metadata_prefix {row.metadata_prefix!r}: use only letters, digits and -_.!~*'()")
     if row.files_per_dir is not None and row.files_per_dir < 1:
         raise UsageError(f"files_per_dir {row.files_per_dir!r}: give 1 or more")
     for one, allowed in _CHOICES.items():
@@ -161,7 +161,7 @@ def _check_times(schedule: RecurringJob) -> None:
         value = getattr(schedule, name)
         if value is not None and (value.tzinfo is None or value.year not in _YEARS):
             raise UsageError(
-                "%(name)s %(value)s: give a time with its zone, in the years 1970 to 8999",
+                "%(name)s %(value)s: give a time with a time zone, in the years 1970 to 8999",
                 name=name,
                 value=value,
             )

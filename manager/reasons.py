@@ -26,13 +26,13 @@ class Code(StrEnum):
 SENTENCES: Final[Mapping[Code, str]] = MappingProxyType(
     {
         Code.DUE: "due at %(at)s",
-        Code.RETRY: "tried again at %(at)s",
+        Code.RETRY: "retry at %(at)s",
         Code.MANAGER: "waiting for the manager",
-        Code.REPOSITORY: "one harvest per repository: job %(job)s comes first",
-        Code.HOST: "%(limit)s harvests at a time from host %(host)s",
-        Code.OVERALL: "%(limit)s harvests at a time in all",
+        Code.REPOSITORY: "one harvest per repository: waiting for job %(job)s",
+        Code.HOST: "at most %(limit)s harvests at a time from host %(host)s",
+        Code.OVERALL: "at most %(limit)s harvests at a time in total",
         Code.WORKER: "waiting for a worker",
-        Code.NOT_BEFORE: "the repository asked to be left alone until %(until)s",
+        Code.NOT_BEFORE: "the repository asked to wait until %(until)s",
         Code.SERVER: "%(text)s",
         Code.STUCK: "no progress since %(since)s",
         Code.SET_ASIDE: "%(text)s",
@@ -40,7 +40,7 @@ SENTENCES: Final[Mapping[Code, str]] = MappingProxyType(
 )
 """In English, with the facts' places; a translation has the same places."""
 
-_UNTOLD: Final = "not told"
+_UNTOLD: Final = "(unknown)"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,7 @@ def _set_aside(session: Session, schedule: RecurringJob, error: Exception) -> No
     schedule.state = RecurringState.SET_ASIDE
     failure = failure_of(error) if isinstance(error, UsageError) else None
     schedule.explain(failure or Failure(code=FailureCode.REQUEST_INVALID), reason)
-    logger.warning("schedule %d is set aside: %s", schedule.id, reason)
+    logger.warning("schedule %d rejected: %s", schedule.id, reason)
     tell(
         session,
         Occasion.SET_ASIDE,

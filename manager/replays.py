@@ -85,7 +85,8 @@ def files_as_scheduled(session: Session, run: History) -> RuleFiles:
     schedule = _schedule(session, run)
     if schedule is None:
         raise UsageError(
-            f"run {run.history_id} comes from no schedule; give the rules with --filter and --normalise"
+            f"run {run.history_id} does not belong to a schedule; give the rules with --filter and "
+            "--normalise"
         )
     return RuleFiles(
         filter_file=_optional(schedule.filter_file_path),

@@ -31,12 +31,12 @@ from oai.settings import Settings
 
 _COLUMNS = {
     "rule_id": "ID", "kind": "Kind", "name": "Name", "version": "Version", "saved": "Saved",
-    "repository_name": "Of repository", "path": "File",
+    "repository_name": "Repository", "path": "File",
 }  # fmt: skip
 _VERSION_COLUMNS = {
     "number": "Version", "saved": "Saved", "saved_by": "By", "last_run": "Last run", "note": "Note",
 }  # fmt: skip
-_EXAMPLE_COLUMNS = {"key": "Example", "kind": "Kind", "title": "What it is for"}
+_EXAMPLE_COLUMNS = {"key": "Example", "kind": "Kind", "title": "Description"}
 
 
 def list_all(invocation: Invocation) -> ExitCode:
@@ -56,7 +56,7 @@ def list_all(invocation: Invocation) -> ExitCode:
             }
             for view in list_rules(session, kind=kind)
         ]
-    empty = "no rules yet; make one with `zatva rule add NAME FILE`, or `zatva rule examples`"
+    empty = "no rules yet; add one with `zatva rule add NAME FILE`, or see `zatva rule examples`"
     invocation.console.table(rows, _COLUMNS, empty=empty)
     return ExitCode.DONE
 
@@ -160,9 +160,11 @@ def remove(invocation: Invocation) -> ExitCode:
         users = [str(one.schedule_id) for one in uses_of(session, settings, rule)]
         versions.remove_rule(session, rule.rule_id)
         session.commit()
-    read_by = f"; the schedules {', '.join(users)} read it as before" if users else ""
+    read_by = f"; the schedules {', '.join(users)} continue to use it" if users else ""
     facts = {"removed": rule.rule_id, "file": str(file_of(settings, rule))}
-    invocation.console.result(facts, f"rule {rule.name!r} removed; its file {facts['file']} stays{read_by}")
+    invocation.console.result(
+        facts, f"rule {rule.name!r} is no longer managed; its file {facts['file']} stays{read_by}"
+    )
     return ExitCode.DONE
 
 
@@ -200,13 +202,13 @@ def _state(settings: Settings, rule: Rule, last: RuleVersion) -> str:
     """How the file stands to the last version."""
     found = read_file(settings, rule)
     if found is None:
-        return "cannot be read; `zatva rule edit RULE --restore N` writes it anew"
+        return "cannot be read; rewrite it with `zatva rule edit RULE --restore N`"
     if found == last.content:
-        return "as in the last version"
+        return "unchanged since the last version"
     fault = versions.usable(found, rule)
     if fault is not None:
-        return f"changed by hand, and at fault: {fault}"
-    return "changed by hand; `zatva rule edit RULE` keeps that as a version"
+        return f"changed by hand, with an error: {fault}"
+    return "changed by hand; save it as a version with `zatva rule edit RULE`"
 
 
 def _content(file: str) -> bytes:

@@ -42,7 +42,7 @@ def check(invocation: Invocation) -> ExitCode:
     read_rules(content, kind, source=str(path))
     invocation.console.result(
         {"file": str(path), "kind": kind.value, "usable": True},
-        f"{path}: a {kind.value} file that can be used",
+        f"{path}: valid {kind.value} file",
     )
     return ExitCode.DONE
 
@@ -51,7 +51,7 @@ def attempt(invocation: Invocation) -> ExitCode:
     """Try a rule on samples."""
     arguments = invocation.arguments
     if (arguments.repository is None) == (arguments.live is None):
-        raise UsageError("give the samples: --repository ID for stored records, or --live URL|ID")
+        raise UsageError("no samples given; give --repository ID for stored records, or --live URL|ID")
     with open_database(invocation.settings) as database, database.session() as session:
         path = _path(session, invocation.settings, arguments.rule)
         samples = _samples(session, invocation)
@@ -67,7 +67,7 @@ def attempt(invocation: Invocation) -> ExitCode:
     )
     invocation.console.result(trial.as_json(), trial_in_words(trial, most=arguments.shown))
     if kind is RuleKind.NORMALISE and arguments.repository is not None:
-        invocation.console.note("stored records have what earlier rules added; that is not added again")
+        invocation.console.note("stored records contain what earlier rules added; it is not added again")
     return ExitCode.RECORDS_REFUSED if trial.ended else ExitCode.DONE
 
 
@@ -80,7 +80,7 @@ def replay(invocation: Invocation) -> ExitCode:
             rehearsal = rehearse_replay(session, settings, request)
         invocation.console.result(rehearsal.as_json(), _in_words(rehearsal, request))
         if not arguments.apply:
-            invocation.console.note("nothing was changed; --apply does it")
+            invocation.console.note("no records were changed; to apply the rules, use --apply")
             return ExitCode.DONE
         return _apply(invocation, database, request)
 
@@ -152,7 +152,7 @@ def _in_words(rehearsal: Rehearsal, request: HarvestRequest) -> str:
         f"  {rehearsal.counts[one.value]:>8,}  {one.value}" for one in Outcome if rehearsal.counts[one.value]
     ]
     if rehearsal.counts[Outcome.LEFT_OUT_NOW.value]:
-        lines.append("what is left out now stays in the store as it is: a replay removes nothing")
+        lines.append("records that the rules now leave out stay in the store: a replay removes no records")
     for word, samples in rehearsal.samples.items():
         for sample in samples:
             lines.append(f"{word}: {sample.identifier}{f'  {sample.why}' if sample.why else ''}")

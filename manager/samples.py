@@ -21,7 +21,7 @@ def sample_schedule(session: Session, recurring_id: int, records: int) -> Job:
     """
     schedule = session.get(RecurringJob, recurring_id)
     if schedule is None:
-        raise UsageError(f"schedule {recurring_id}: there is none of that number; see `zatva schedule list`")
+        raise UsageError(f"no schedule {recurring_id}; list schedules with `zatva schedule list`")
     _check(records)
     job = job_of(session, schedule, due=database_now(session))
     # It must not count as one of the schedule's runs: it says nothing of what is complete.
@@ -38,9 +38,7 @@ def sample_repository(
     """
     repository = session.get(Repository, repository_id)
     if repository is None:
-        raise UsageError(
-            f"repository {repository_id!r}: there is none of that number; see `zatva repository list`"
-        )
+        raise UsageError(f"no repository {repository_id!r}; list repositories with `zatva repository list`")
     access_of(repository.protocol).check(set_spec)
     _check(records)
     organisation = owner_of(session, repository_id)
@@ -56,7 +54,7 @@ def sample_repository(
 
 def _check(records: int) -> None:
     if not 1 <= records <= MOST_RECORDS:
-        raise UsageError(f"{records} records are no sample; give a number from 1 to {MOST_RECORDS:,}")
+        raise UsageError(f"{records} is not a valid number of sample records; give 1 to {MOST_RECORDS:,}")
 
 
 def _added(session: Session, job: Job, records: int) -> Job:

@@ -20,15 +20,15 @@ def add_schedule_commands(schedule: "Subcommands") -> None:
     add.add_argument("repository_id", type=int, metavar="REPOSITORY_ID")
     _add_plan_options(add, with_defaults=True)
     listing = add_command(schedule, "list", help="list schedules", handler=f"{_HANDLERS}list_schedules")
-    listing.add_argument("--repository", type=int, metavar="ID", help="of this repository only")
+    listing.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
     for name, text in (
-        ("show", "show all of a schedule, and when it is due next"),
-        ("edit", "change what is given; an empty value takes an option back, as in `--set ''`"),
+        ("show", "show a schedule and its next due time"),
+        ("edit", "change the given options; an empty value resets an option, as in `--set ''`"),
         ("remove", "remove a schedule and its planned jobs"),
-        ("run", "harvest now, beside the plan"),
-        ("sample", "harvest a few records now, beside the schedule"),
-        ("pause", "let a schedule make no jobs for now"),
-        ("resume", "let a schedule go on that was paused, set aside or suspended"),
+        ("run", "harvest now, in addition to the schedule"),
+        ("sample", "harvest a few records now, in addition to the schedule"),
+        ("pause", "pause a schedule: no jobs are created"),
+        ("resume", "resume a schedule that was paused, rejected or suspended"),
     ):
         command = add_command(schedule, name, help=text, handler=f"{_HANDLERS}{name}_schedule")
         command.add_argument("recurring_id", type=int, metavar="ID")

@@ -38,7 +38,7 @@ def add_schedule(invocation: Invocation) -> ExitCode:
         schedule = schedules.add_schedule(session, **_given(invocation))
         session.commit()
         invocation.about(schedule.id)
-        invocation.console.result(columns_of(schedule), f"schedule {schedule.id}: added")
+        invocation.console.result(columns_of(schedule), f"schedule {schedule.id} added")
     return ExitCode.DONE
 
 
@@ -48,13 +48,13 @@ def edit_schedule(invocation: Invocation) -> ExitCode:
     columns = {name: None if value == "" else value for name, value in _given(invocation).items()}
     if not columns:
         raise UsageError(
-            f"schedule edit {recurring_id}: say what to change, for instance with --frequency; "
-            "`zatva schedule edit --help` tells what there is"
+            f"schedule edit {recurring_id}: no changes given; give an option such as --frequency, "
+            "or see `zatva schedule edit --help`"
         )
     with open_database(invocation.settings) as database, database.session() as session:
         schedule = schedules.change_schedule(session, recurring_id, **columns)
         session.commit()
-        invocation.console.result(columns_of(schedule), f"schedule {recurring_id}: changed")
+        invocation.console.result(columns_of(schedule), f"schedule {recurring_id} changed")
     return ExitCode.DONE
 
 
@@ -151,7 +151,7 @@ def _moment(text: str) -> datetime | str:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no time; write it as 2026-01-31T02:30+01:00") from None
+        raise UsageError(f"{text!r} is not a valid time; write it as 2026-01-31T02:30+01:00") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -32,7 +32,7 @@ def find_view(session: Session, recurring_id: int) -> ScheduleView:
     """One schedule. Raises UsageError where there is none of that number."""
     row = session.execute(_views().where(RecurringJob.id == recurring_id)).one_or_none()
     if row is None:
-        raise UsageError(f"there is no schedule {recurring_id}; see `zatva schedule list`")
+        raise UsageError(f"no schedule {recurring_id}; list schedules with `zatva schedule list`")
     return _view(*row)
 
 

@@ -44,9 +44,7 @@ def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN
     repository_id = columns.get("repository_id")
     repository = None if repository_id is None else session.get(Repository, repository_id)
     if repository is None:
-        raise UsageError(
-            f"repository {repository_id!r}: there is none of that number; see `zatva repository list`"
-        )
+        raise UsageError(f"no repository {repository_id!r}; list repositories with `zatva repository list`")
     given = {name: value for name, value in columns.items() if value is not None}
     organisation = owner_of(session, repository.repository_id)
     defaults = {
@@ -163,7 +161,7 @@ def database_now(session: Session) -> datetime:
 def _schedule(session: Session, recurring_id: int) -> RecurringJob:
     schedule = session.get(RecurringJob, recurring_id, with_for_update=True)
     if schedule is None:
-        raise UsageError(f"schedule {recurring_id}: there is none of that number; see `zatva schedule list`")
+        raise UsageError(f"no schedule {recurring_id}; list schedules with `zatva schedule list`")
     return schedule
 
 
@@ -176,5 +174,5 @@ def _check_names(columns: dict[str, Any]) -> None:
     unknown = sorted(columns.keys() - CHANGEABLE)
     if unknown:
         raise UsageError(
-            f"schedule: no such column {unknown[0]!r}; there are {', '.join(sorted(CHANGEABLE))}"
+            f"schedule: unknown column {unknown[0]!r}; the columns are {', '.join(sorted(CHANGEABLE))}"
         )

@@ -76,7 +76,7 @@ class _Calls:
         except NotLeadingError as error:
             logger.warning("%s", error)
         except Exception:
-            logger.exception("a fault in one of the manager's functions; it is tried again")
+            logger.exception("internal error in one of the manager's functions; it is tried again")
         finally:
             self._under_way.remove(call)
             call.set_result(None)

@@ -40,7 +40,7 @@ def wait(invocation: Invocation) -> ExitCode:
     given = invocation.arguments
     if (given.job_id is None) == (given.repository is None):
         raise UsageError(
-            "say what to wait for: the number of a job, or --repository with that of a repository"
+            "no job given; give the number of a job, or --repository with the number of a repository"
         )
 
     def look(session: Session) -> Ended | None:
@@ -51,7 +51,9 @@ def wait(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database:
         run = until(database, look, timeout=given.timeout).run
     if run is None:
-        invocation.console.result({"history_id": None, "status": None}, "quiet; there was no harvest yet")
+        invocation.console.result(
+            {"history_id": None, "status": None}, "no job is running or due; no harvest has ended yet"
+        )
         return ExitCode.DONE
     invocation.console.result(
         {
@@ -84,7 +86,7 @@ def until(
             return ended
         if timeout is not None and clock() - begun >= timeout:
             raise TryLaterError(
-                f"it has not ended in {timeout:g} seconds; see `zatva job list`, and wait again"
+                f"not ended within {timeout:g} seconds; see `zatva job list`, then wait again"
             )
         sleep(_POLL_SECONDS if timeout is None else min(_POLL_SECONDS, max(timeout / 10, 0.01)))
 
@@ -98,9 +100,7 @@ def job_ended(session: Session, job_id: int) -> Ended | None:
         return None
     run = _newest(session, History.job_id == job_id)
     if run is None:
-        raise UsageError(
-            f"job {job_id}: there is none of that number, and none has ended; see `zatva job list`"
-        )
+        raise UsageError(f"no job {job_id}, waiting, running or finished; list jobs with `zatva job list`")
     return Ended(run=run)
 
 
@@ -110,9 +110,7 @@ def repository_quiet(session: Session, repository_id: int) -> Ended | None:
     Raises UsageError where there is no such repository.
     """
     if session.get(Repository, repository_id) is None:
-        raise UsageError(
-            f"repository {repository_id}: there is none of that number; see `zatva repository list`"
-        )
+        raise UsageError(f"no repository {repository_id}; list repositories with `zatva repository list`")
     busy = exists().where(
         Job.repository_id == repository_id,
         or_(

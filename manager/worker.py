@@ -86,7 +86,7 @@ class Worker:
             ]
             try:
                 while not await self._work(app, places):
-                    logger.warning("the queue's database went away; trying again")
+                    logger.warning("the connection to the queue's database was lost; trying again")
                     await asyncio.sleep(self._settings.manager.tick_seconds)
             finally:
                 for watch in watching:
@@ -94,7 +94,7 @@ class Worker:
                 await _ended(watching)
                 with contextlib.suppress(OperationalError):
                     await self._transactions.run(workers.unregister, self._worker_id)
-        logger.info("drained: worker %d takes nothing more and has nothing left", self._worker_id)
+        logger.info("worker %d is drained: it takes no new jobs and none is running", self._worker_id)
 
     async def harvest(self, job_id: int) -> None:
         """Run one job from its claim to its settlement. Cancelling ends its process first."""
@@ -157,7 +157,7 @@ class Worker:
             return
         run = await self._transactions.run(claim, job_id, self._host, self._worker_id)
         if run is None:
-            logger.info("job %d is not queued any more", job_id)
+            logger.info("job %d is no longer queued", job_id)
             return
         try:
             process = await HarvestProcess.start(
@@ -194,7 +194,7 @@ class Worker:
             try:
                 wanted, drain = await self._transactions.run(_wanted, list(in_hand), worker_id)
                 if drain and not self._drain.is_set():
-                    logger.info("worker %d is to drain", worker_id)
+                    logger.info("worker %d starts draining", worker_id)
                     self._drain.set()
                 if time.monotonic() - last_sign >= sign_seconds or drain is not self._drain.is_set():
                     draining = self._drain.is_set()

@@ -85,7 +85,7 @@ def drain(session: Session, worker_ids: Sequence[int] | None) -> list[int]:
     for worker_id in worker_ids or ():
         if worker_id not in drained:
             session.rollback()
-            raise UsageError(f"worker {worker_id}: there is none of that number; see `zatva manager status`")
+            raise UsageError(f"no worker {worker_id}; list workers with `zatva manager status`")
     return drained
 
 

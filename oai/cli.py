@@ -74,11 +74,11 @@ def add_group(commands: "Subcommands", name: str, *, help: str) -> "Subcommands"
 def add_shared_options(parser: argparse.ArgumentParser) -> None:
     """Add `--json`, `--config`, `--data`, `--quiet` and `--verbose`."""
     shared = parser.add_argument_group("shared options")
-    shared.add_argument("--json", action="store_true", help="print results as JSON, one object a line")
+    shared.add_argument("--json", action="store_true", help="print results as JSON, one object per line")
     shared.add_argument("--config", type=Path, metavar="FILE", help="settings file (default: ./zatva.toml)")
-    shared.add_argument("--data", type=Path, metavar="DIR", help="data folder, instead of ZATVA_DATA")
-    shared.add_argument("-q", "--quiet", action="store_true", help="no notes and no progress")
-    shared.add_argument("-v", "--verbose", action="store_true", help="log more; show where an error arose")
+    shared.add_argument("--data", type=Path, metavar="DIR", help="data folder (overrides ZATVA_DATA)")
+    shared.add_argument("-q", "--quiet", action="store_true", help="print no notes and no progress")
+    shared.add_argument("-v", "--verbose", action="store_true", help="log more, and show tracebacks")
 
 
 def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:

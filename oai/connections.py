@@ -129,10 +129,13 @@ class Connections:
         whose = visitor(peer[0] if peer else None, (), self.limits.trusted).limited_as
         own = self._of.get(whose, {}) if whose is not None else {}
         if self._is_full(own) and not self._close(own, 1):
-            self._refuse(f"{whose} has {len(own)}, none of them idle; a proxy belongs in trusted_proxies")
+            self._refuse(
+                f"{whose} already has {len(own)} connections and none of them is idle; if it is a "
+                "proxy, add it to trusted_proxies"
+            )
             return False
         if self.open >= self.most and not self.make_room():
-            self._refuse(f"{self.open} are open, none of them idle")
+            self._refuse(f"{self.open} connections are open and none of them is idle")
             return False
         self._whose[transport] = whose
         self._become_idle(transport)
@@ -182,7 +185,7 @@ class Connections:
         if body.is_eof():
             yield
             return
-        late = web.HTTPRequestTimeout(text=f"408: the form took longer than {seconds:g} seconds\n")
+        late = web.HTTPRequestTimeout(text=f"408: sending the form took longer than {seconds:g} seconds\n")
 
         def end() -> None:
             if not body.is_eof():

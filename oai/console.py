@@ -27,11 +27,11 @@ def checked_output(file: Path) -> Path:
     """
     file = file.absolute()
     if file.is_dir():
-        raise UsageError(f"{file} is a folder; give the name of a file")
+        raise UsageError(f"{file} is a folder; give a file name")
     there = next(folder for folder in file.parents if folder.exists())
     # Below a file there is never a folder: that is told when the file is opened.
     if there != file.parent and there.is_dir():
-        raise UsageError(f"{file.parent}: no such folder; make it, or give another file")
+        raise UsageError(f"{file.parent}: no such folder; create it or give another file")
     return file
 
 
@@ -179,4 +179,4 @@ def _plain(value: object) -> Any:  # noqa: ANN401 whatever json takes
         return value.isoformat()
     if isinstance(value, Path):
         return str(value)
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -100,10 +100,12 @@ def _url(settings: Settings, stack: contextlib.ExitStack) -> URL:
         url = make_url(settings.database_url.get_secret_value())
     except ArgumentError:
         raise DatabaseNotReadyError(
-            "database_url: not an address; write it as postgresql://user:password@host:5432/name"
+            "database_url: not a valid address; write it as postgresql://user:password@host:5432/name"
         ) from None
     if url.get_backend_name() != "postgresql":
-        raise DatabaseNotReadyError(f"database_url: {url.get_backend_name()!r} is not postgresql")
+        raise DatabaseNotReadyError(
+            f"database_url: {url.get_backend_name()!r} is not supported; use a postgresql:// address"
+        )
     return url.set(drivername=_DRIVER)
 
 

@@ -43,9 +43,9 @@ def parse_datestamp(text: str) -> Datestamp:
             try:
                 moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
             except ValueError as error:
-                raise ValueError(f"{text!r} is no possible date: {error}") from None
+                raise ValueError(f"{text!r} is not a valid date: {error}") from None
             return Datestamp(moment=moment, granularity=granularity)
-    raise ValueError(f"{text!r} is neither {Granularity.DAY} nor {Granularity.SECOND}")
+    raise ValueError(f"{text!r} does not match {Granularity.DAY} or {Granularity.SECOND}")
 
 
 def read_moment(text: str) -> datetime:
@@ -62,7 +62,7 @@ def read_moment(text: str) -> datetime:
     try:
         return moment.astimezone(UTC) if moment.tzinfo is not None else moment
     except OverflowError:
-        raise ValueError(f"{text!r} is no possible date") from None
+        raise ValueError(f"{text!r} is not a valid date") from None
 
 
 def format_datestamp(moment: datetime, granularity: Granularity = Granularity.SECOND) -> str:

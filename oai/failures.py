@@ -229,32 +229,31 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
             "reading the answer takes more than %(limit)s bytes of memory; to allow it, raise %(setting)s"
         ),
         FailureCode.EMPTY_PAGES: (
-            "%(pages)s pages in a row have no records, each with a resumption token; to go on longer, raise"
-            " %(setting)s"
+            "%(pages)s consecutive pages with a resumption token have no records; to continue "
+            "longer, raise %(setting)s"
         ),
         FailureCode.NO_NEW_RECORDS: (
-            "%(pages)s pages in a row have only records that the list has had already; to go on longer,"
-            " raise %(setting)s"
+            "%(pages)s consecutive pages have only records that the list already had; to continue "
+            "longer, raise %(setting)s"
         ),
         FailureCode.LIST_IN_CIRCLES: (
-            "the list goes in circles: the resumption token %(token)s came a second time with the same"
-            " records"
+            "the list is circular: the resumption token %(token)s came a second time with the same records"
         ),
         FailureCode.RECOVERY_TIME: (
             "working around faults of the repository took more than %(limit)s seconds; to allow more, raise"
             " %(setting)s"
         ),
         FailureCode.WAITING_TIME: (
-            "the repository asked to wait for more than %(limit)s seconds in a row without sending a page;"
-            " to wait longer, raise %(setting)s"
+            "the repository asked to wait for more than %(limit)s seconds in total without sending "
+            "a page; to wait longer, raise %(setting)s"
         ),
-        FailureCode.JOB_STOPPED: ("the job was stopped after a page; the next harvest continues there"),
-        FailureCode.JOB_PAUSED: ("the job was paused after a page; it continues there when it is resumed"),
+        FailureCode.JOB_STOPPED: ("the job was stopped after a page; the next harvest resumes there"),
+        FailureCode.JOB_PAUSED: ("the job was paused after a page; it resumes there when it is continued"),
         FailureCode.JOB_RESTARTED: (
-            "it made no progress and was ended after a page; another process continues there"
+            "the harvest made no progress and was ended after a page; another process resumes it there"
         ),
         FailureCode.MANAGER_ENDED: (
-            "the manager ended, and the harvest with it; it continues with the next one"
+            "the manager ended, and the harvest with it; the next manager resumes it"
         ),
         FailureCode.PROCESS_STOPPED: (
             "the job was stopped, and process %(number)s on host '%(host)s' did not finish its page in time"
@@ -267,14 +266,15 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
         ),
         FailureCode.PROCESS_KILLED: ("the job was killed, and process %(number)s on host '%(host)s' with it"),
         FailureCode.PROCESS_RESTARTED: (
-            "process %(number)s on host '%(host)s' made no progress and was ended; another one continues"
+            "process %(number)s on host '%(host)s' made no progress and was ended; another process "
+            "resumes the harvest"
         ),
         FailureCode.PROCESS_ENDED_WITH_MANAGER: (
-            "the manager ended, and process %(number)s on host '%(host)s' with it; the harvest continues with"
-            " the next one"
+            "the manager ended, and process %(number)s on host '%(host)s' with it; the next "
+            "manager resumes the harvest"
         ),
         FailureCode.PROCESS_LOST: (
-            "process %(number)s on host '%(host)s' is gone, and the worker that ran it, too"
+            "process %(number)s on host '%(host)s' and the worker that ran it are lost"
         ),
         FailureCode.PROCESS_NOT_STARTED: ("the harvest could not be started on host '%(host)s'"),
         FailureCode.PROCESS_SIGNALLED: (
@@ -283,16 +283,14 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
         FailureCode.PROCESS_EXITED: (
             "process %(number)s on host '%(host)s' ended with exit code %(exit_code)s and wrote no history"
         ),
-        FailureCode.IMPORT_LOST: "its process ended before it was done",
-        FailureCode.RUN_SKIPPED: ("%(times)s: the run before was still under way"),
-        FailureCode.RUN_MISSED: (
-            "%(times)s: it did not begin in time, and one run makes up for all that were missed"
-        ),
+        FailureCode.IMPORT_LOST: "the process ended before the import was complete",
+        FailureCode.RUN_SKIPPED: ("%(times)s: skipped, because the previous run was still running"),
+        FailureCode.RUN_MISSED: ("%(times)s: not started in time; one run makes up for all missed ones"),
         FailureCode.SCHEDULE_FAILING: (
-            "%(count)s runs in a row failed, the last one: %(reason)s; mend what is wrong, then"
-            " `zatva schedule resume %(schedule)s`"
+            "%(count)s runs in a row failed, the last one: %(reason)s; correct the cause, "
+            "then run `zatva schedule resume %(schedule)s`"
         ),
-        FailureCode.SCHEDULE_OVER: ("its end date %(end)s has come"),
+        FailureCode.SCHEDULE_OVER: ("the end date %(end)s was reached"),
     }
 )
 

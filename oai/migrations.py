@@ -67,11 +67,13 @@ def ensure_current(engine: Engine, *, may_upgrade: bool) -> None:
         return
     if found is not None and found > head():
         raise DatabaseNotReadyError(
-            f"the database is at revision {found}, newer than this version's {head()}; use a newer Zatva"
+            f"the database is at revision {found}, newer than this version's {head()}; use a newer "
+            "version of Zatva"
         )
     if found is not None and not may_upgrade:
         raise DatabaseNotReadyError(
-            f"the database is at revision {found}, this version needs {head()}; run `zatva database upgrade`"
+            f"the database is at revision {found}, but this version needs {head()}; run `zatva "
+            "database upgrade`"
         )
     upgrade(engine)
 

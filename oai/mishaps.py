@@ -19,45 +19,51 @@ from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 
 _AGAIN: Final = "then run the command again"
-_GONE: Final = f"see that the server runs and can be reached (its log says what happened), {_AGAIN}"
+_GONE: Final = f"check that the server is running and reachable (its log has details), {_AGAIN}"
 _BUSY: Final = "run the command again in a moment"
 _REMEDIES: Final[Mapping[str, tuple[type[ZatvaError], str]]] = MappingProxyType(
     {
         "08": (DatabaseNotReadyError, _GONE),
         # Names are looked for before they are given; another command was quicker in between.
         "23505": (TryLaterError, _BUSY),
-        "25006": (DatabaseNotReadyError, f"it takes no changes; name the server that does, {_AGAIN}"),
-        "28": (DatabaseNotReadyError, f"give user and password in database_url, {_AGAIN}"),
+        "25006": (
+            DatabaseNotReadyError,
+            f"the server is read-only; set database_url to the primary server, {_AGAIN}",
+        ),
+        "28": (DatabaseNotReadyError, f"set user and password in database_url, {_AGAIN}"),
         "40": (TryLaterError, _BUSY),
-        "42501": (DatabaseNotReadyError, f"grant the right to the user in database_url, {_AGAIN}"),
-        "53": (DatabaseNotReadyError, f"give the server what it lacks, {_AGAIN}"),
-        "53100": (DatabaseNotReadyError, f"make room on the disk that the database is on, {_AGAIN}"),
-        "53300": (TryLaterError, "end what is not needed, or raise the server's limit, " + _AGAIN),
+        "42501": (DatabaseNotReadyError, f"grant the privilege to the user in database_url, {_AGAIN}"),
+        "53": (DatabaseNotReadyError, f"give the server the resource that it lacks, {_AGAIN}"),
+        "53100": (DatabaseNotReadyError, f"free space on the database's disk, {_AGAIN}"),
+        "53300": (
+            TryLaterError,
+            "close connections that are not needed or raise the server's limit, " + _AGAIN,
+        ),
         "55P03": (TryLaterError, _BUSY),
         "57014": (TryLaterError, _BUSY),
         "57P": (DatabaseNotReadyError, _GONE),
-        "58": (DatabaseNotReadyError, f"look after the server's disk; its log says more, {_AGAIN}"),
-        "XX": (DatabaseNotReadyError, f"look after the server's disk; its log says more, {_AGAIN}"),
+        "58": (DatabaseNotReadyError, f"check the server's disk and its log, {_AGAIN}"),
+        "XX": (DatabaseNotReadyError, f"check the server's disk and its log, {_AGAIN}"),
     }
 )
 """By the beginning of the SQLSTATE, of which the longest counts: what kind of error it is, and what to do."""
 _OURS: Final = (
     ZatvaError,
-    "that should not be; run the command again with --verbose, and report what it says",
+    "internal error; run the command again with --verbose and report the output",
 )
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_ELSEWHERE: Final = f"or name another place, {_AGAIN}"
+_ELSEWHERE: Final = f"or give another path, {_AGAIN}"
 _PLACES: Final[Mapping[int, str]] = MappingProxyType(
     {
-        errno.EACCES: f"give the user of this command the right to it, {_ELSEWHERE}",
-        errno.EPERM: f"give the user of this command the right to it, {_ELSEWHERE}",
-        errno.EROFS: f"let the file system be written to, {_ELSEWHERE}",
-        errno.ENOTDIR: f"a part of this path is a file where a folder is needed; move it, {_ELSEWHERE}",
-        errno.EISDIR: f"this is a folder where a file is needed; move it, {_ELSEWHERE}",
-        errno.EEXIST: f"something else has this name; move it, {_ELSEWHERE}",
-        errno.ENAMETOOLONG: f"name a shorter place, {_AGAIN}",
-        errno.ELOOP: f"its symbolic links lead in circles; mend them, {_ELSEWHERE}",
-        errno.EIO: f"look after the disk; the system's log says more, {_AGAIN}",
+        errno.EACCES: f"grant access to the user who runs this command, {_ELSEWHERE}",
+        errno.EPERM: f"grant access to the user who runs this command, {_ELSEWHERE}",
+        errno.EROFS: f"make the file system writable, {_ELSEWHERE}",
+        errno.ENOTDIR: f"part of this path is a file, not a folder; move it, {_ELSEWHERE}",
+        errno.EISDIR: f"this is a folder, not a file; move it, {_ELSEWHERE}",
+        errno.EEXIST: f"the name is already taken; move the existing file, {_ELSEWHERE}",
+        errno.ENAMETOOLONG: f"give a shorter path, {_AGAIN}",
+        errno.ELOOP: f"its symbolic links form a loop; correct them, {_ELSEWHERE}",
+        errno.EIO: f"check the disk and the system log, {_AGAIN}",
     }
 )
 """What to do about a place that cannot be used, by the system's error number."""
@@ -112,7 +118,7 @@ def _remedy(error: psycopg.Error) -> tuple[type[ZatvaError], str]:
 def _place_told(error: OSError, settings: Settings | None) -> str | None:
     """What is wrong with a place, and what to do; None where it is no matter of places."""
     if error.errno in _FULL:
-        advice = f"make room there, {_AGAIN}"
+        advice = f"free some space there, {_AGAIN}"
     # Without a file it may be a process or a socket that was refused.
     elif error.errno is not None and error.errno in _PLACES and error.filename is not None:
         advice = _PLACES[error.errno]
@@ -126,4 +132,4 @@ def _file(error: OSError, settings: Settings | None) -> str:
         return os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
     if settings is None:
         return "a file"
-    return f"a file in {settings.data}, in {tempfile.gettempdir()}, or where the command says"
+    return f"a file in {settings.data}, in {tempfile.gettempdir()}, or at a path given on the command line"

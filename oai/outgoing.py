@@ -14,49 +14,55 @@ class _Section(BaseModel):
 
 
 class MailSettings(_Section):
-    """The mail server that notices are sent through."""
+    """Mail server for notifications."""
 
-    host: str | None = Field(None, min_length=1, description="The server; without one, no mail is sent.")
+    host: str | None = Field(
+        None, min_length=1, description="Host name of the mail server; without one, no mail is sent."
+    )
     port: int = Field(
-        587, ge=1, le=65_535, description="Its port: 587 as a rule, 465 for `tls`, 25 for `none`."
+        587,
+        ge=1,
+        le=65_535,
+        description="Port of the mail server: usually 587, 465 for `tls`, 25 for `none`.",
     )
     security: Literal["starttls", "tls", "none"] = Field(
-        "starttls", description="How the connection is encrypted. There is no falling back to a weaker one."
+        "starttls",
+        description="How the connection is encrypted; Zatva never falls back to weaker encryption.",
     )
-    user: str | None = Field(None, description="User name, where the server asks for one.")
-    password: SecretStr | None = Field(None, description="Password; better in `password_file`.")
+    user: str | None = Field(None, description="User name, if the server requires one.")
+    password: SecretStr | None = Field(None, description="Password; `password_file` is safer.")
     password_file: Path | None = Field(None, description="File whose first line is the password.")
     sender: Annotated[str, Field(pattern=_ADDRESS)] = Field(
-        "zatva@localhost.localdomain", description="The From of what we send."
+        "zatva@localhost.localdomain", description="Sender address (From) of the messages."
     )
-    timeout: float = Field(30, gt=0, le=600, description="Seconds that the server may take to answer.")
+    timeout: float = Field(30, gt=0, le=600, description="Seconds to wait for the server's answer.")
 
 
 class WebhookSettings(_Section):
-    """Notices and hooks that go to a web address."""
+    """Webhooks: notifications and hooks sent to web addresses."""
 
-    secret: SecretStr | None = Field(None, description="Key of the signature; better in `secret_file`.")
-    secret_file: Path | None = Field(None, description="File whose first line is the key of the signature.")
+    secret: SecretStr | None = Field(None, description="Key for signing webhooks; `secret_file` is safer.")
+    secret_file: Path | None = Field(None, description="File whose first line is the signing key.")
     private_networks: bool = Field(
-        default=False, description="Whether notices may go to addresses that are not on the public internet."
+        default=False, description="Whether webhooks may go to addresses outside the public internet."
     )
-    timeout: float = Field(20, gt=0, le=600, description="Seconds that the receiver may take.")
+    timeout: float = Field(20, gt=0, le=600, description="Seconds to wait for the receiver's answer.")
 
 
 class HookSettings(_Section):
-    """What is to happen when a harvest has ended: a command, or a web address to tell."""
+    """A hook that runs when a harvest has ended: a command, or a web address to post to."""
 
-    name: str = Field(min_length=1, description="Its name in lists and logs.")
-    command: tuple[str, ...] = Field((), description="Program and arguments; there is no shell.")
+    name: str = Field(min_length=1, description="Name in lists and logs.")
+    command: tuple[str, ...] = Field((), description="Program and its arguments; no shell is used.")
     url: Annotated[str, Field(pattern=_WEB_ADDRESS)] | None = Field(
         None, description="Web address to post to."
     )
-    repository_id: int | None = Field(None, description="Only after harvests of this repository.")
-    timeout: float = Field(300, gt=0, le=86_400, description="Seconds that it may take.")
-    tries: int = Field(5, ge=1, le=50, description="How often it is tried in all.")
+    repository_id: int | None = Field(None, description="Run only after harvests of this repository.")
+    timeout: float = Field(300, gt=0, le=86_400, description="Seconds that one run may take.")
+    tries: int = Field(5, ge=1, le=50, description="Number of attempts in total.")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if bool(self.command) == (self.url is not None):
-            raise ValueError(f"hook {self.name!r}: give either command or url")
+            raise ValueError(f"hook {self.name!r}: give either command or url, not both and not neither")
         return self

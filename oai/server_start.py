@@ -17,13 +17,13 @@ def why_not(cluster: Path, otherwise: str) -> str:
     free = shutil.disk_usage(cluster.parent).free
     if free < _NEEDED:
         return (
-            f"no space left on device ({free // 1024**2} MiB are free); make room on the disk that the"
-            " database is on, then run the command again"
+            f"no space left on device ({free // 1024**2} MiB free); free space on the database's "
+            "disk, then run the command again"
         )
     log = cluster / "server.log"
     # What came before the server was last well, such as connections that it ended, is no reason.
     said = _FATAL.findall(_WELL.split(_tail(log))[-1])
-    return f"{said[-1]}; {log} says more" if said else otherwise
+    return f"{said[-1]}; see {log}" if said else otherwise
 
 
 def _tail(log: Path) -> str:

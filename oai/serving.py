@@ -35,7 +35,9 @@ def open_listener(host: str, port: int, *, shared: bool = False, option: str = "
     Raises UsageError when the address is not ours or the port is taken; `option` is what to change then.
     """
     if port not in range(_PORTS):
-        raise UsageError(f"port {port}: ports are 0 (any free one) to {_PORTS - 1}; change {option}")
+        raise UsageError(
+            f"port {port} is not valid; change {option} to a number from 0 (any free port) to {_PORTS - 1}"
+        )
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -50,7 +52,7 @@ def open_listener(host: str, port: int, *, shared: bool = False, option: str = "
         listener.bind(address)
     except OSError as error:
         listener.close()
-        hint = f"; choose another with {option}" if error.errno == errno.EADDRINUSE else ""
+        hint = f"; choose another port with {option}" if error.errno == errno.EADDRINUSE else ""
         raise UsageError(f"cannot listen on {host!r}, port {port}: {error}{hint}") from None
     return listener
 
@@ -175,14 +177,14 @@ class _Site(web.BaseSite):
             )
         except OSError as error:
             connection.close()
-            self._failures.warn(f"a connection to {self.name} was lost when it was accepted: {error}")
+            self._failures.warn(f"{self.name}: a connection was lost while it was accepted: {error}")
 
     def _pause(self, error: OSError) -> None:
         """Make room and try again in a moment; not watched meanwhile, for the listener stays readable."""
         closed = self._connections.make_room()
         self._failures.warn(
-            f"connections to {self.name} cannot be accepted: {error.strerror}; {closed} idle ones were"
-            " closed. Allow the process more open files (ulimit -n, LimitNOFILE)"
+            f"{self.name}: cannot accept connections: {error.strerror}; {closed} idle ones were "
+            "closed. Allow the process more open files (ulimit -n, LimitNOFILE)"
         )
         self._loop.remove_reader(self._listener)
         self._retry = self._loop.call_later(_RETRY_SECONDS, self._resume)

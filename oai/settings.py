@@ -53,7 +53,8 @@ class Settings(BaseSettings):
     )
     database_url: SecretStr | None = Field(
         None,
-        description="PostgreSQL server, `postgresql://user:password@host/name`; else the embedded one.",
+        description="PostgreSQL server, `postgresql://user:password@host/name`; without it, the embedded "
+        "server is used.",
     )
     log: LogSettings = LogSettings()
     provider: ProviderSettings = ProviderSettings()
@@ -148,7 +149,7 @@ def _config_file(config: Path | None) -> Path | None:
     named = config or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
     if named is not None:
         if not named.is_file():
-            raise SettingsError(f"{named}: no such settings file; give another or run `zatva init`")
+            raise SettingsError(f"{named}: no such settings file; give another file or run `zatva init`")
         return named
     here = Path("zatva.toml")
     return here if here.is_file() else None

@@ -16,41 +16,47 @@ def add_commands(aggregate: "Subcommands") -> None:
     add_command(
         aggregate,
         "status",
-        help="show how much of each repository is given out, and what hinders the rest",
+        help="show how much of each repository is published, and why the rest is not",
         handler=f"{_HANDLERS}:show_status",
     )
     update = add_command(
         aggregate,
         "update",
-        help="publish what was harvested; `zatva provider serve` does it by itself",
+        help="publish harvested records; `zatva provider serve` does this automatically",
         handler=f"{_HANDLERS}:update",
     )
     update.add_argument(
-        "--whole", action="store_true", help="look at every record, not only at what the change feed tells"
+        "--whole", action="store_true", help="read all records, not only those in the change feed"
     )
 
 
 def _add_sources(aggregate: "Subcommands") -> None:
     add = add_command(
-        aggregate, "add", help="give out a harvested repository's records again", handler=f"{_HANDLERS}:add"
+        aggregate, "add", help="republish the records of a harvested repository", handler=f"{_HANDLERS}:add"
     )
-    add.add_argument("repository", metavar="REPOSITORY", help="number, base URL or name")
-    add.add_argument("--set", dest="name", metavar="NAME", help="its set (default: named after its host)")
+    add.add_argument("repository", metavar="REPOSITORY", help="number, base URL or name of the repository")
+    add.add_argument(
+        "--set", dest="name", metavar="NAME", help="set of its records (default: named after the host)"
+    )
     add.add_argument(
         "--identifiers",
         choices=("original", "own"),
-        help="the records' identifiers as harvested (default), or below our own namespace",
+        help="identifiers of the records: as harvested (default), or new ones in this provider's namespace",
     )
     add.add_argument(
         "--altered",
         action="store_true",
-        help="tell in provenance that records were altered, even where no schedule normalises",
+        help="report the records as altered in their provenance, even if no schedule normalises them",
     )
     remove = add_command(
         aggregate,
         "remove",
-        help="withdraw a repository: its records are told as deleted",
+        help="withdraw a repository: report its records as deleted",
         handler=f"{_HANDLERS}:remove",
     )
-    remove.add_argument("repository", metavar="REPOSITORY", help="number, base URL, name or set")
-    add_command(aggregate, "list", help="list the repositories", handler=f"{_HANDLERS}:show_sources")
+    remove.add_argument(
+        "repository", metavar="REPOSITORY", help="number, base URL, name or set of the repository"
+    )
+    add_command(
+        aggregate, "list", help="list the repositories in the aggregate", handler=f"{_HANDLERS}:show_sources"
+    )

@@ -27,12 +27,12 @@ _STATUS_COLUMNS: Final = {
     "set_spec": "Set",
     "format": "Format",
     "listed": "Listed",
-    "deleted": "Of them deleted",
+    "deleted": "Deleted",
     "overshadowed": "Overshadowed",
     "unreadable": "Unreadable",
     "state": "State",
 }
-_NONE: Final = "no repository is given out again; `zatva provider aggregate add` adds one"
+_NONE: Final = "no repositories in the aggregate; add one with `zatva provider aggregate add`"
 
 
 def add(invocation: Invocation) -> ExitCode:
@@ -51,9 +51,9 @@ def add(invocation: Invocation) -> ExitCode:
         session.commit()
     invocation.console.result(
         told,
-        f"{told['title']} is in the aggregate as set {told['set_spec']}, with {told['identifiers']}"
-        " identifiers; its records follow while the provider serves, or with"
-        " `zatva provider aggregate update`",
+        f"{told['title']} is in the aggregate as set {told['set_spec']}, with {told['identifiers']} "
+        "identifiers; its records are published while the provider is running, or by `zatva "
+        "provider aggregate update`",
     )
     return ExitCode.DONE
 
@@ -66,8 +66,8 @@ def remove(invocation: Invocation) -> ExitCode:
         session.commit()
     invocation.console.result(
         told,
-        f"{told['title']} is withdrawn; its records are told as deleted while the provider serves,"
-        " or with `zatva provider aggregate update`",
+        f"{told['title']} is withdrawn; its records are reported as deleted while the provider is "
+        "running, or by `zatva provider aggregate update`",
     )
     return ExitCode.DONE
 
@@ -105,14 +105,12 @@ def update(invocation: Invocation) -> ExitCode:
     settings = invocation.settings
     with open_database(settings) as database, updater(database.engine, settings) as mine:
         if mine is None:
-            raise TryLaterError(
-                "another process publishes harvested records just now; it does this work, too"
-            )
+            raise TryLaterError("another process is publishing harvested records; it also does this work")
         if invocation.arguments.whole:
             sources.walk_everything(mine.session)
             mine.session.commit()
         done = mine.run()
-    invocation.console.result({"records": done.records}, f"{done.records:,} records are told anew")
+    invocation.console.result({"records": done.records}, f"{done.records:,} records have a new datestamp")
     return ExitCode.DONE
 
 

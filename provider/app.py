@@ -68,17 +68,23 @@ def _watch(app: web.Application) -> None:
     metrics: Metrics = app[METRICS]
     admission, attends, pool = app[ADMISSION], app[ATTENDANCE], app[DATABASE].engine.pool
     metrics.watch("threads", "Threads for database work.", lambda: admission.threads)
-    metrics.watch("threads_working", "Threads at work.", lambda: admission.working)
-    metrics.watch("waiting", "Requests that wait for a thread.", lambda: admission.waiting)
+    metrics.watch("threads_working", "Threads that are working.", lambda: admission.working)
+    metrics.watch("waiting", "Requests waiting for a thread.", lambda: admission.waiting)
     connections = app[CONNECTIONS]
     slowness = connections.slowness
-    metrics.watch("cut_off", "Connections ended for slow reading so far.", lambda: slowness.cut_off)
-    metrics.watch("connections_open", "Open connections of clients.", lambda: connections.open)
-    metrics.watch("made_room", "Idle connections closed for others so far.", lambda: connections.closed)
-    metrics.watch("connections_refused", "Connections turned away so far.", lambda: connections.refused)
-    metrics.watch("lists_under_way", "Lists asked for lately.", attends.tally.lists_under_way)
+    metrics.watch(
+        "cut_off", "Connections closed because the client read too slowly.", lambda: slowness.cut_off
+    )
+    metrics.watch("connections_open", "Open client connections.", lambda: connections.open)
+    metrics.watch(
+        "made_room", "Idle connections closed to make room for new ones.", lambda: connections.closed
+    )
+    metrics.watch("connections_refused", "Connections refused.", lambda: connections.refused)
+    metrics.watch(
+        "lists_under_way", "Lists that harvesters are currently reading.", attends.tally.lists_under_way
+    )
     given = app[AGGREGATING]
-    metrics.watch("aggregate_records", "Harvested records published so far.", lambda: given.records)
-    metrics.watch("aggregate_age_seconds", "Since the aggregate was brought up to date.", given.age)
+    metrics.watch("aggregate_records", "Harvested records published.", lambda: given.records)
+    metrics.watch("aggregate_age_seconds", "Time since the aggregate was up to date.", given.age)
     if isinstance(pool, QueuePool):
         metrics.watch("connections_used", "Database connections in use.", pool.checkedout)

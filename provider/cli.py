@@ -18,7 +18,7 @@ _RULES = ("open", "reading-room", "embargo", "withheld")
 
 def add_commands(commands: "Subcommands") -> None:
     """Add `provider` with its commands."""
-    provider = add_group(commands, "provider", help="expose the archive to harvesters, and fill it")
+    provider = add_group(commands, "provider", help="index the archive and serve it to harvesters")
     _add_serve(provider)
     _add_index(provider)
     status = add_command(
@@ -28,12 +28,14 @@ def add_commands(commands: "Subcommands") -> None:
     _add_statistics(provider)
     _add_harvesters(provider)
     _add_check(provider)
-    _add_collection(add_group(provider, "collection", help="collections, who may see them, what is in them"))
-    _add_access(add_group(provider, "access", help="who may see what"))
+    _add_collection(
+        add_group(provider, "collection", help="manage collections: their documents and access rules")
+    )
+    _add_access(add_group(provider, "access", help="update access to documents"))
     _add_hiding(provider)
     _add_find(provider)
     _add_verify(provider)
-    aggregate = add_group(provider, "aggregate", help="harvested records that are given out again")
+    aggregate = add_group(provider, "aggregate", help="manage the aggregate: republish harvested records")
     aggregate_cli.add_commands(aggregate)
 
 
@@ -58,9 +60,11 @@ def _add_serve(provider: "Subcommands") -> None:
     serve = add_command(provider, "serve", help="answer OAI-PMH requests", handler="provider.serving:serve")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve.add_argument("--port", type=int, default=8080, help="port to listen on (default: %(default)s)")
-    serve.add_argument("--base-url", metavar="URL", help="the base URL as the world sees it")
     serve.add_argument(
-        "--processes", type=_number, default=1, metavar="N", help="processes (default: %(default)s)"
+        "--base-url", metavar="URL", help="public base URL (default: the setting provider.base_url)"
+    )
+    serve.add_argument(
+        "--processes", type=_number, default=1, metavar="N", help="number of processes (default: %(default)s)"
     )
 
 
@@ -68,17 +72,17 @@ def _add_harvesters(provider: "Subcommands") -> None:
     harvesters = add_command(
         provider,
         "harvesters",
-        help="show who harvests, and what they got",
+        help="list harvesters and what they received",
         handler="provider.client_commands:show_harvesters",
     )
-    harvesters.add_argument("--lists", action="store_true", help="how far through which lists they are")
+    harvesters.add_argument("--lists", action="store_true", help="show the progress of each list instead")
 
 
 def _add_check(provider: "Subcommands") -> None:
     check = add_command(
         provider,
         "check",
-        help="hold any OAI-PMH provider to the specification",
+        help="check an OAI-PMH provider against the specification",
         handler="provider.checking.commands:check",
     )
     check.add_argument("url", metavar="URL", help="base URL, without arguments")
@@ -94,7 +98,7 @@ def _add_check(provider: "Subcommands") -> None:
         type=_number,
         default=300,
         metavar="N",
-        help="ask no more often (default: %(default)s)",
+        help="maximum number of requests (default: %(default)s)",
     )
 
 
@@ -104,13 +108,17 @@ def _add_index(provider: "Subcommands") -> None:
     )
     index.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="file, or folder with files")
     index.add_argument("--collection", metavar="SPEC", help="put the new documents into this collection")
-    index.add_argument("--jobs", type=_number, metavar="N", help="processes (default: one for each core)")
-    index.add_argument("--again", action="store_true", help="read unchanged files, too")
     index.add_argument(
-        "--archive-dir", type=Path, metavar="DIR", help="where the archive files are that CDX files tell of"
+        "--jobs", type=_number, metavar="N", help="number of processes (default: one per core)"
+    )
+    index.add_argument("--again", action="store_true", help="also read unchanged files")
+    index.add_argument(
+        "--archive-dir", type=Path, metavar="DIR", help="folder of the archive files that CDX files refer to"
     )
     index.add_argument(
-        "--first-load", action="store_true", help="into an empty archive: build the lists' indexes afterwards"
+        "--first-load",
+        action="store_true",
+        help="for an empty archive: build the indexes of the lists after loading",
     )
 
 
@@ -118,14 +126,14 @@ def _add_statistics(provider: "Subcommands") -> None:
     statistics = add_command(
         provider,
         "statistics",
-        help="show how many documents there are of what",
+        help="show numbers of documents",
         handler="provider.holdings.statistics:show_statistics",
     )
     statistics.add_argument(
         "--by",
         choices=("month", "type", "domain", "collection"),
         default="month",
-        help="by month of capture, MIME type, domain or collection (default: %(default)s)",
+        help="group by month of capture, MIME type, domain or collection (default: %(default)s)",
     )
 
 
@@ -133,19 +141,19 @@ def _add_collection(collection: "Subcommands") -> None:
     add = add_command(
         collection,
         "add",
-        help="make a collection, or name and describe it anew",
+        help="create a collection, or change its name and description",
         handler=f"{_COLLECTIONS}:collection_add",
     )
-    add.add_argument("spec", metavar="SPEC", help="such as serials:nov07; those above it are made, too")
+    add.add_argument("spec", metavar="SPEC", help="such as serials:nov07; its parents are also created")
     add.add_argument("--name", help="name that harvesters see")
-    add.add_argument("--description", help="what the collection holds")
+    add.add_argument("--description", help="description of the contents")
     add_command(collection, "list", help="list collections", handler=f"{_COLLECTIONS}:collection_list")
     for name, help_text in (
-        ("move", "give a collection and all below it another place or spelling"),
-        ("drop", "do away with a collection; its documents stay"),
-        ("access", "set who may see a collection's documents"),
-        ("assign", "put documents into a collection"),
-        ("remove", "take documents out of a collection"),
+        ("move", "move or rename a collection and all collections below it"),
+        ("drop", "remove a collection; its documents stay"),
+        ("access", "set the access rule of a collection's documents"),
+        ("assign", "add documents to a collection"),
+        ("remove", "remove documents from a collection"),
     ):
         command = add_command(collection, name, help=help_text, handler=f"{_COLLECTIONS}:collection_{name}")
         command.add_argument("spec", metavar="SPEC", help="such as serials:nov07")
@@ -156,14 +164,14 @@ def _add_access(access: "Subcommands") -> None:
     add_command(
         access,
         "refresh",
-        help="lift embargoes that have ended, and finish interrupted changes of collections",
+        help="lift expired embargoes and complete interrupted changes of collections",
         handler=f"{_COLLECTIONS}:access_refresh",
     )
 
 
 def _add_hiding(provider: "Subcommands") -> None:
     for name, help_text in (
-        ("hide", "show documents as deleted to harvesters"),
+        ("hide", "hide documents: report them to harvesters as deleted"),
         ("unhide", "show hidden documents again"),
     ):
         command = add_command(provider, name, help=help_text, handler=f"{_COLLECTIONS}:{name}")
@@ -178,22 +186,30 @@ def _add_new_spec(command: argparse.ArgumentParser) -> None:
 
 def _add_force(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--force", action="store_true", help="even with documents in it, and with the collections below it"
+        "--force",
+        action="store_true",
+        help="remove it even if it has documents, together with the collections below it",
     )
 
 
 def _add_rule(command: argparse.ArgumentParser) -> None:
-    command.add_argument("rule", choices=_RULES, help="the strictest of a document's collections holds")
-    command.add_argument("--until", metavar="T", help="when an embargo ends (UTC); a day from its beginning")
+    command.add_argument(
+        "rule", choices=_RULES, help="access rule; the strictest rule of a document's collections applies"
+    )
+    command.add_argument(
+        "--until", metavar="T", help="end of an embargo (UTC); a date means the beginning of that day"
+    )
 
 
 def _add_selectors(command: argparse.ArgumentParser) -> "argparse._MutuallyExclusiveGroup":
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument("--arc", metavar="NAME", help="all documents of an archive file")
-    which.add_argument("--url-prefix", metavar="PREFIX", help="documents whose URL begins so")
-    which.add_argument("--domain", metavar="HOST", help="documents from a host and all below it")
-    command.add_argument("--from", dest="since", metavar="T", help="captured then or later (UTC)")
-    command.add_argument("--until", metavar="T", help="captured then or earlier (UTC); a day to its end")
+    which.add_argument("--url-prefix", metavar="PREFIX", help="documents whose URL begins with this")
+    which.add_argument("--domain", metavar="HOST", help="documents from this host and its subdomains")
+    command.add_argument("--from", dest="since", metavar="T", help="captured at or after this time (UTC)")
+    command.add_argument(
+        "--until", metavar="T", help="captured at or before this time (UTC); a date includes the whole day"
+    )
     return which
 
 
@@ -208,30 +224,37 @@ _ARGUMENTS = {
 
 def _add_find(provider: "Subcommands") -> None:
     find = add_command(
-        provider, "find", help="look up what is archived of a URL", handler="provider.lookup_commands:find"
+        provider, "find", help="find captures of a URL", handler="provider.lookup_commands:find"
     )
     find.add_argument(
         "url",
         metavar="URL",
-        help="http and https, with and without www are the same; PREFIX* and *.DOMAIN mean all of these",
+        help="http and https, and hosts with and without www, are equivalent; PREFIX* and *.DOMAIN match "
+        "all URLs with this prefix or of this domain",
     )
     wide = find.add_mutually_exclusive_group()
     wide.add_argument(
-        "--prefix", dest="match", action="store_const", const="prefix", help="every URL that begins so"
+        "--prefix", dest="match", action="store_const", const="prefix", help="all URLs that begin with this"
     )
     wide.add_argument(
-        "--host", dest="match", action="store_const", const="host", help="every URL of this host"
+        "--host", dest="match", action="store_const", const="host", help="all URLs of this host"
     )
     wide.add_argument(
-        "--domain", dest="match", action="store_const", const="domain", help="this host and all below it"
+        "--domain", dest="match", action="store_const", const="domain", help="this host and its subdomains"
     )
-    find.add_argument("--from", dest="since", metavar="T", help="captured then or later (UTC)")
-    find.add_argument("--until", metavar="T", help="captured then or earlier (UTC); a day to its end")
+    find.add_argument("--from", dest="since", metavar="T", help="captured at or after this time (UTC)")
     find.add_argument(
-        "--limit", type=_number, default=100, metavar="N", help="at most so many (default: %(default)s)"
+        "--until", metavar="T", help="captured at or before this time (UTC); a date includes the whole day"
+    )
+    find.add_argument(
+        "--limit",
+        type=_number,
+        default=100,
+        metavar="N",
+        help="maximum number of captures (default: %(default)s)",
     )
     _add_choice(find)
-    find.add_argument("--all", action="store_true", help="hidden and withheld documents, too")
+    find.add_argument("--all", action="store_true", help="include hidden and withheld documents")
 
 
 def _add_verify(provider: "Subcommands") -> None:
@@ -245,42 +268,43 @@ def _add_verify(provider: "Subcommands") -> None:
         "files", nargs="*", metavar="FILE", help="name or absolute path of an archive file (default: all)"
     )
     verify.add_argument("--set", metavar="SPEC", help="only documents of this set")
+    verify.add_argument("--sample", type=_number, metavar="N", help="check N random documents of each file")
     verify.add_argument(
-        "--sample", type=_number, metavar="N", help="of each file N documents, taken at random"
-    )
-    verify.add_argument(
-        "--search", action="append", type=Path, metavar="DIR", help="look here for files that were moved"
+        "--search", action="append", type=Path, metavar="DIR", help="folder with files that were moved"
     )
     verify.add_argument(
         "--after",
         type=_number,
         default=0,
         metavar="N",
-        help="go on behind file N, where a check was broken off",
+        help="continue an interrupted check after file N",
     )
 
 
 def _add_choice(find: argparse.ArgumentParser) -> None:
     order = find.add_mutually_exclusive_group()
-    order.add_argument("--closest", metavar="T", help="the nearest to this time first; of one URL")
-    order.add_argument("--reverse", action="store_true", help="the latest first; of one URL")
+    order.add_argument(
+        "--closest", metavar="T", help="sort by distance to this time, nearest first; for one URL"
+    )
+    order.add_argument("--reverse", action="store_true", help="sort latest first; for one URL")
     find.add_argument(
         "--filter",
         action="append",
         metavar="[!]FIELD:REGEX",
-        help="only where the field matches, such as status:200 or !mime:image/.*; may be repeated",
+        help="only captures whose field matches, such as status:200 or !mime:image/.*; may be repeated",
     )
     find.add_argument(
         "--collapse",
         metavar="FIELD[:N]",
-        help="the first of neighbours that are equal in a field, or in its first N characters",
+        help="of consecutive captures that are equal in this field, or in its first N characters, show "
+        "only the first",
     )
 
 
 def _number(text: str) -> int:
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is less than 1")
     return value
 
 

@@ -18,7 +18,7 @@ _CLIENT_COLUMNS: Final = {
     "bytes_sent": "Bytes",
     "refused": "503",
     "told": "Errors",
-    "under_way": "Under way",
+    "under_way": "In progress",
     "finished": "Finished",
     "abandoned": "Abandoned",
 }
@@ -48,11 +48,9 @@ def show_harvesters(invocation: Invocation) -> ExitCode:
     if invocation.arguments.lists:
         known = {client.key: client for client in clients}
         rows = [_list_row(list_, known.get(list_.client)) for list_ in lists]
-        console.table(rows, _LIST_COLUMNS, empty="nobody has asked for a list yet")
+        console.table(rows, _LIST_COLUMNS, empty="no lists requested yet")
     else:
-        console.table(
-            [_client_row(client) for client in clients], _CLIENT_COLUMNS, empty="nobody has asked yet"
-        )
+        console.table([_client_row(client) for client in clients], _CLIENT_COLUMNS, empty="no requests yet")
     return ExitCode.DONE
 
 

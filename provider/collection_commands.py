@@ -41,7 +41,7 @@ def collection_list(invocation: Invocation) -> ExitCode:
     """`provider collection list`: the tree with its numbers of documents."""
     with _session(invocation) as session:
         rows = [_row(one) for one in collections.list_collections(session)]
-    empty = "no collections; `zatva provider collection add` makes one"
+    empty = "no collections yet; add one with `zatva provider collection add`"
     invocation.console.table(rows, _COLUMNS, empty=empty)
     return ExitCode.DONE
 
@@ -66,7 +66,9 @@ def collection_move(invocation: Invocation) -> ExitCode:
     with _session(invocation) as session:
         number = collections.move(session, old, new, margin=_margin(invocation))
     found = {"set_spec": new, "before": old, "documents": number}
-    invocation.console.result(found, f"{old} is {new} now; dated anew: {counted(number, 'document')}")
+    invocation.console.result(
+        found, f"{old} is now {new}; {counted(number, 'document')} with a new datestamp"
+    )
     return ExitCode.DONE
 
 
@@ -77,7 +79,7 @@ def collection_drop(invocation: Invocation) -> ExitCode:
     with _session(invocation) as session:
         number = collections.drop(session, spec, force=arguments.force, margin=_margin(invocation))
     found = {"set_spec": spec, "documents": number}
-    invocation.console.result(found, f"{spec} is gone; taken out of it: {counted(number, 'document')}")
+    invocation.console.result(found, f"{spec} removed; it had {counted(number, 'document')}")
     return ExitCode.DONE
 
 
@@ -93,7 +95,7 @@ def collection_access(invocation: Invocation) -> ExitCode:
         number = access.set_rule(session, spec, rule, margin=_margin(invocation))
     found = {"set_spec": spec, "access": rule.access, "documents": number}
     invocation.console.result(
-        found, f"{spec}: {rule.access}; another rule holds for {counted(number, 'document')} now"
+        found, f"{spec}: {rule.access}; the access rule of {counted(number, 'document')} changed"
     )
     return ExitCode.DONE
 
@@ -108,12 +110,12 @@ def access_refresh(invocation: Invocation) -> ExitCode:
 
 def collection_assign(invocation: Invocation) -> ExitCode:
     """`provider collection assign`: put documents in."""
-    return _change_collection(invocation, collections.assign, "put into")
+    return _change_collection(invocation, collections.assign, "added to")
 
 
 def collection_remove(invocation: Invocation) -> ExitCode:
     """`provider collection remove`: take documents out."""
-    return _change_collection(invocation, collections.remove, "taken out of")
+    return _change_collection(invocation, collections.remove, "removed from")
 
 
 def _change_collection(invocation: Invocation, change: Callable[..., int], done: str) -> ExitCode:
@@ -154,7 +156,7 @@ def _named(document: str | None, namespace: str) -> dict[str, object]:
     key = parse_oai_identifier(namespace, document)
     if key is None:
         raise UsageError(
-            f"{document!r} is no identifier of this repository; they are written oai:{namespace}:<32 digits>"
+            f"{document!r} is not an identifier of this repository; write it as oai:{namespace}:<32 digits>"
         )
     return {"key": key}
 

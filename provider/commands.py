@@ -156,7 +156,7 @@ def _show(console: Console, reports: list[FileReport]) -> None:
         console.result({"total": total}, "")
         return
     shown = [{**row, "ignored": _ignored(row["ignored"]), "problems": len(row["problems"])} for row in rows]
-    console.table(shown, _FILE_COLUMNS, empty="no ARC, WARC or CDX files there")
+    console.table(shown, _FILE_COLUMNS, empty="no ARC, WARC or CDX files found there")
     if problems:
         console.result({}, "")
         console.table(problems, {"file": "File", "offset": "Offset", "reason": "Problem"}, empty="")
@@ -186,8 +186,8 @@ def status(invocation: Invocation) -> ExitCode:
     lost = sum(run["lost"] for run in runs)
     if lost:
         invocation.console.note(
-            f"{lost:,} files wait for tasks that are gone from the queue, so nobody will index them; queue"
-            " them again (`zatva provider index --queue PATH`)"
+            f"lost files: {lost:,}; their tasks are no longer in the queue; queue them again "
+            "(`zatva provider index --queue PATH`)"
         )
     return ExitCode.DONE
 

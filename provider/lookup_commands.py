@@ -47,14 +47,14 @@ def find(invocation: Invocation) -> ExitCode:
     rows = [_row(one, settings.provider.namespace) for one in result.found]
     invocation.console.table(rows, _COLUMNS, empty=_nothing(query))
     if result.end is not None:
-        invocation.console.note(f"the first {len(rows):,}; there may be more: see --limit")
+        invocation.console.note(f"showing the first {len(rows):,} captures; to see more, use --limit")
     return ExitCode.DONE
 
 
 def _nothing(query: Query) -> str:
-    asked = f"nothing like that is archived of {query.url!r}"
+    asked = f"no captures of {query.url!r}"
     if query.match is Match.EXACT:
-        return f"{asked}; this one URL was looked for: --prefix, --host and --domain look further"
+        return f"{asked}; to search more widely, use --prefix, --host or --domain"
     return f"{asked} ({query.match})"
 
 

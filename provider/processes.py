@@ -78,7 +78,9 @@ class _Family:
             pid, status = os.wait()
             number = self._children.pop(pid)
             _log.warning(
-                "serving process %d ended with %d; starting another", pid, os.waitstatus_to_exitcode(status)
+                "server process %d ended with %d; starting another one",
+                pid,
+                os.waitstatus_to_exitcode(status),
             )
             # A child that always ends at once must not keep the machine busy.
             time.sleep(_PAUSE_SECONDS)

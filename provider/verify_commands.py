@@ -41,7 +41,7 @@ def verify(invocation: Invocation) -> ExitCode:
                     _tell(console, file, invocation.settings.provider.namespace)
                     advance(totals["files"], total=files, note=f"{totals['documents']:,} documents")
             except KeyboardInterrupt:
-                console.note(f"to go on from there: the same command with --after {last}")
+                console.note(f"to continue, run the same command with --after {last}")
                 raise
     console.result({"total": _facts(totals)}, _words(totals))
     return ExitCode.RECORDS_REFUSED if any(totals[fault] for fault in Fault) else ExitCode.DONE
@@ -85,6 +85,6 @@ def _facts(totals: Counter[str]) -> dict[str, int]:
 
 def _words(totals: Counter[str]) -> str:
     found = ", ".join(f"{totals[fault]:,} {fault}" for fault in Fault)
-    unsure = f" ({totals['without_digest']:,} without a digest: only their length)"
+    unsure = f" ({totals['without_digest']:,} without a digest: only the length was checked)"
     checked = f"documents {totals['documents']:,}" + (unsure if totals["without_digest"] else "")
     return f"files {totals['files']:,}, {checked}: {found}"

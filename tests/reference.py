@@ -55,20 +55,21 @@ def commands() -> str:
         "",
         "Results go to standard output, notes and progress to standard error.",
         "",
-        "Every command takes `--json` (results as JSON, one object a line), `--config FILE` (settings file),",
-        "`--data DIR` (data folder, instead of `ZATVA_DATA`), `-q`/`--quiet`, `-v`/`--verbose`, `--help`.",
+        "Every command takes `--json` (results as JSON, one object per line), `--config FILE` (settings",
+        "file), `--data DIR` (data folder, overrides `ZATVA_DATA`), `-q`/`--quiet`,",
+        "`-v`/`--verbose` and `--help`.",
         "",
         "| exit status | meaning |",
         "| --- | --- |",
         "| 0 | done |",
-        "| 1 | a fault |",
-        "| 2 | wrong use of the command line |",
-        "| 3 | done, but records were refused |",
-        "| 4 | the other side failed |",
+        "| 1 | error |",
+        "| 2 | invalid command line |",
+        "| 3 | done, but some records were rejected |",
+        "| 4 | the remote server failed |",
         "| 5 | stopped by strict checking |",
-        "| 6 | settings, database or its tables are not ready |",
+        "| 6 | the settings, the database or its tables are not ready |",
         "| 75 | try later |",
-        "| 130 | interrupted; can be resumed |",
+        "| 130 | interrupted; the command can be resumed |",
         "",
     ]
     for name, parser in commands_of("zatva", build_parser()):
@@ -84,10 +85,11 @@ def settings() -> str:
         [
             "# Settings",
             "",
-            "Settings are read once, when a command starts: from the file named with `--config`, or by the",
-            "variable `ZATVA_CONFIG`, or `zatva.toml` in the current folder; then from variables, which win.",
-            "A variable's name is `ZATVA_`, the section, two underscores and the setting, in capitals:",
-            "`ZATVA_PROVIDER__RECORDS_PER_ANSWER=100`. `zatva init` writes this file:",
+            "Settings are read once, when a command starts. The file is the one given with `--config` or",
+            "by the variable `ZATVA_CONFIG`, otherwise `zatva.toml` in the current folder. Environment",
+            "variables take precedence. A variable's name is `ZATVA_`, the section, two underscores and",
+            "the setting, in capitals: `ZATVA_PROVIDER__RECORDS_PER_ANSWER=100`. `zatva init` writes this",
+            "file:",
             "",
             "```toml",
             example().strip(),
@@ -99,7 +101,7 @@ def settings() -> str:
 
 def tables() -> str:
     """Every table and column, with the words of the models."""
-    lines = ["# Tables", "", "All times are UTC. Zatva's tables are made and changed by migrations only.", ""]
+    lines = ["# Tables", "", "All times are UTC. Only migrations create and change Zatva's tables.", ""]
     for table in Base.metadata.sorted_tables:
         lines += [f"## `{table.name}`", "", _table_words(table), ""]
         lines += ["| column | type | |", "| --- | --- | --- |"]
@@ -125,9 +127,10 @@ def failures() -> str:
     lines = [
         "# Failure codes",
         "",
-        "Rows, `--json`, the API and letters name a failure by its code and the facts that belong to it.",
-        "Pages and letters explain it in the reader's language. This is the English text, facts in braces.",
-        "`failure_kind` in webhooks and hooks is coarser; several codes share one.",
+        "Database rows, `--json`, the API and letters identify a failure by its code and its facts.",
+        "Pages and letters explain it in the reader's language. This table has the English text, with facts",
+        "in braces.",
+        "`failure_kind` in webhooks and hooks is coarser: several codes share one kind.",
         "",
         "| code | `failure_kind` | what happened | what to do | who |",
         "| --- | --- | --- | --- | --- |",
@@ -135,7 +138,7 @@ def failures() -> str:
     for code in FailureCode:
         failure = Failure(code=code)
         words = explained(failure, "en", fact=lambda name: f"{{{name}}}")
-        cells = [f"`{code}`", failure.kind, words.what, words.todo or "nothing", words.who]
+        cells = [f"`{code}`", failure.kind, words.what, words.todo or "no action", words.who]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 

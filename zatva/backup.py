@@ -26,7 +26,7 @@ def backup(invocation: Invocation) -> ExitCode:
     """Write the database, as it is at one moment, into a file; whatever runs goes on meanwhile."""
     file = checked_output(invocation.arguments.file)
     if file.exists():
-        raise UsageError(f"{file} is there already; give the name of a new file")
+        raise UsageError(f"{file} already exists; give the name of a new file")
     part = file.with_name(f"{file.name}~part")
     # Where this cannot be done, what to do is said better here than by pg_dump.
     part.open("wb").close()
@@ -58,7 +58,7 @@ def restore(invocation: Invocation) -> ExitCode:
         _statements(database, f"DROP SCHEMA {_BESIDE} CASCADE")
         with database.engine.connect() as connection:
             revision = migrations.current(connection)
-    words = f"database: as in {file}, at {revision}"
+    words = f"database: restored from {file}, at {revision}"
     invocation.console.result({"file": file, "current": revision}, words)
     return ExitCode.DONE
 
@@ -69,11 +69,11 @@ def _refuse(database: Database, *, force: bool) -> None:
         found = migrations.current(connection)
         others = connection.scalar(_OTHERS)
     if found is not None and not force:
-        raise UsageError("the database has tables already; --force puts the backup in their place")
+        raise UsageError("the database already has tables; to replace them with the backup, use --force")
     if others:
         raise UsageError(
-            f"{others} other connections of Zatva use the database;"
-            " end provider, manager, dashboard and harvests first"
+            f"{others} other connections of Zatva use the database; stop the provider, manager, "
+            "dashboard and harvests first"
         )
 
 
@@ -115,5 +115,5 @@ def _program(name: str) -> str:
     folders = sorted(Path(package.origin).parent.glob("pginstall*/bin")) if package and package.origin else []
     found = shutil.which(name, path=os.pathsep.join(map(str, reversed(folders)))) or shutil.which(name)
     if found is None:
-        raise DatabaseNotReadyError(f"{name} is not there; install PostgreSQL's client programs")
+        raise DatabaseNotReadyError(f"{name} was not found; install PostgreSQL's client programs")
     return found

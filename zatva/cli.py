@@ -27,20 +27,23 @@ def build_parser() -> argparse.ArgumentParser:
     init = add_command(
         commands,
         "init",
-        help="write zatva.toml, make the data folder and the tables",
+        help="create zatva.toml, the data folder and the tables",
         handler="zatva.init:init",
     )
-    init.add_argument("--force", action="store_true", help="write zatva.toml anew where there is one")
+    init.add_argument("--force", action="store_true", help="overwrite an existing zatva.toml")
     demo = add_command(
-        commands, "demo", help="show everything at work on generated data", handler="zatva.demo:demo"
+        commands, "demo", help="demonstrate all parts with generated data", handler="zatva.demo:demo"
     )
-    demo.add_argument("--once", action="store_true", help="run through, print a summary, and end")
+    demo.add_argument("--once", action="store_true", help="run without interaction, print a summary and exit")
     add_command(
-        commands, "doctor", help="look whether everything needed is there", handler="zatva.doctor:doctor"
+        commands, "doctor", help="check that Zatva can run on this machine", handler="zatva.doctor:doctor"
     )
-    _add_database(add_group(commands, "database", help="the database: its tables, its backup"))
+    _add_database(add_group(commands, "database", help="manage the database: tables and backups"))
     serve = add_command(
-        commands, "serve", help="run provider, manager and dashboard together", handler="zatva.serve:serve"
+        commands,
+        "serve",
+        help="run the provider, manager and dashboard together",
+        handler="zatva.serve:serve",
     )
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve.add_argument("--port", type=int, default=8080, help="the provider's port (default: %(default)s)")
@@ -55,20 +58,20 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_database(database: "Subcommands") -> None:
     for name, help_text in (
-        ("upgrade", "bring the tables to this version"),
-        ("current", "show the tables' version"),
-        ("check", "look whether the tables are whole and of this version"),
+        ("upgrade", "upgrade the tables to this version"),
+        ("current", "show the version of the tables"),
+        ("check", "check that the tables are complete and match this version"),
     ):
         add_command(database, name, help=help_text, handler=f"zatva.database:{name}")
     backup = add_command(
-        database, "backup", help="write the whole database into one file", handler="zatva.backup:backup"
+        database, "backup", help="back up the whole database into one file", handler="zatva.backup:backup"
     )
-    backup.add_argument("file", type=Path, metavar="FILE", help="a new file")
+    backup.add_argument("file", type=Path, metavar="FILE", help="new file to write")
     restore = add_command(
-        database, "restore", help="put a backup in the database's place", handler="zatva.backup:restore"
+        database, "restore", help="replace the database with a backup", handler="zatva.backup:restore"
     )
-    restore.add_argument("file", type=Path, metavar="FILE", help="as `zatva database backup` wrote it")
-    restore.add_argument("--force", action="store_true", help="even where the database has tables already")
+    restore.add_argument("file", type=Path, metavar="FILE", help="file written by `zatva database backup`")
+    restore.add_argument("--force", action="store_true", help="replace existing tables")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

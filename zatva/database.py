@@ -22,7 +22,7 @@ def upgrade(invocation: Invocation) -> ExitCode:
     """Bring the tables to this version."""
     with open_database(invocation.settings, check_tables=False) as database:
         before, after = migrations.upgrade(database.engine)
-    text = f"at {after}, as before" if before == after else f"from {before or 'no tables'} to {after}"
+    text = f"at {after}, unchanged" if before == after else f"from {before or 'no tables'} to {after}"
     invocation.console.result({"before": before, "after": after}, f"database: {text}")
     return ExitCode.DONE
 
@@ -53,7 +53,7 @@ def check(invocation: Invocation) -> ExitCode:
             faults += _half_done(connection)
     invocation.console.result(
         {"current": found, "needed": migrations.head(), "faults": faults},
-        "\n".join(faults) or f"database: well, at {found}",
+        "\n".join(faults) or f"database: ok, at {found}",
     )
     return ExitCode.NOT_READY if faults else ExitCode.DONE
 
@@ -68,13 +68,16 @@ def _half_done(connection: Connection) -> list[str]:
         f"index {name} is not valid: run `REINDEX INDEX {name}`"
         for name in connection.scalars(_INVALID_INDEXES)
     ]
-    faults += [f"constraint {name} was never checked" for name in connection.scalars(_UNCHECKED)]
     faults += [
-        f"trigger {name} of {table} is switched off: run `ALTER TABLE {table} ENABLE TRIGGER {name}`"
+        f"constraint {name} is not validated: validate it with `ALTER TABLE … VALIDATE CONSTRAINT`"
+        for name in connection.scalars(_UNCHECKED)
+    ]
+    faults += [
+        f"trigger {name} of {table} is disabled: run `ALTER TABLE {table} ENABLE TRIGGER {name}`"
         for table, name in connection.execute(_SWITCHED_OFF)
     ]
     if connection.scalar(_FIRST_LOAD):
         faults.append(
-            "a first load was interrupted: run `zatva provider index --first-load` again to its end"
+            "a first load was interrupted: run `zatva provider index --first-load` again until it is complete"
         )
     return faults

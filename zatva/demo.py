@@ -173,7 +173,7 @@ def _introduce(
     own, *others = repositories.values()
     console.note(f"provider   {own.base_url}?verb=Identify")
     for other in others:
-        console.note(f"beside it  {other.base_url}?verb=Identify ({other.base_dir})")
+        console.note(f"second     {other.base_url}?verb=Identify ({other.base_dir})")
     console.note(f"dashboard  {dashboard}")
 
 
@@ -232,13 +232,14 @@ def _summary(
         "stored": stored,
         "broken": [_told(broken), _told(checked)],
     }
-    text = "everything that the provider shows is here" if well else f"{live:,} files were expected"
+    text = "all records that the provider offers are stored" if well else f"{live:,} files were expected"
     console.result(
         result,
-        f"{archive.documents:,} documents indexed, {archive.hidden:,} of them hidden; served at {base_url}; "
-        f"{whole.record_count:,} records harvested ({whole.status}); {stored:,} files stored: {text}\n"
-        f"broken library: {broken.record_count:,} records, {broken.invalid_count} of them refused "
-        f"({broken.status}); as {checked.metadata_prefix}, strictly checked: {checked.status}",
+        f"{archive.documents:,} documents indexed, {archive.hidden:,} of them hidden; served at "
+        f"{base_url}; {whole.record_count:,} records harvested ({whole.status}); {stored:,} files "
+        f"stored: {text}\nbroken library: {broken.record_count:,} records, {broken.invalid_count} of "
+        f"them rejected ({broken.status}); as {checked.metadata_prefix}, strictly checked: "
+        f"{checked.status}",
     )
     return ExitCode.DONE if well and _found_out(broken, checked) else ExitCode.FAULT
 
@@ -264,6 +265,6 @@ def _invite(settings: Settings, database: Database, dashboard: str, console: Con
     with database.session() as session:
         link = make_link(session, settings, "admin", dashboard, create_administrator=True)
         session.commit()
-    console.result({"sign_in": link}, f"sign in    {link}\nCtrl-C ends the demo and removes what it made.")
+    console.result({"sign_in": link}, f"sign in    {link}\nPress Ctrl-C to end the demo and remove its data.")
     if console.out.isatty():
         webbrowser.open(link)

@@ -40,8 +40,8 @@ def doctor(invocation: Invocation) -> ExitCode:
     rows = [
         {"check": f.check, "well": f.well, "found": f.found, "advice": f.advice or None} for f in findings
     ]
-    columns = {"check": "what", "well": "well", "found": "found", "advice": "what to do"}
-    invocation.console.table(rows, columns, empty="nothing to look at")
+    columns = {"check": "check", "well": "ok", "found": "found", "advice": "what to do"}
+    invocation.console.table(rows, columns, empty="no checks")
     return ExitCode.DONE if all(f.well for f in findings) else ExitCode.NOT_READY
 
 
@@ -60,15 +60,15 @@ def _data(settings: Settings) -> Iterator[Finding]:
     yield Finding(
         check="data folder",
         well=writable,
-        found=f"{settings.data}" + ("" if settings.data.exists() else " (will be made)"),
-        advice="" if writable else f"{there} cannot be written to; name another with ZATVA_DATA",
+        found=f"{settings.data}" + ("" if settings.data.exists() else " (will be created)"),
+        advice="" if writable else f"{there} is not writable; set another folder with ZATVA_DATA",
     )
     free = shutil.disk_usage(there).free
     yield Finding(
         check="free space",
         well=free >= _FREE_BYTES,
         found=f"{free / 1024**3:.1f} GiB",
-        advice="" if free >= _FREE_BYTES else "make room: files are synced before they count",
+        advice="" if free >= _FREE_BYTES else "free some space: a harvest stops when the disk is full",
     )
 
 
@@ -105,15 +105,15 @@ def _tables(revision: str | None, missing: list[str], *, embedded: bool) -> Iter
     yield Finding(
         check="tables",
         well=well,
-        found=revision or "none yet; made at first use",
-        advice="" if well else f"this version needs {migrations.head()}: zatva database upgrade",
+        found=revision or "no tables yet; they are created on first use",
+        advice="" if well else f"run `zatva database upgrade`: this version needs {migrations.head()}",
     )
     if missing:
         yield Finding(
             check="first load",
             well=False,
             found=f"{len(missing)} indexes are not built",
-            advice="run `zatva provider index --first-load` again, with the same files",
+            advice="run `zatva provider index --first-load` again with the same files",
         )
 
 

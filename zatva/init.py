@@ -16,16 +16,17 @@ from web.signing_in import make_link
 
 FILE = Path("zatva.toml")
 DASHBOARD = "http://127.0.0.1:8090"
-_HEADING = """\
-# Zatva's settings. Every line shows a default; take the # away to change one.
-# A variable wins over this file: ZATVA_PROVIDER__RECORDS_PER_ANSWER=100, ZATVA_DATA=/srv/zatva.
-"""
+_HEADING = (
+    "# Settings of Zatva. Each line shows a default; to change one, remove the # in front of it.\n# "
+    "Environment variables take precedence: ZATVA_PROVIDER__RECORDS_PER_ANSWER=100, "
+    "ZATVA_DATA=/srv/zatva.\n"
+)
 
 
 def init(invocation: Invocation) -> ExitCode:
     """Write `zatva.toml` here, make the data folder and the tables, and print a sign-in link."""
     if FILE.exists() and not invocation.arguments.force:
-        raise UsageError(f"{FILE.absolute()} is there already; --force writes it anew with the defaults")
+        raise UsageError(f"{FILE.absolute()} already exists; to overwrite it with the defaults, use --force")
     FILE.absolute().write_text(example(), encoding="utf-8")
     base_url = invocation.settings.web.base_url or DASHBOARD
     with open_database(invocation.settings) as database, database.session() as session:

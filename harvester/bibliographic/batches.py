@@ -122,7 +122,7 @@ class Converting:
         converter = converter_for(metadata)
         basis = self.chooser.basis(converter)
         if converter is None:
-            draft.omit(candidate, basis, "refused", f"no converter reads {metadata.tag!r}")
+            draft.omit(candidate, basis, "refused", f"no converter for {metadata.tag!r}")
             return
         try:
             if self._passes_over(converter, metadata):
@@ -131,7 +131,12 @@ class Converting:
                 draft.take(candidate, converter, metadata, basis)
         except Exception as error:  # noqa: BLE001 a fault of the converter is no reason to lose the other records
             told = f"{type(error).__name__}: {error}"
-            draft.omit(candidate, basis, UNREADABLE, f"the converter {converter.name} ended with {told}")
+            draft.omit(
+                candidate,
+                basis,
+                UNREADABLE,
+                f"the converter {converter.name} ended with an internal error: {told}",
+            )
 
     def _passes_over(self, converter: Converter, metadata: etree._Element) -> bool:
         rules = self.chooser.rules

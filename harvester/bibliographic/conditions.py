@@ -74,9 +74,9 @@ class Condition:
                 raise UsageError(f"condition {str(self)!r}: {error}") from None
             object.__setattr__(self, "_expression", expression)
         elif self.operator is not Operator.EXISTS and not fold(self.value):
-            raise UsageError(f"condition {str(self)!r}: {self.operator} what; {_EXAMPLE}")
+            raise UsageError(f"condition {str(self)!r}: {self.operator} needs a value; {_EXAMPLE}")
         if self.first_character is not None and (self.last_character or 0) < self.first_character:
-            raise UsageError(f"condition {str(self)!r}: the positions end before they begin")
+            raise UsageError(f"condition {str(self)!r}: the last position is before the first")
         object.__setattr__(self, "_folded", fold(self.value))
 
     def __str__(self) -> str:
@@ -144,10 +144,10 @@ def parse_condition(line: str) -> Condition:
     """Read a condition. Raises UsageError, which says what to write instead."""
     found = _LINE.fullmatch(line.strip())
     if found is None:
-        raise UsageError(f"{line!r} is no condition; {_EXAMPLE}")
+        raise UsageError(f"{line!r} is not a condition; {_EXAMPLE}")
     given = found.groupdict()
     if given["operator"] == Operator.EXISTS and given["value"]:
-        raise UsageError(f"condition {line!r}: `exists` is followed by no value")
+        raise UsageError(f"condition {line!r}: `exists` does not take a value")
     first = None if given["first"] is None else int(given["first"])
     condition = Condition(
         field=given["field"],

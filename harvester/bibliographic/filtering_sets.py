@@ -46,7 +46,7 @@ def add_set(
     if not name.strip():
         raise UsageError("a filtering set needs a name")
     if session.scalars(select(FilteringSet).where(FilteringSet.name == name)).first() is not None:
-        raise UsageError(f"there is a filtering set {name!r} already; see `zatva import set show {name}`")
+        raise UsageError(f"filtering set {name!r} already exists; see `zatva import set show {name!r}`")
     row = FilteringSet(name=name, match=match.value, description=description)
     session.add(row)
     session.flush()
@@ -85,8 +85,8 @@ def remove_set(session: Session, name: str) -> None:
     if found.used_by:
         numbers = ", ".join(map(str, found.used_by))
         raise UsageError(
-            f"the imports of repositories {numbers} choose by {name!r}; give them another set first "
-            "(`zatva import source ID --set NAME`, or `--set none`)"
+            f"filtering set {name!r} is used by the imports of repositories {numbers}; choose "
+            "another set for them first (`zatva import source ID --set NAME`, or `--set none`)"
         )
     session.delete(_row(session, name))
     session.flush()
@@ -95,7 +95,7 @@ def remove_set(session: Session, name: str) -> None:
 def _row(session: Session, name: str) -> FilteringSet:
     row = session.scalars(select(FilteringSet).where(FilteringSet.name == name)).first()
     if row is None:
-        raise UsageError(f"there is no filtering set {name!r}; see `zatva import set list`")
+        raise UsageError(f"no filtering set {name!r}; list sets with `zatva import set list`")
     return row
 
 

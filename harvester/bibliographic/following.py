@@ -31,7 +31,7 @@ def import_after_harvest(database: Database, settings: Settings, repository_id: 
     except ImportBusyError as error:
         _log.warning("no import after this harvest: %s", error)
     except Exception:  # noqa: BLE001 the harvest has ended well, and its outcome is still to be told
-        _log.exception("the import after the harvest of repository %d has ended early", repository_id)
+        _log.exception("the import after the harvest of repository %d ended early", repository_id)
     else:
         _log.info(
             "import %d: %d new, %d updated, %d deleted", done.import_id, done.new, done.updated, done.deleted

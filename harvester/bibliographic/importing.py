@@ -106,7 +106,7 @@ class _Work:
         except KeyboardInterrupt:
             interrupted = Failure(code=FailureCode.INTERRUPTED)
             self._end(import_id, RunStatus.INCOMPLETE, interrupted, "interrupted")
-            words = f"interrupted after {self.counts['seen']:,} records; the next import goes on from there"
+            words = f"interrupted after {self.counts['seen']:,} records; the next import continues there"
             raise InterruptedRunError(words) from None
         except Exception as error:
             known = mishap(error)

@@ -78,7 +78,8 @@ def only_import(database: Database, repository_id: int) -> Iterator[None]:
     with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         if not connection.execute(text("SELECT pg_try_advisory_lock(:class, :id)"), key).scalar_one():
             raise ImportBusyError(
-                f"the records of repository {repository_id} are being imported; see `zatva import status`"
+                f"the records of repository {repository_id} are already being imported; see `zatva "
+                "import status`"
             )
         try:
             yield

@@ -102,7 +102,7 @@ def search(
     none of ours, or `limit` is not from 1 to 1,000.
     """
     if not 1 <= limit <= _MOST_HITS:
-        raise UsageError(f"{limit} hits on a page: from 1 to {_MOST_HITS:,} there may be")
+        raise UsageError(f"{limit} hits per page is not valid; give 1 to {_MOST_HITS:,}")
     conditions, values = conditions_of(wanted)
     chosen = _chosen(order, has_words="words" in values)
     sorting = _SORTINGS[chosen]
@@ -145,7 +145,9 @@ def _position(after: str, order: Order) -> tuple[str, str]:
         if order is not Order.TITLE:
             float(first)
     except (binascii.Error, ValueError, TypeError):
-        raise UsageError(f"{after!r} is no key of a page; take it from the page before") from None
+        raise UsageError(f"{after!r} is not a page key; take it from the previous page") from None
     if kind != order.value:
-        raise UsageError(f"the key {after!r} is of a list by {kind}, not by {order}; begin at the first page")
+        raise UsageError(
+            f"the key {after!r} belongs to a list by {kind}, not by {order}; start at the first page"
+        )
     return str(first), str(second)

@@ -70,7 +70,9 @@ def get_record(session: Session, bibliographic_id: int) -> FoundRecord:
     """The record of that number. Raises UsageError where there is none (any more)."""
     row = session.get(BibliographicRow, bibliographic_id)
     if row is None:
-        raise UsageError(f"there is no bibliographic record {bibliographic_id}; see `zatva import search`")
+        raise UsageError(
+            f"no bibliographic record {bibliographic_id}; find records with `zatva import search`"
+        )
     repository = session.get_one(Repository, row.repository_id)
     source = session.get(Source, row.repository_id)
     return FoundRecord(

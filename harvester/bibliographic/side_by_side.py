@@ -49,7 +49,7 @@ def convert_all(
             yield from _in_order(pool, pages, most=processes + _AHEAD)
         except BrokenProcessPool:
             raise ZatvaError(
-                "a process that was converting records ended by force; import again to go on from there"
+                "a process that was converting records was killed; to continue, run the import again"
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)

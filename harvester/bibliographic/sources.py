@@ -84,9 +84,9 @@ def check_template(template: str) -> str:
     known = ", ".join(f"{{{name}}}" for name in sorted(_NAMES))
     for name in _PLACEHOLDER.findall(template):
         if name not in _NAMES:
-            raise UsageError(f"{template!r}: there is no {{{name}}}; there are {known}")
+            raise UsageError(f"{template!r}: unknown placeholder {{{name}}}; the placeholders are {known}")
     if not _PLACEHOLDER.search(template):
-        raise UsageError(f"{template!r} leads to one page for all records; write one of {known} into it")
+        raise UsageError(f"{template!r} is the same page for all records; include one of {known}")
     try:
         parts = urlsplit(_PLACEHOLDER.sub("x", template))
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
@@ -94,7 +94,7 @@ def check_template(template: str) -> str:
         usable = False
     fixed = _PLACEHOLDER.search(template.partition("://")[2].partition("/")[0]) is None
     if not usable or not fixed or re.search(r"\s", template):
-        raise UsageError(f"{template!r} is no address; write it as https://host/path/{{identifier}}")
+        raise UsageError(f"{template!r} is not a web address; write it as https://host/path/{{identifier}}")
     return template
 
 

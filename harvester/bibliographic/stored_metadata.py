@@ -35,10 +35,10 @@ def read_metadata(folder: Path, candidate: Candidate) -> etree._Element:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise UnreadableFileError(
-            f"{candidate.filename}: {reason}; `zatva store verify` tells more"
+            f"{candidate.filename}: {reason}; for details, run `zatva store verify`"
         ) from None
     if candidate.digest is not None and hashlib.sha256(data).digest() != candidate.digest:
-        raise UnreadableFileError(f"{candidate.filename}: its bytes are not those that were stored")
+        raise UnreadableFileError(f"{candidate.filename}: its contents differ from what was stored")
     try:
         root = parse(data, source=candidate.filename)
     except MalformedXmlError as error:
@@ -46,5 +46,5 @@ def read_metadata(folder: Path, candidate: Candidate) -> etree._Element:
     metadata = root.find(_METADATA)
     found = None if metadata is None else next(metadata.iterchildren(etree.Element), None)
     if found is None:
-        raise NoMetadataError(f"{candidate.filename}: there is no element below <metadata>")
+        raise NoMetadataError(f"{candidate.filename}: no element in <metadata>")
     return found

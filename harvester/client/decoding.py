@@ -134,10 +134,10 @@ class _Member:
             try:
                 piece = inflating.decompress(chunk, _PIECE * 16)
             except zlib.error as error:
-                self.fault = f"the compressed data are broken ({error})"
+                self.fault = f"the compressed data are damaged ({error})"
                 return
             if not piece and not chunk:
-                self.fault = "the compressed data break off"
+                self.fault = "the compressed data are truncated"
                 return
             self.came = self.came or bool(piece)
             yield piece

@@ -27,7 +27,7 @@ def oddities(findings: Findings, *, now: datetime) -> Sequence[str]:
 def faults(page: Page) -> Iterator[str]:
     """What cannot be read of the first page, where there is such a thing."""
     if len(page.faults) == 1:
-        yield f"A part of the first page cannot be read: {page.faults[0].reason}."
+        yield f"Part of the first page cannot be read: {page.faults[0].reason}."
     elif page.faults:
         first = page.faults[0].reason
         yield f"{len(page.faults):,} parts of the first page cannot be read; the first: {first}."
@@ -35,16 +35,16 @@ def faults(page: Page) -> Iterator[str]:
 
 def _failures(findings: Findings) -> Iterator[str]:
     for verb, error in findings.failures.items():
-        yield f"{verb} was not answered as it should be: {_without_url(error)}"
+        yield f"{verb} was not answered correctly: {_without_url(error)}"
 
 
 def _redirects(findings: Findings) -> Iterator[str]:
     hops = next((exchange.reply.hops for exchange in findings.exchanges if exchange.reply.hops), ())
     if hops:
-        yield f"The address leads on to {hops[-1].partition('?')[0]}; use that as the base URL."
+        yield f"The address redirects to {hops[-1].partition('?')[0]}; use that as the base URL."
     identity = findings.identity
     if identity is not None and identity.base_url != findings.base_url:
-        yield f"Identify gives another base URL than was asked: {identity.base_url!r}."
+        yield f"Identify declares a different base URL: {identity.base_url!r}."
 
 
 def _statuses(findings: Findings) -> Iterator[str]:
@@ -53,9 +53,9 @@ def _statuses(findings: Findings) -> Iterator[str]:
         if reply.status != _SUCCESS:
             yield f"{exchange.verb} was answered with HTTP status {reply.status}, not 200."
         if reply.cut is not None:
-            yield f"{exchange.verb}: the answer broke off, or its length is told wrongly."
+            yield f"{exchange.verb}: the answer is truncated, or its declared length is wrong."
     if any(exchange.reply.method == "POST" for exchange in findings.exchanges):
-        yield "Long addresses are refused (HTTP status 414); POST is used instead."
+        yield "Long addresses are rejected (HTTP status 414); POST is used instead."
 
 
 def _content(findings: Findings) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _compression(findings: Findings) -> Iterator[str]:
         elif len(found) > 1:
             yield f"The answer is compressed more than once ({', '.join(found)})."
     if not any(exchange.reply.compression for exchange in findings.exchanges):
-        yield "Answers are not compressed, though gzip was asked for."
+        yield "Answers are not compressed, although gzip was requested."
 
 
 def _compressions(exchange: Exchange) -> tuple[str, tuple[str, ...]]:
@@ -89,13 +89,13 @@ def _identity(findings: Findings) -> Iterator[str]:
     if identity.protocol_version != PROTOCOL_VERSION:
         yield f"The protocol version is {identity.protocol_version!r}, not {PROTOCOL_VERSION!r}."
     if not any(identity.admin_emails):
-        yield "There is no adminEmail to write to."
+        yield "No adminEmail is declared."
     if identity.deleted_record not in set(DeletedRecord):
-        yield f"deletedRecord is {identity.deleted_record!r}, which is none of no, transient, persistent."
+        yield f"deletedRecord is {identity.deleted_record!r}, not no, transient or persistent."
     elif identity.deleted_record != DeletedRecord.PERSISTENT:
         yield (
-            f"deletedRecord is {identity.deleted_record!r}: only a full harvest finds all records that"
-            " disappeared."
+            f"deletedRecord is {identity.deleted_record!r}: only a full harvest finds all records "
+            "that disappeared."
         )
 
 
@@ -104,7 +104,7 @@ def _granularity(findings: Findings) -> Iterator[str]:
     if identity is None:
         return
     if identity.granularity not in set(Granularity):
-        yield f"The granularity is {identity.granularity!r}, which is neither day nor second."
+        yield f"The granularity is {identity.granularity!r}, not day or second."
         return
     if words := _wrong_date(identity.earliest_datestamp, identity.granularity):
         yield f"earliestDatestamp {words}."
@@ -113,7 +113,7 @@ def _granularity(findings: Findings) -> Iterator[str]:
     if wrong:
         words = _wrong_date(wrong[0].datestamp, identity.granularity)
         count = f"{len(wrong):,} of {len(headers):,}"
-        yield f"{count} datestamps are odd; that of {wrong[0].identifier!r} {words}."
+        yield f"{count} datestamps are wrong; that of {wrong[0].identifier!r} {words}."
     older = [header for header in headers if header.datestamp[:10] < identity.earliest_datestamp[:10]]
     if older:
         yield f"{len(older):,} of {len(headers):,} records are older than earliestDatestamp."
@@ -123,7 +123,7 @@ def _wrong_date(text: str, granularity: str) -> str:
     try:
         found = parse_datestamp(text)
     except ValueError:
-        return f"is {text!r}, which is no datestamp"
+        return f"is {text!r}, which is not a datestamp"
     return "" if found.granularity == granularity else f"is {text!r}, but the granularity is {granularity}"
 
 
@@ -141,20 +141,26 @@ def _clock(findings: Findings, now: datetime) -> Iterator[str]:
         return
     off = (parse_datestamp(date).moment - now).total_seconds()
     if abs(off) > _CLOCK_SECONDS:
-        yield f"The server's clock is {abs(off):,.0f} seconds {'ahead of' if off > 0 else 'behind'} ours."
+        yield (
+            f"The server's clock is {abs(off):,.0f} seconds {'ahead of' if off > 0 else 'behind'} this "
+            "machine's."
+        )
 
 
 def _sets(findings: Findings) -> Iterator[str]:
     sets = findings.sets.sets if findings.sets else ()
     odd = [found.set_spec for found in sets if not _SET_SPEC.fullmatch(found.set_spec)]
     if odd:
-        yield f"{len(odd):,} of {len(sets):,} setSpecs have characters that are not allowed, as {odd[0]!r}."
+        yield (
+            f"{len(odd):,} of {len(sets):,} setSpecs have characters that are not allowed, such as "
+            f"{odd[0]!r}."
+        )
 
 
 def _formats(findings: Findings) -> Iterator[str]:
     prefixes = [found.metadata_prefix for found in findings.formats]
     if prefixes and "oai_dc" not in prefixes:
-        yield "The format oai_dc is missing, which every repository must have."
+        yield "The required format oai_dc is missing."
 
 
 def _records(findings: Findings) -> Iterator[str]:
@@ -163,7 +169,7 @@ def _records(findings: Findings) -> Iterator[str]:
         return
     yield from faults(page)
     if not page.records and not page.faults:
-        yield f"There are no records in {findings.metadata_prefix}."
+        yield f"No records in {findings.metadata_prefix}."
 
 
 def _tokens(findings: Findings) -> Iterator[str]:
@@ -171,7 +177,7 @@ def _tokens(findings: Findings) -> Iterator[str]:
     if token is None or not token.value:
         return
     if token.complete_list_size is None:
-        yield "There is no completeListSize: whether all records came cannot be checked by their number."
+        yield "completeListSize is missing, so it cannot be checked whether all records were received."
     if odd := sorted(set(_NEEDS_ENCODING.findall(token.value))):
         yield f"The resumption token has characters that must be encoded in addresses: {''.join(odd)!r}."
     if len(token.value) > _LONG_TOKEN:

@@ -31,8 +31,8 @@ class Place:
         if size is not None and self.size is not None and size < self.size:
             failure = Failure(code=FailureCode.RECORDS_MISSING, facts={"count": self.size - size})
             reason = (
-                f"the number of records fell from {self.size:,} to {size:,} while the result was read, so"
-                " that records may have been passed over; harvest again"
+                f"the number of records fell from {self.size:,} to {size:,} while the result was "
+                "read, so records may be missing; harvest again"
             )
             yield Fault(offset=-1, reason=reason, raw=b"", failure=failure)
 
@@ -43,5 +43,5 @@ def read_place(token: str) -> Place:
         return Place()
     match = _TOKEN.fullmatch(token)
     if match is None:
-        raise UsageError(f"{token!r} is no place in a result; harvest with --full")
+        raise UsageError(f"{token!r} is not a valid position in a result; harvest with --full")
     return Place(position=int(match[1]), size=int(match[2]) if match[2] else None)

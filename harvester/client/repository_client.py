@@ -110,7 +110,7 @@ class Client:
         if not page.records and page.faults:
             raise MalformedAnswerError(page.url, page.faults[0].reason)
         if len(page.records) != 1:
-            raise MalformedAnswerError(page.url, f"{len(page.records)} records in answer to GetRecord")
+            raise MalformedAnswerError(page.url, f"the answer to GetRecord has {len(page.records)} records")
         alone = page.records[0]
         return replace(alone, notes=page.notes) if page.notes else alone
 

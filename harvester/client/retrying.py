@@ -149,7 +149,7 @@ class Retrying:
         if too_long or (last and reply.status in _BUSY):
             raise ServerBusyError(reply.url, reply.status, asked)
         if last:
-            raise HttpStatusError(reply.url, reply.status, f"after {number + 1} tries")
+            raise HttpStatusError(reply.url, reply.status, f"after {number + 1} attempts")
         # A server that says 0 and stays busy would be asked in vain within a moment.
         return max(asked or 0.0, self._delay(number))
 

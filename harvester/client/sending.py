@@ -88,7 +88,10 @@ class SessionSender:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            words = f"fewer than {self.slow_rate} bytes a second came for {self.slow_seconds:g} seconds"
+            words = (
+                f"fewer than {self.slow_rate} bytes per second were received for {self.slow_seconds:g} "
+                "seconds"
+            )
             reason = f"{words}; see settings slow_seconds and slow_rate"
             raise TransportError(url, TransportKind.TIMEOUT, reason) from error
 
@@ -151,17 +154,17 @@ def _in_words(error: Exception) -> tuple[TransportKind, str]:
         if isinstance(error, types):
             detail = str(error)
             return kind, f"{words} ({detail})" if detail and detail not in words else words
-    return TransportKind.DISCONNECTED, f"the connection broke ({str(error) or type(error).__name__})"
+    return TransportKind.DISCONNECTED, f"the connection was lost ({str(error) or type(error).__name__})"
 
 
 _KINDS: tuple[tuple[tuple[type[Exception], ...], TransportKind, str], ...] = (
-    ((aiohttp.ClientConnectorDNSError,), TransportKind.DNS, "the host name is not known; is it spelt right?"),
+    ((aiohttp.ClientConnectorDNSError,), TransportKind.DNS, "the host name is not known; check the spelling"),
     (
         (aiohttp.ClientSSLError, ssl.SSLError),
         TransportKind.TLS,
-        "no secure connection; the server's certificate or its TLS is at fault",
+        "no secure connection; the server's certificate or TLS configuration is invalid",
     ),
     ((aiohttp.InvalidURL, ValueError), TransportKind.ADDRESS, "not an address; write it as http://host/path"),
-    ((TimeoutError,), TransportKind.TIMEOUT, "no whole answer in time; see setting timeout"),
+    ((TimeoutError,), TransportKind.TIMEOUT, "the answer was not complete in time; see setting timeout"),
     ((aiohttp.ClientConnectorError,), TransportKind.REFUSED, "the server does not accept connections"),
 )

@@ -221,10 +221,10 @@ def _redirected(request: HttpRequest, status: int, location: str, arguments: Arg
     try:
         target = _target(request.url, location)
     except ValueError:
-        reason = f"redirected to {location!r}, which is no address"
+        reason = f"redirected to {location!r}, which is not a valid address"
         raise TransportError(request.url, TransportKind.REDIRECT, reason) from None
     if target.scheme not in {"http", "https"} or not target.host:
-        reason = f"redirected to {location!r}, an address that is neither http nor https"
+        reason = f"redirected to {location!r}, which is not an http or https address"
         raise TransportError(request.url, TransportKind.REDIRECT, reason)
     if request.method == "POST" and status != _SEE_OTHER:
         return replace(request, url=str(target))

@@ -26,28 +26,30 @@ def letter(report: Report, translate: Translate = str) -> str:
     """What the repository's administrator should know, as a text to be sent."""
     found = troubles(report)
     day = format_datestamp(report.examined)[:10]
-    opening = translate("On %(day)s we looked at how the repository %(url)s answers harvesters.") % {
+    opening = translate("On %(day)s we tested how the repository %(url)s answers harvesters.") % {
         "day": day,
         "url": report.base_url,
     }
     if not found:
-        return f"{opening}\n\n" + translate("We found nothing to mend. Thank you for keeping it so well.")
-    lines = [opening, "", translate("This we found, and this would help:"), ""]
+        return f"{opening}\n\n" + translate("We found no problems. Thank you for maintaining it so well.")
+    lines = [opening, "", translate("We found the following problems and suggest these corrections:"), ""]
     for number, fact in enumerate(found, 1):
         lines.append(f"{number}. {translate(SUBJECTS[fact.subject])}: {in_words(fact, translate)}")
         if advice := advice_for(fact, translate):
             lines.append(f"   {advice}")
-    lines += ["", translate("Sections are those of the OAI-PMH 2.0 specification.")]
+    lines += ["", translate("Section numbers refer to the OAI-PMH 2.0 specification.")]
     return "\n".join(lines)
 
 
 def in_lines(report: Report) -> Iterator[str]:
     """The report for a terminal."""
     yield f"{report.repository_name or 'A repository without a name'}, {report.base_url}"
-    yield f"{len(report.facts)} facts by {counted(report.requests, 'request')} in {report.seconds:,.1f} s"
+    yield (
+        f"{len(report.facts)} findings from {counted(report.requests, 'request')} in {report.seconds:,.1f} s"
+    )
     for fact in report.facts:
         yield f"  {_MARKS[grade_of(fact)]} {SUBJECTS[fact.subject]}: {in_words(fact)}"
-    yield "How it is best harvested"
+    yield "Recommended harvesting"
     yield from (f"  {name}: {value}" for name, value in profile_lines(report.profile))
 
 
@@ -57,12 +59,12 @@ def profile_lines(profile: Profile, translate: Translate = str) -> list[tuple[st
     return [
         (translate("format"), profile.metadata_prefix),
         (translate("method"), translate(METHODS[profile.method])),
-        (translate("in slices"), slices.get(profile.slice or "", translate("no, the list as a whole"))),
+        (translate("in slices"), slices.get(profile.slice or "", translate("no, the whole list at once"))),
         (
             translate("incremental"),
-            translate("only what has changed") if profile.incremental else translate("everything each time"),
+            translate("only changed records") if profile.incremental else translate("all records each time"),
         ),
         (translate("checking"), translate(LEVELS[profile.validation])),
         (translate("seconds between requests"), f"{profile.delay:g}"),
-        (translate("further tries"), str(profile.retries)),
+        (translate("retries"), str(profile.retries)),
     ]

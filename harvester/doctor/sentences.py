@@ -37,207 +37,216 @@ _CODES: Final = ("bad verb", "bad argument", "bad token", "bad format", "bad ide
 
 SENTENCES: Final[Mapping[str, Wording]] = MappingProxyType(
     {
-        "identify.well": _good("The repository says who it is: %(name)s."),
+        "identify.well": _good("The repository identifies itself: %(name)s."),
         "identify.odd": _odd(
-            "The answer to Identify has faults: %(text)s", "Mend the answer to Identify (section 4.2)."
+            "The answer to Identify is not valid: %(text)s", "Correct the answer to Identify (section 4.2)."
         ),
-        "version.well": _good("It speaks OAI-PMH 2.0."),
-        "version.other": _bad(
-            "It gives its protocol version as %(version)s.", "Offer version 2.0 of the protocol."
-        ),
-        "base url.well": _good("It calls itself by the address that was asked."),
+        "version.well": _good("The protocol version is 2.0."),
+        "version.other": _bad("The protocol version is %(version)s.", "Support version 2.0 of the protocol."),
+        "base url.well": _good("baseURL in Identify matches the requested address."),
         "base url.other": _odd(
-            "It calls itself %(told)s.", "Let Identify give the address at which the repository answers."
+            "baseURL in Identify is %(told)s, not the requested address.",
+            "Write the address at which the repository answers into Identify.",
         ),
-        "redirects.none": _good("The address answers by itself."),
+        "redirects.none": _good("The address does not redirect."),
         "redirects.some": _odd(
-            "The address leads on to %(target)s.", "Tell harvesters the new address; keep the old one alive."
+            "The address redirects to %(target)s.",
+            "Announce the new address to harvesters and keep the old one working.",
         ),
         "content type.well": _good("Answers are text/xml."),
         "content type.other": _odd(
-            "Answers are sent as %(type)s.", "Send answers as text/xml (section 3.1.2.1)."
+            "Answers have the content type %(type)s.", "Send answers as text/xml (section 3.1.2.1)."
         ),
-        "email.well": _good("There is an address to write to: %(email)s."),
+        "email.well": _good("The administrator's address is %(email)s."),
         "email.none": _odd(
-            "There is no address to write to.", "Give at least one adminEmail in Identify (section 4.2)."
+            "The administrator's address is missing.",
+            "Give at least one adminEmail in Identify (section 4.2).",
         ),
         "earliest.well": _good("The earliest datestamp is %(date)s."),
         "earliest.wrong": _odd(
-            "The earliest datestamp is given as %(date)s, which does not fit the granularity.",
+            "The earliest datestamp is %(date)s, which does not match the granularity.",
             "Write earliestDatestamp in the repository's granularity.",
         ),
         "earliest.later": _bad(
-            "Records are older than the earliest datestamp, %(date)s: one is of %(older)s.",
-            "Give an earliestDatestamp that no record is older than; harvesters begin there.",
+            "Records are older than the earliest datestamp %(date)s: one is dated %(older)s.",
+            "Set earliestDatestamp so that no record is older; harvesters start there.",
         ),
         "granularity.second": _good("Datestamps are exact to the second."),
         "granularity.day": _good("Datestamps are exact to the day."),
         "granularity.untrue": _bad(
-            "Identify promises %(promised)s, but %(count)s of %(of)s datestamps differ, such as %(such)s.",
-            "Write all datestamps in the granularity that Identify promises (section 3.3).",
+            "Identify declares %(promised)s, but %(count)s of %(of)s datestamps differ, such as %(such)s.",
+            "Write all datestamps in the granularity declared in Identify (section 3.3).",
         ),
         "granularity.unknown": _bad(
-            "The granularity is given as %(told)s, which is none of the two that there are.",
-            "Give YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ in Identify.",
+            "The granularity is %(told)s, which is neither of the two allowed values.",
+            "Declare YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ in Identify.",
         ),
-        "deletions.persistent": _good("Deletions are kept for ever."),
+        "deletions.persistent": _good("Deletions are reported permanently."),
         "deletions.transient": _odd(
-            "Deletions are kept for some time only: a full harvest is needed now and then.",
-            "Keep deletions for ever if you can (deletedRecord persistent).",
+            "Deletions are reported only for some time: full harvests are needed now and then.",
+            "If you can, keep deletions permanently (deletedRecord persistent).",
         ),
         "deletions.no": _odd(
-            "Deletions are not told: only a full harvest finds what disappeared.",
-            "Keep deletions if you can (deletedRecord persistent).",
+            "Deletions are not reported: only a full harvest finds records that disappeared.",
+            "If you can, keep deletions (deletedRecord persistent).",
         ),
         "deletions.unknown": _odd(
-            "It does not say what becomes of deletions, but %(told)s.",
-            "Give no, transient or persistent as deletedRecord in Identify.",
+            "Identify declares the unknown deletedRecord value %(told)s.",
+            "Declare no, transient or persistent as deletedRecord in Identify.",
         ),
-        "response date.well": _good("Answers tell their time in UTC."),
+        "response date.well": _good("responseDate is in UTC."),
         "response date.wrong": _bad(
-            "Answers tell their time as %(told)s, which is not UTC to the second.",
-            "Write responseDate as YYYY-MM-DDThh:mm:ssZ: harvesters ask on from there (section 3.2).",
+            "responseDate is %(told)s, which is not UTC to the second.",
+            "Write responseDate as YYYY-MM-DDThh:mm:ssZ: harvesters start the next harvest there "
+            "(section 3.2).",
         ),
-        "clock.well": _good("The server's clock is right."),
+        "clock.well": _good("The server's clock is correct."),
         "clock.ahead": _bad(
-            "The server's clock is %(seconds)s seconds ahead: changes of that time may be missed.",
-            "Set the server's clock, and write responseDate in UTC.",
+            "The server's clock is %(seconds)s seconds ahead: changes in that time can be missed.",
+            "Set the server's clock and write responseDate in UTC.",
         ),
         "clock.behind": _odd(
             "The server's clock is %(seconds)s seconds behind.",
-            "Set the server's clock, and write responseDate in UTC.",
+            "Set the server's clock and write responseDate in UTC.",
         ),
-        "formats.well": _good("It offers %(count)s formats, oai_dc among them."),
+        "formats.well": _good("%(count)s formats are offered, including oai_dc."),
         "formats.no dc": _odd(
-            "It does not offer oai_dc.", "Offer oai_dc: every repository has to (section 3.4)."
+            "The format oai_dc is not offered.", "Offer oai_dc, which is required (section 3.4)."
         ),
         "formats.failed": _odd(
-            "It does not list its formats: %(text)s", "Mend ListMetadataFormats (section 4.4)."
+            "Formats cannot be listed: %(text)s", "Correct ListMetadataFormats (section 4.4)."
         ),
-        "records.well": _good("Records come well-formed: %(count)s on the first page."),
-        "records.none": _unknown("There is no record yet, so most things could not be looked at."),
+        "records.well": _good("Records are well-formed: %(count)s on the first page."),
+        "records.none": _unknown("There are no records yet, so most checks were not possible."),
         "records.faulty": _bad(
             "%(count)s of the records on the first page cannot be read; the first: %(text)s",
-            "Mend these records; the raw bytes are in the harvester's run.",
+            "Correct these records; their raw bytes are stored with the harvester's run.",
         ),
-        "records.failed": _bad("Records cannot be listed: %(text)s", "Mend ListRecords (section 4.5)."),
+        "records.failed": _bad("Records cannot be listed: %(text)s", "Correct ListRecords (section 4.5)."),
         "encoding.well": _good("Answers are in UTF-8."),
         "encoding.wrong": _bad(
-            "Answers are not in clean UTF-8: %(text)s",
+            "Answers are not valid UTF-8: %(text)s",
             "Send UTF-8, without control characters (section 3.1).",
         ),
-        "schema.well": _good("All of %(count)s records looked at fit their schema."),
+        "schema.well": _good("All %(count)s records checked are valid against their schema."),
         "schema.faulty": _odd(
-            "%(faulty)s of %(count)s records looked at do not fit their schema; the first: %(text)s",
-            "Let records fit the schema that the repository announces.",
+            "%(faulty)s of %(count)s records checked are not valid against their schema; the first: %(text)s",
+            "Make the records valid against the schema that the repository declares.",
         ),
-        "schema.unknown": _unknown("There was no schema to be had: %(text)s"),
+        "schema.unknown": _unknown("No schema was available: %(text)s"),
         "page size.well": _good("A page has %(count)s records."),
         "page size.small": _odd(
-            "A page has %(count)s records only: harvesting takes many requests.",
-            "Give 100 to 500 records on a page.",
+            "A page has only %(count)s records: harvesting takes many requests.",
+            "Return 100 to 500 records per page.",
         ),
         "page size.all": _odd(
-            "All %(count)s records come in one answer.", "Divide long lists into pages of 100 to 500 records."
+            "All %(count)s records are in one answer.", "Split long lists into pages of 100 to 500 records."
         ),
-        "size told.told": _good("It tells how long the list is: %(size)s records."),
+        "size told.told": _good("The length of the list is declared: %(size)s records."),
         "size told.untold": _odd(
-            "It does not tell how long a list is: whether everything came cannot be proved.",
-            "Give completeListSize with each resumptionToken (section 3.5).",
+            "The length of lists is not declared, so it cannot be checked whether they are complete.",
+            "Add completeListSize to each resumptionToken (section 3.5).",
         ),
-        "token.well": _good("Lists go on from page to page."),
+        "token.well": _good("Lists continue from page to page."),
         "token.failed": _bad(
-            "The list does not go on after the first page: %(text)s",
-            "Mend the resumption tokens (section 3.5).",
+            "The list does not continue after the first page: %(text)s",
+            "Correct the resumption tokens (section 3.5).",
         ),
         "token.repeats": _bad(
-            "The second page has records of the first one again.", "Mend the resumption tokens (section 3.5)."
+            "The second page repeats records of the first one.",
+            "Correct the resumption tokens (section 3.5).",
         ),
-        "token.one page": _unknown("The list has one page only, so tokens could not be looked at."),
-        "token again.same": _good("A token may be used again and gives the same page."),
+        "token.one page": _unknown("The list has only one page, so tokens could not be checked."),
+        "token again.same": _good("A token can be used again and returns the same page."),
         "token again.other": _bad(
-            "A token that is used again gives another page: a broken harvest cannot be resumed.",
-            "Give the same page for the same token (section 3.5).",
+            "A token that is used again returns a different page: an interrupted harvest cannot be resumed.",
+            "Return the same page for the same token (section 3.5).",
         ),
         "token again.refused": _bad(
-            "A token can be used once only: a broken harvest has to begin anew.",
-            "Let at least the last token be used again (section 3.5).",
+            "A token can be used only once: an interrupted harvest has to start again.",
+            "Accept at least the last token again (section 3.5).",
         ),
-        "token expiry.told": _good("It tells until when a token is good: %(date)s."),
+        "token expiry.told": _good("The expiry of tokens is declared: %(date)s."),
         "token expiry.short": _odd(
-            "A token is good for %(minutes)s minutes only: long harvests may have to begin anew.",
-            "Let tokens be good for a day at least.",
+            "A token is valid for only %(minutes)s minutes: long harvests may have to start again.",
+            "Keep tokens valid for at least one day.",
         ),
         "token expiry.untold": _odd(
-            "It does not tell until when a token is good.", "Give expirationDate with each resumptionToken."
+            "The expiry of tokens is not declared.", "Add expirationDate to each resumptionToken."
         ),
-        "identifiers.same": _good("ListIdentifiers lists what ListRecords does."),
+        "identifiers.same": _good("ListIdentifiers lists the same records as ListRecords."),
         "identifiers.other": _bad(
-            "ListIdentifiers lists other records than ListRecords.", "Let both list the same (section 4.3)."
+            "ListIdentifiers lists different records than ListRecords.",
+            "List the same records with both verbs (section 4.3).",
         ),
         "identifiers.failed": _odd(
-            "Identifiers cannot be listed: %(text)s", "Mend ListIdentifiers (section 4.3)."
+            "Identifiers cannot be listed: %(text)s", "Correct ListIdentifiers (section 4.3)."
         ),
         "get record.well": _good("A single record can be fetched."),
         "get record.other": _bad(
-            "GetRecord gives another record than was asked for.", "Mend GetRecord (section 4.1)."
+            "GetRecord returns a different record than requested.", "Correct GetRecord (section 4.1)."
         ),
         "get record.failed": _odd(
-            "A single record cannot be fetched: %(text)s", "Mend GetRecord (section 4.1)."
+            "A single record cannot be fetched: %(text)s", "Correct GetRecord (section 4.1)."
         ),
         "from.inclusive": _good("`from` includes its own day or second."),
         "from.exclusive": _bad(
-            "`from` leaves out what changed at that very time: changes can be missed.",
+            "`from` excludes records changed at exactly that time: changes can be missed.",
             "Include both bounds (section 2.7.1).",
         ),
         "from.ignored": _bad(
-            "`from` is not heeded: everything comes each time.", "Heed `from` (section 2.7.1)."
+            "`from` is ignored: all records are returned each time.", "Apply `from` (section 2.7.1)."
         ),
         "from.failed": _bad(
-            "`from` is refused: %(text)s", "Take `from` in your granularity (section 2.7.1)."
+            "`from` is rejected: %(text)s", "Accept `from` in the declared granularity (section 2.7.1)."
         ),
         "until.inclusive": _good("`until` includes its own day or second."),
         "until.exclusive": _odd(
-            "`until` leaves out its own day or second.", "Include both bounds (section 2.7.1)."
+            "`until` excludes its own day or second.", "Include both bounds (section 2.7.1)."
         ),
-        "until.ignored": _odd("`until` is not heeded.", "Heed `until` (section 2.7.1)."),
+        "until.ignored": _odd("`until` is ignored.", "Apply `until` (section 2.7.1)."),
         "until.failed": _odd(
-            "`until` is refused: %(text)s", "Take `until` in your granularity (section 2.7.1)."
+            "`until` is rejected: %(text)s", "Accept `until` in the declared granularity (section 2.7.1)."
         ),
-        "before earliest.well": _good("There is nothing before the earliest datestamp, and it says so."),
+        "before earliest.well": _good(
+            "Requests before the earliest datestamp are answered with noRecordsMatch."
+        ),
         "before earliest.odd": _odd(
-            "Asked for what is before the earliest datestamp, it answers %(text)s.",
-            "Answer noRecordsMatch, and give a true earliestDatestamp.",
+            "Requests before the earliest datestamp are answered with %(text)s.",
+            "Answer noRecordsMatch and set a correct earliestDatestamp.",
         ),
-        "sets.some": _good("It has %(count)s sets."),
-        "sets.many": _good("It has %(count)s sets and more."),
-        "sets.none": _good("It has no sets, and says so."),
+        "sets.some": _good("The repository has %(count)s sets."),
+        "sets.many": _good("The repository has more than %(count)s sets."),
+        "sets.none": _good("The repository has no sets and answers noSetHierarchy."),
         "sets.empty": _odd(
-            "Its list of sets is empty.", "Answer noSetHierarchy where there are no sets (section 4.6)."
+            "The list of sets is empty.", "Answer noSetHierarchy if there are no sets (section 4.6)."
         ),
-        "sets.failed": _odd("Its sets cannot be listed: %(text)s", "Mend ListSets (section 4.6)."),
-        "set.well": _good("The set %(set)s gives its own records."),
-        "set.empty": _good("The set %(set)s has no records, and says so."),
+        "sets.failed": _odd("Sets cannot be listed: %(text)s", "Correct ListSets (section 4.6)."),
+        "set.well": _good("The set %(set)s returns its own records."),
+        "set.empty": _good("The set %(set)s has no records and answers noRecordsMatch."),
         "set.other": _bad(
-            "The set %(set)s gives records whose headers do not name it.",
+            "The set %(set)s returns records whose headers do not name it.",
             "Name all sets in the headers (section 2.5).",
         ),
-        "set.failed": _odd("The set %(set)s cannot be harvested: %(text)s", "Mend harvesting by set."),
-        **{f"{code}.well": _good("It answers %(code)s, as it should.") for code in _CODES},
+        "set.failed": _odd("The set %(set)s cannot be harvested: %(text)s", "Correct harvesting by set."),
+        **{f"{code}.well": _good("The answer is %(code)s, as expected.") for code in _CODES},
         **{
             f"{code}.other": _odd(
-                "It answers %(text)s instead of %(code)s.", "Answer with the error %(code)s."
+                "The answer is %(text)s instead of %(code)s.", "Answer with the error %(code)s."
             )
             for code in _CODES
         },
-        "post.well": _good("Requests by POST are answered, too."),
+        "post.well": _good("Requests by POST are answered."),
         "post.failed": _odd(
-            "Requests by POST are not answered: %(text)s", "Take POST as well as GET (section 3.1.1)."
+            "Requests by POST are not answered: %(text)s", "Accept both POST and GET (section 3.1.1)."
         ),
-        "gzip.well": _good("Answers come compressed."),
-        "gzip.none": _odd("Answers are not compressed.", "Compress answers by gzip: it saves nine tenths."),
+        "gzip.well": _good("Answers are compressed."),
+        "gzip.none": _odd(
+            "Answers are not compressed.",
+            "Compress answers with gzip, which saves about nine tenths of the data.",
+        ),
         "speed.well": _good("A page takes %(seconds)s seconds."),
-        "speed.slow": _odd("A page takes %(seconds)s seconds.", "Look for what makes list requests slow."),
+        "speed.slow": _odd("A page takes %(seconds)s seconds.", "Find out what makes list requests slow."),
     }
 )
 """By subject and what was found of it."""

@@ -55,7 +55,7 @@ def readable(body: BodyT, content_type: str = "") -> Readable[BodyT]:
     if declared in _UTF_8 or not declared:
         if said in _UTF_8 or not said or _is_utf_8(body):
             return Readable(body=body)
-        note = f"it declares {declared}, and is {said}, as HTTP says" if declared else ""
+        note = f"it declares {declared}, but is {said}, as HTTP declares" if declared else ""
         return _decoded(body, said, note=note) or Readable(body=body)
     return _against_declaration(body, declared, said)
 
@@ -66,9 +66,9 @@ def _against_declaration(body: BodyT, declared: str, said: str) -> Readable[Body
     if known and (declared == said or all(chunk.isascii() for chunk in chunks_of(body))):
         return Readable(body=body)
     if _is_utf_8(body):
-        note = f"it declares the encoding {declared!r}, and is UTF-8"
+        note = f"it declares the encoding {declared!r}, but is UTF-8"
         return Readable(body=_without_declaration(body), note=note)
-    note = f"it declares the encoding {declared!r}; read as {said}, as HTTP says"
+    note = f"it declares the encoding {declared!r}; read as {said}, as HTTP declares"
     return (None if known else _decoded(body, said, note=note)) or Readable(body=body)
 
 

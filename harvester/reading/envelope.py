@@ -108,11 +108,11 @@ def _odd_parts(
 ) -> Iterator[str]:
     """What is odd about where the parts of the list are; none at all raises MalformedAnswerError."""
     if not containers and not stray:
-        raise MalformedAnswerError(url, f"there is neither a {verb} nor an error element in the answer")
+        raise MalformedAnswerError(url, f"the answer has neither a {verb} nor an error element")
     if len(containers) > 1:
-        yield f"there are {len(containers)} {verb} elements"
+        yield f"the answer has {len(containers)} {verb} elements"
     if stray:
-        yield f"there are parts of the list outside the {verb} element"
+        yield f"parts of the list are outside the {verb} element"
 
 
 def adopt(element: etree._Element) -> bool:
@@ -140,7 +140,7 @@ def text_of(element: etree._Element) -> str:
         text += child.tail or ""
     else:
         return text.strip()
-    raise PartError(f"{local_name(element)!r} holds more than text: {text.strip()!r}")
+    raise PartError(f"{local_name(element)!r} contains elements besides text: {text.strip()!r}")
 
 
 def text_at(element: etree._Element, path: str) -> str:
@@ -191,7 +191,7 @@ def _not_well_formed(error: MalformedXmlError, body: bytes, url: str) -> ClientE
         told = "line" in error.reason or not error.line
         where = "" if told else f" (line {error.line}, column {error.column})"
         return MalformedAnswerError(url, f"the answer is not well-formed: {error.reason}{where}")
-    kind = "an HTML page" if b"<html" in head.lower() else "no XML"
+    kind = "an HTML page" if b"<html" in head.lower() else "not XML"
     return NotOaiPmhError(url, kind, head)
 
 

@@ -228,7 +228,7 @@ class ServerBusyError(TryLaterError):
 
     def __init__(self, url: str, status: int, seconds: float | None) -> None:
         when = "later" if seconds is None else f"in {seconds:,.0f} seconds"
-        super().__init__(f"{url}: HTTP status {status}, come back {when}; run the same command again then")
+        super().__init__(f"{url}: HTTP status {status}, retry {when}; run the same command again then")
         self.url = url
         self.status = status
         self.seconds = seconds

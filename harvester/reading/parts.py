@@ -27,7 +27,7 @@ def read_record(element: etree._Element) -> Record:
         raise PartError("a record without a header", FailureCode.RECORD_HEADER)
     header = read_header(children[tags.index(HEADER)])
     if tags != _WHOLE and not _is_made_of_known_parts(tags):
-        raise PartError(f"record {header.identifier!r} is not made of header, metadata and about")
+        raise PartError(f"record {header.identifier!r} does not consist of header, metadata and about")
     if not header.deleted and (len(tags) == 1 or not len(children[1])):
         reason = f"record {header.identifier!r} has no metadata and is not deleted"
         raise PartError(reason, FailureCode.RECORD_METADATA_MISSING)

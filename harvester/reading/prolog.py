@@ -40,15 +40,15 @@ def trimmed(body: bytes) -> Trimmed:
     if doctype is not None and _CHANGES_CONTENT.search(doctype["subset"] or b""):
         return Trimmed(body=body)
     if doctype is not None:
-        notes.append("the document type declaration was left out")
+        notes.append("the document type declaration was ignored")
     start = declaration.start() if declaration else doctype.start() if doctype else opening.start()
     if body[:start].removeprefix(b"\xef\xbb\xbf"):
-        notes.append("something stands before the XML")
+        notes.append("there is content before the XML")
     closing = b"</" + opening[1] + b"OAI-PMH>"
     end = body.rfind(closing) + len(closing)
     end = end if end > opening.start() else len(body)
     if body[end:].strip():
-        notes.append("something stands behind the XML")
+        notes.append("there is content after the XML")
     head = declaration[0] if declaration else b""
     between = b"" if doctype else body[declaration.end() if declaration else start : opening.start()]
     return Trimmed(body=head + between + body[opening.start() : end], notes=tuple(notes))

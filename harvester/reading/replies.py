@@ -220,7 +220,7 @@ class _PageReader:
             if token is not None:
                 self._take(token)
         if cut_off and not self._faults:
-            reason = "the answer breaks off before the list's end"
+            reason = "the answer is truncated before the end of the list"
             failure = Failure(code=FailureCode.DISCONNECTED)
             self._faults.append(Fault(offset=size, reason=reason, raw=b"", failure=failure))
         limit = error.failure if error.failure is not None and error.failure.is_limit else None
@@ -261,12 +261,12 @@ class _PageReader:
         elif element.tag == TOKEN:
             self._token = read_token(element)
         else:
-            raise PartError(f"{local_name(element)!r} where a part of the list belongs")
+            raise PartError(f"{local_name(element)!r} instead of a part of the list")
 
     def _page(self, response_date: str, size: int, *, cut_off: bool = False) -> Page:
         more = self._stray - _MOST_STRAY
         if more > 0:
-            reason = f"{more:,} more elements where parts of the list belong"
+            reason = f"{more:,} more elements that are not parts of the list"
             failure = Failure(code=FailureCode.RECORD_STRUCTURE)
             self._faults.append(Fault(offset=-1, reason=reason, raw=b"", failure=failure))
         return Page(

@@ -116,7 +116,7 @@ def _overlooked(body: Source, pieces: list[Piece], *, first: int, last: int) -> 
     for begin, end in [*((piece.offset, piece.end) for piece in pieces), (last, last)]:
         gap = body[position:begin]
         if _PART.search(gap):
-            fault = "what stands here cannot be told to be a record"
+            fault = "the content cannot be identified as a record"
             found.append(Piece(source=body, offset=position, end=begin, fault=fault))
         position = max(position, end)
     return found
@@ -132,7 +132,7 @@ def _judged(body: Source, pieces: list[Piece], *, first: int, last: int) -> list
     # A tag closed between records was opened in one of them: who can tell where.
     if b"</" not in gap:
         trusted |= forward
-    doubtful = "it cannot be told from a part of a broken neighbour"
+    doubtful = "it cannot be separated from a broken neighbouring record"
     return [
         piece if index in trusted or piece.fault else replace(piece, fault=doubtful)
         for index, piece in enumerate(pieces)
@@ -272,7 +272,7 @@ def only_child(cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits) -> e
     document = cut_up.wrap(piece)
     container = parse(document, source="record", limits=limits, offset=piece.offset)[0]
     if local_name(container) != verb or len(container) != 1:
-        raise MalformedXmlError("record", "not one element")
+        raise MalformedXmlError("record", "not exactly one element")
     return container[0]
 
 

@@ -194,7 +194,7 @@ class _Listed:
             raise MalformedAnswerError(self._large.url, str(error)) from None
         holder, last = self._holder, self._last
         if self._root is None or holder is None or last is None:
-            raise MalformedAnswerError(self._large.url, "there are no records in an answer of this size")
+            raise MalformedAnswerError(self._large.url, "an answer of this size has no records")
         if self._root.getroottree().docinfo.internalDTD is not None:
             raise MalformedAnswerError(self._large.url, DOCTYPE_REFUSED)
         holder.replace(last, etree.ProcessingInstruction(_TARGET))

@@ -43,10 +43,12 @@ def check_envelope(root: etree._Element) -> None:
     _attributes(children[1], "request", _ARGUMENTS)
     verb = children[1].get("verb")
     if verb is not None and verb not in _VERBS:
-        raise PartError(f"the request that is echoed has the verb {verb!r}")
+        raise PartError(f"the repeated request has the verb {verb!r}")
     rest = names[2:]
     if set(rest) != {"error"} and (len(rest) != 1 or rest[0] not in _VERBS):
-        raise PartError(f"after the request there is {', '.join(rest) or 'nothing'}, not one verb's element")
+        raise PartError(
+            f"after the request there is {', '.join(rest) or 'no element'}, not one verb's element"
+        )
 
 
 def check_list(element: etree._Element, item: str) -> None:
@@ -56,10 +58,10 @@ def check_list(element: etree._Element, item: str) -> None:
     if names and names[-1] == "resumptionToken":
         names.pop()
     if not names:
-        raise PartError(f"the list has no {item}; one that is empty has to be answered with noRecordsMatch")
+        raise PartError(f"the list has no {item}; an empty list must be answered with noRecordsMatch")
     if set(names) != {item}:
         odd = next(name for name in names if name != item)
-        raise PartError(f"{odd!r} where a {item} belongs")
+        raise PartError(f"{odd!r} instead of a {item}")
 
 
 def check_record(element: etree._Element) -> None:
@@ -72,10 +74,10 @@ def check_record(element: etree._Element) -> None:
         _attributes(child, _name(child), frozenset())
         held = _children(child, _name(child))
         if len(held) != 1:
-            raise PartError(f"{_of(element)}{_name(child)} holds {len(held)} elements, not one")
+            raise PartError(f"{_of(element)}{_name(child)} has {len(held)} elements instead of one")
         if etree.QName(held[0]).namespace in {None, OAI_NAMESPACE}:
             raise PartError(
-                f"{_of(element)}{_name(child)} holds {held[0].tag!r}, which has no namespace of its own"
+                f"{_of(element)}{_name(child)} has {held[0].tag!r}, which is not in a namespace of its own"
             )
 
 
@@ -87,11 +89,11 @@ def check_header(element: etree._Element) -> None:
     children = _children(element, "header")
     names = [_name(child) for child in children]
     if names[:2] != ["identifier", "datestamp"] or set(names[2:]) - {"setSpec"}:
-        raise PartError(f"{_of(element)}the header is not made of identifier, datestamp and setSpecs")
+        raise PartError(f"{_of(element)}the header does not consist of identifier, datestamp and setSpecs")
     _check_datestamp(children[1], _of(element))
     for child in children[2:]:
         if not _SET_SPEC.fullmatch(_text(child)):
-            raise PartError(f"{_of(element)}{_text(child)!r} is no setSpec")
+            raise PartError(f"{_of(element)}{_text(child)!r} is not a valid setSpec")
 
 
 def check_token(element: etree._Element) -> None:
@@ -110,12 +112,12 @@ def _check_datestamp(element: etree._Element, of: str) -> None:
     text = _text(element).strip()
     found = _MOMENT.fullmatch(text)
     if not _is_day(text) and not (found and found["zone"] == "Z" and _is_moment(text)):
-        raise PartError(f"{of}{text!r} is no datestamp (YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ)")
+        raise PartError(f"{of}{text!r} is not a datestamp (YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ)")
 
 
 def _check_moment(element: etree._Element, name: str) -> None:
     if not _is_moment(_text(element).strip()):
-        raise PartError(f"the {name} is {_text(element)!r}, no date with a time")
+        raise PartError(f"the {name} is {_text(element)!r}, which is not a date with a time")
 
 
 def _is_day(text: str) -> bool:
@@ -142,7 +144,7 @@ def _children(element: etree._Element, name: str) -> list[etree._Element]:
     texts = [element.text, *(child.tail for child in element)]
     stray = next((text for text in texts if text and text.strip()), "")
     if stray:
-        raise PartError(f"{name} holds text: {stray.strip()[:60]!r}")
+        raise PartError(f"{name} contains text: {stray.strip()[:60]!r}")
     return [child for child in element if not callable(child.tag)]
 
 

@@ -55,7 +55,7 @@ def key_of(identifier: str) -> str:
     """The key in an identifier of a Zatva provider. Raises UnreadableRecordError."""
     found = _IDENTIFIER.fullmatch(identifier)
     if found is None:
-        raise UnreadableRecordError(f"the identifier {identifier!r} is none that a Zatva provider gives")
+        raise UnreadableRecordError(f"the identifier {identifier!r} was not issued by a Zatva provider")
     return found[1]
 
 
@@ -64,13 +64,13 @@ def read_capture(record: Record) -> Capture:
     key = key_of(record.header.identifier)
     metadata = record.metadata
     if metadata is None or metadata.tag != _CAPTURE:
-        raise UnreadableRecordError(f"record {record.header.identifier!r} holds no capture in {NAMESPACE}")
+        raise UnreadableRecordError(f"record {record.header.identifier!r} has no capture in {NAMESPACE}")
     fields = {
         name: metadata.findtext(f"{{{NAMESPACE}}}{name}") or ""
         for name in ("url", "captured", "mimeType", "httpStatus", "digest", "length", "recordType")
     }
     if not fields["url"]:
-        raise UnreadableRecordError(f"record {record.header.identifier!r} names no URL")
+        raise UnreadableRecordError(f"record {record.header.identifier!r} has no URL")
     return Capture(
         key=key,
         identifier=record.header.identifier,
@@ -88,7 +88,9 @@ def _moment(text: str, identifier: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise UnreadableRecordError(f"record {identifier!r} was captured at {text!r}, no time") from None
+        raise UnreadableRecordError(
+            f"record {identifier!r} has the capture time {text!r}, which is not valid"
+        ) from None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 

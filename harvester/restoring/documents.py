@@ -77,7 +77,9 @@ class Fetcher:
         where it does not answer several times in a row.
         """
         if capture.length is not None and capture.length > self.most:
-            detail = f"{capture.length:,} bytes, more than {self.most:,}; see setting max_answer_bytes"
+            detail = (
+                f"{capture.length:,} bytes exceed the limit of {self.most:,}; see setting max_answer_bytes"
+            )
             return missing(capture, Reason.TOO_LARGE, detail)
         if capture.length is None or capture.length > _HEAVY:
             async with self._heavy:
@@ -112,7 +114,9 @@ class Fetcher:
             if well is not False or chunked:
                 # Some archives have the digest of the chunks, which the provider compares and then joins.
                 return _document(capture, reply, verified=well is True)
-        detail = f"{len(reply.body):,} bytes came that do not have the digest {capture.digest!r}"
+        detail = (
+            f"{len(reply.body):,} bytes were received, but they do not have the digest {capture.digest!r}"
+        )
         return missing(capture, Reason.DIGEST, detail)
 
     async def _reply(self, capture: Capture) -> HttpReply:

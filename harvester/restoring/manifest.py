@@ -154,22 +154,24 @@ def _read(path: Path) -> tuple[dict[str, Any], list[Entry]]:
         head, *rest = [json.loads(line) for line in data[:whole].splitlines()]
         return dict(head), [Entry(**line) for line in rest]
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{path} is no manifest of a restore ({error}); choose another folder") from None
+        raise UsageError(
+            f"{path} is not the manifest of a restore ({error}); choose another folder"
+        ) from None
 
 
 def _check_empty(folder: Path) -> None:
     ours = {_LOCK, NAME + _UNFINISHED}
     if folder.exists() and (not folder.is_dir() or any(one.name not in ours for one in folder.iterdir())):
-        raise UsageError(f"{folder} holds other things and is no restore; choose an empty or a new folder")
+        raise UsageError(f"{folder} has other contents and is not a restore; choose an empty or a new folder")
 
 
 def _check_same(folder: Path, head: Mapping[str, Any], request: Request) -> None:
     wanted = request.as_json()
-    for name, words in (("what", "of"), ("at", "for the moment"), ("as", "as")):
+    for name, words in (("what", "of"), ("at", "for the time"), ("as", "as")):
         if head.get(name) != wanted[name]:
             raise UsageError(
-                f"{folder} holds a restore {words} {head.get(name)!r}, not {wanted[name]!r};"
-                " choose another folder, or ask for the same"
+                f"{folder} has a restore {words} {head.get(name)!r}, not {wanted[name]!r}; choose "
+                "another folder, or use the same options"
             )
 
 
@@ -179,5 +181,5 @@ def _locked(folder: Path) -> BinaryIO:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
-        raise TryLaterError(f"another process is restoring into {folder}; wait for its end") from None
+        raise TryLaterError(f"another process is restoring into {folder}; wait until it has ended") from None
     return file

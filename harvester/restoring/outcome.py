@@ -63,22 +63,24 @@ class Outcome:
         """The result for people."""
         verdict = "Incomplete" if self.missing else "Complete"
         spent = f"{self.bytes:,} bytes in {self.seconds:,.1f} s"
-        lines = [f"{verdict}: {self.restored:,} of {self.wanted:,} documents are here."]
-        lines.append(f"{self.fetched:,} of them were fetched now ({spent}).")
+        lines = [f"{verdict}: {self.restored:,} of {self.wanted:,} documents are stored."]
+        lines.append(f"{self.fetched:,} of them were fetched in this run ({spent}).")
         if self.unverified:
-            lines.append(f"{self.unverified:,} have no digest in the archive to be compared with.")
+            lines.append(f"{self.unverified:,} have no digest in the archive and could not be verified.")
         if self.others:
-            lines.append(f"{self.others:,} of earlier runs are no longer listed; they were left as they are.")
+            lines.append(
+                f"{self.others:,} documents of earlier runs are no longer listed; they were not changed."
+            )
         if self.missing:
             lines += self._missing_lines()
         if self.start is not None:
-            lines.append(f"Begin with {self.start}")
+            lines.append(f"Start page: {self.start}")
         return "\n".join(lines)
 
     def _missing_lines(self) -> list[str]:
         counts = Counter(one.reason.value for one in self.missing)
         listed = ", ".join(f"{number:,} {reason}" for reason, number in counts.most_common())
-        lines = [f"Missing: {listed}. The list is {self.folder / 'missing.jsonl'}; the first ones:"]
+        lines = [f"Missing: {listed}. The full list is {self.folder / 'missing.jsonl'}; the first ones:"]
         lines += [f"  {one.url or one.identifier}: {one.detail}" for one in self.missing[:_SHOWN]]
         return lines
 
@@ -112,7 +114,9 @@ class Plan:
         """For people."""
         left = self.wanted - self.here
         lines = [f"{self.listed:,} captures of {self.wanted:,} URLs are listed."]
-        lines.append(f"{self.here:,} are here; {left:,} would be fetched, about {self.bytes:,} bytes.")
+        lines.append(
+            f"{self.here:,} are already stored; {left:,} would be fetched, about {self.bytes:,} bytes."
+        )
         lines += [f"  {number:>9,}  {kind}" for kind, number in self.types.items()]
         if self.missing:
             lines.append(f"{len(self.missing):,} documents are withheld or cannot be read from the list.")

@@ -44,7 +44,7 @@ def read_scope(asked: str) -> Scope:
     except ValueError:
         host = ""
     if not host:
-        raise UsageError(f"{asked!r} is neither a setSpec nor a URL such as http://www.example.cz/news/")
+        raise UsageError(f"{asked!r} is not a setSpec or a URL such as http://www.example.cz/news/")
     beginning = without_scheme(canonical(url))
     both = (beginning,) if host.startswith("www.") else (beginning, f"www.{beginning}")
     return Scope(asked=asked, set_spec=host_set_spec(host), beginnings=both)

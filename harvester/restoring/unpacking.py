@@ -23,7 +23,7 @@ def unpacked(body: bytes, encoding: str, *, most: int) -> bytes:
         elif name == "br":
             body = _brotli(body, most)
         elif name not in {"", "identity", "none", "utf-8"}:
-            raise PackedError(f"its Content-Encoding {name!r} is not known here")
+            raise PackedError(f"Content-Encoding {name!r} is not supported")
     return body
 
 
@@ -38,13 +38,13 @@ def _inflated(body: bytes, most: int) -> bytes:
             fault = error
             continue
         if inflate.unconsumed_tail:
-            raise PackedError(f"it is larger than {most:,} bytes when unpacked")
+            raise PackedError(f"it is larger than {most:,} bytes when decompressed")
         if not inflate.eof:
-            raise PackedError("its compressed data break off")
+            raise PackedError("its compressed data are truncated")
         return content
     if body.lstrip().startswith(b"<"):
         return body  # announced as packed, and is not
-    raise PackedError(f"its compressed data are broken ({fault})")
+    raise PackedError(f"its compressed data are damaged ({fault})")
 
 
 def _brotli(body: bytes, most: int) -> bytes:
@@ -52,12 +52,12 @@ def _brotli(body: bytes, most: int) -> bytes:
         brotli: Any = import_module("brotli")
     except ImportError:
         raise PackedError(
-            "its Content-Encoding is 'br': install the package brotli, and run the same again"
+            "Content-Encoding is 'br': install the package brotli, then run the same command again"
         ) from None
     try:
         content: bytes = brotli.decompress(body)
     except brotli.error as error:
-        raise PackedError(f"its compressed data are broken ({error})") from None
+        raise PackedError(f"its compressed data are damaged ({error})") from None
     if len(content) > most:
-        raise PackedError(f"it is larger than {most:,} bytes when unpacked")
+        raise PackedError(f"it is larger than {most:,} bytes when decompressed")
     return content

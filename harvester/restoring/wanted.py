@@ -49,14 +49,14 @@ async def ask(
             on_page(listing.progress.received, listing.progress.complete_list_size)
     except CannotDisseminateFormatError as error:
         raise RemoteError(
-            f"{client.base_url} does not offer the format {PREFIX!r} ({error.message}), so it is no archive's"
-            " Zatva provider; give the base URL of one with --from"
+            f"{client.base_url} does not offer the format {PREFIX!r} ({error.message}), so it is "
+            "not the Zatva provider of an archive; give such a base URL with --from"
         ) from None
     wanted = Wanted(captures=choice.chosen(), missing=found, listed=choice.seen)
     if not wanted.captures and not found:
         raise RemoteError(
-            f"{client.base_url} lists nothing for {scope.asked!r} (set {scope.set_spec!r});"
-            " `zatva probe` shows its sets, and a site is asked for as http://www.example.cz/"
+            f"{client.base_url} lists no documents for {scope.asked!r} (set {scope.set_spec!r}); to "
+            "list its sets, use `zatva probe`; write a site as http://www.example.cz/"
         )
     return wanted
 
@@ -64,9 +64,9 @@ async def ask(
 def _take(record: Record, scope: Scope, choice: Choice, found: list[Missing]) -> None:
     identifier = record.header.identifier
     if record.header.deleted:
-        detail = "the archive has it hidden or withheld, and does not tell its address"
+        detail = "the archive hides or withholds it, and does not give its address"
         if scope.beginnings:
-            detail += "; it may lie elsewhere on the same host"
+            detail += "; it may be at another address on the same host"
         found.append(Missing(reason=Reason.WITHHELD, detail=detail, identifier=identifier))
         return
     try:

@@ -16,7 +16,7 @@ def kind_of(data: bytes, *, source: str) -> RuleKind:
     try:
         root = parse(data, source=source)
     except MalformedXmlError as error:
-        reason = f"not well-formed XML: {error.reason}; mend it"
+        reason = f"not well-formed XML: {error.reason}; correct it"
         raise RuleFileError(source, reason, line=error.line, column=error.column) from None
     found = {"filters": RuleKind.FILTER, "normalize": RuleKind.NORMALISE}.get(str(root.tag))
     if found is None:

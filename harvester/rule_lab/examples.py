@@ -76,8 +76,8 @@ EXAMPLES: Final = (
         "by-subject",
         translate("Records about some subjects"),
         translate(
-            "Keeps a record where any of its subjects has one of the words. Write the beginning of a word, "
-            "so that its endings do not matter."
+            "Keeps records in which any subject has one of the words. Write the beginning of a "
+            "word, so that its ending does not matter."
         ),
         FilterRow(xpath="//dc:subject", regexp="cultur|kultur", ignore_case=True),
         FilterRow(xpath="//dc:subject", regexp="heritage|dědictv|dedičstv", ignore_case=True),
@@ -85,7 +85,7 @@ EXAMPLES: Final = (
     _filters(
         "by-language",
         translate("Records in some languages"),
-        translate("Keeps Czech and Slovak records, whichever of the usual codes their source writes."),
+        translate("Keeps Czech and Slovak records, regardless of which usual code the source uses."),
         FilterRow(
             xpath="//dc:language", regexp="^(cs|cze|ces|czech|sk|slo|slk|slovak)([-_ ].*)?$", ignore_case=True
         ),
@@ -94,8 +94,8 @@ EXAMPLES: Final = (
         "with-title-and-date",
         translate("Only records with a title and a year"),
         translate(
-            "A filter that finds nothing never matches, so count() is asked: with “all”, every filter has to "
-            "match for each value that it finds."
+            "A filter that finds no values never matches; therefore count() is used: with “all”, "
+            "every filter has to match for each value that it finds."
         ),
         FilterRow(xpath="count(//dc:title)", regexp="^[1-9]"),
         FilterRow(xpath="count(//dc:date)", regexp="^[1-9]"),
@@ -103,9 +103,9 @@ EXAMPLES: Final = (
     ),
     _filters(
         "without-articles",
-        translate("Everything but articles"),
+        translate("All records except articles"),
         translate(
-            "Inverted: with “all”, no type may be an article. Records without a type are left out."
+            "Inverted: with “all”, no type may be an article. Records without a type are excluded."
         ),
         FilterRow(xpath="//dc:type", regexp="article", ignore_case=True, invert=True),
         match=Match.ALL,
@@ -113,20 +113,22 @@ EXAMPLES: Final = (
     _filters(
         "marc-books",
         translate("Books of a MARC 21 catalogue"),
-        translate("The leader's positions 6 and 7 tell language material (a, t) that is a monograph (m)."),
+        translate("Positions 6 and 7 of the leader identify language material (a, t) that is a "
+            "monograph (m)."),
         FilterRow(xpath="//marc:leader", regexp="^.{6}[at]m"),
         namespaces=_MARC,
     ),
     _mappings(
         "image-types",
         translate("JPEG and TIFF are images"),
-        translate("Adds the type “image” beside what the source writes, so that all can be searched alike."),
+        translate("Adds the type “image” in addition to the source's own term, so that all images can "
+            "be searched alike."),
         _adds("//dc:type | //dc:format", "dc:type", ("jpe?g|tiff?", "image")),
     ),
     _mappings(
         "language-codes",
         translate("Languages by their codes"),
-        translate("Adds the three-letter code beside each name or two-letter code of a language."),
+        translate("Adds the three-letter code to each name or two-letter code of a language."),
         _adds(
             "//dc:language",
             "dc:language",
@@ -139,13 +141,13 @@ EXAMPLES: Final = (
     _mappings(
         "open-licences",
         translate("Which licences are open"),
-        translate("Adds “open access” where a Creative Commons licence or the public domain is named."),
+        translate("Adds “open access” if a Creative Commons licence or the public domain is named."),
         _adds("//dc:rights", "dc:rights", ("creativecommons|cc[ -](by|0)|public domain", "open access")),
     ),
     _mappings(
         "centuries",
         translate("Centuries from years"),
-        translate("Adds the century as a coverage where a date has a year, wherever in it that stands."),
+        translate("Adds the century as a coverage if a date contains a year, at any position."),
         _adds(
             "//dc:date",
             "dc:coverage",
@@ -158,8 +160,8 @@ EXAMPLES: Final = (
         "one-subject-for-two",
         translate("One subject for several spellings"),
         translate(
-            "Adds the preferred subject wherever one of its spellings stands. Mappings may feed one another: "
-            "they are gone through until nothing more is added."
+            "Adds the preferred subject for each of its spellings. Mappings can build on each "
+            "other: they are applied until no more values are added."
         ),
         _adds("//dc:subject", "dc:subject", ("world war (2|ii)|second world war", "World War, 1939-1945")),
     ),
@@ -171,4 +173,4 @@ def example_of(key: str) -> Example:
     for example in EXAMPLES:
         if example.key == key:
             return example
-    raise UsageError("there is no example %(key)s; see `zatva rule examples`", key=repr(key))
+    raise UsageError("no example %(key)s; list examples with `zatva rule examples`", key=repr(key))

@@ -53,7 +53,7 @@ def write_file(settings: Settings, rule: Rule, content: bytes) -> None:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise UsageError(
-            "%(file)s cannot be written: %(reason)s; nothing was saved", file=str(file), reason=reason
+            "%(file)s cannot be written: %(reason)s; the version was not saved", file=str(file), reason=reason
         ) from None
 
 
@@ -65,10 +65,10 @@ def adopted_path(session: Session, settings: Settings, path: str) -> str:
     root = settings.data.resolve()
     file = (root / path).resolve()
     if not file.is_relative_to(root) or file == root:
-        raise UsageError("%(file)s does not lie in the data folder", file=path)
+        raise UsageError("%(file)s is not in the data folder", file=path)
     inside = file.relative_to(root).as_posix()
     if session.scalar(select(Rule.rule_id).where(Rule.path == inside)) is not None:
-        raise UsageError("%(file)s is looked after already; see `zatva rule list`", file=inside)
+        raise UsageError("%(file)s is already managed as a rule; see `zatva rule list`", file=inside)
     return inside
 
 

@@ -70,7 +70,7 @@ def get_rule(session: Session, rule_id: int, *, lock: bool = False) -> Rule:
     """The rule of that number. Raises UsageError where there is none."""
     rule = session.get(Rule, rule_id, with_for_update=lock or None)
     if rule is None:
-        raise UsageError("there is no rule %(number)s; see `zatva rule list`", number=rule_id)
+        raise UsageError("no rule %(number)s; list rules with `zatva rule list`", number=rule_id)
     return rule
 
 
@@ -80,11 +80,11 @@ def find_rule(session: Session, named: str) -> Rule:
         return get_rule(session, int(named))
     found = session.scalars(select(Rule).where(Rule.name == named).order_by(Rule.rule_id)).all()
     if not found:
-        raise UsageError("there is no rule %(name)s; see `zatva rule list`", name=repr(named))
+        raise UsageError("no rule %(name)s; list rules with `zatva rule list`", name=repr(named))
     if len(found) > 1:
         numbers = ", ".join(str(rule.rule_id) for rule in found)
         raise UsageError(
-            "%(name)s is the name of the rules %(numbers)s; give a number", name=repr(named), numbers=numbers
+            "several rules are named %(name)s: %(numbers)s; give a number", name=repr(named), numbers=numbers
         )
     return found[0]
 

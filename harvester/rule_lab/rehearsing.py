@@ -60,12 +60,12 @@ def rehearse_replay(session: Session, settings: Settings, request: HarvestReques
     Raises UsageError where nothing was kept of the run, and RuleFileError for faulty rules.
     """
     if request.replay is None:
-        raise UsageError("there is no run to rehearse; name one")
+        raise UsageError("no run to preview; give the number of a run")
     repository = get_repository(session, request.repository_id)
     if access_of(repository.protocol).query is not None:
         raise UsageError(
-            f"what a replay would do is told of OAI-PMH only; `zatva harvest {request.repository_id} --replay"
-            f" {request.replay}` does it"
+            "a replay can be previewed for OAI-PMH only; to run it without a preview, use `zatva "
+            f"harvest {request.repository_id} --replay {request.replay}`"
         )
     found = Rehearsal(run=request.replay, repository_id=request.repository_id)
     limits = Limits(seconds=settings.harvester.rule_seconds)

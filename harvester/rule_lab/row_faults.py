@@ -41,7 +41,7 @@ def _in_namespaces(namespaces: tuple[Namespace, ...]) -> Iterator[RowFault]:
     declared: set[str] = set()
     for number, one in enumerate(namespaces):
         if not _PREFIX.fullmatch(one.prefix) or one.prefix in {"xml", "xmlns"}:
-            reason = f"{one.prefix!r} cannot be a prefix; write letters such as dc"
+            reason = f"{one.prefix!r} is not a valid prefix; write letters such as dc"
             yield RowFault(field="prefix", row=number, reason=reason)
         elif one.prefix in declared:
             yield RowFault(
@@ -51,7 +51,7 @@ def _in_namespaces(namespaces: tuple[Namespace, ...]) -> Iterator[RowFault]:
         uri = one.uri.strip()
         if not uri or "<" in uri or ("'" in uri and '"' in uri) or not _fits_xml(uri):
             reason = (
-                f"{one.uri!r} cannot be a namespace; write a URI such as http://purl.org/dc/elements/1.1/"
+                f"{one.uri!r} is not a valid namespace; write a URI such as http://purl.org/dc/elements/1.1/"
             )
             yield RowFault(field="uri", row=number, reason=reason)
 
@@ -99,21 +99,19 @@ def _name(element: ElementRow, namespaces: Mapping[str, str]) -> None:
     except ValueError:
         raise ExpressionError(f"{element.name!r} is not an element name such as 'dc:type'") from None
     if prefix and prefix not in namespaces:
-        raise ExpressionError(
-            f"the prefix {prefix!r} of {element.name!r} is not among the namespaces; add it"
-        )
+        raise ExpressionError(f"the prefix {prefix!r} of {element.name!r} is not declared; add its namespace")
 
 
 def _values(element: ElementRow) -> None:
     if not element.values or not all(value.strip() for value in element.values):
-        raise ExpressionError("there is no value; write what is to be added")
+        raise ExpressionError("the value is missing; write what is to be added")
     for value in element.values:
         _check_characters(value)
 
 
 def _check_characters(text: str) -> None:
     if not _fits_xml(text):
-        raise ExpressionError(f"{text!r} has a character that XML does not allow; leave it out")
+        raise ExpressionError(f"{text!r} has a character that is not allowed in XML; remove it")
 
 
 def _fits_xml(text: str) -> bool:

@@ -67,8 +67,8 @@ def stored_files(
     found = [StoredFile(path=folder / str(name), digest=digest) for name, digest in rows]
     if not found:
         raise UsageError(
-            "repository %(number)s has no stored records to try on; harvest it first, or try on its "
-            "first page",
+            "repository %(number)s has no stored records to test on; harvest it first, or test on "
+            "its first page",
             number=repository_id,
         )
     return found
@@ -104,11 +104,11 @@ def read_files(files: Sequence[StoredFile]) -> Samples:
             unreadable.append(f"{file.path.name}: {error.strerror or type(error).__name__}")
             continue
         if file.digest is not None and hashlib.sha256(data).digest() != file.digest:
-            unreadable.append(f"{file.path.name}: its bytes are not those that were stored")
+            unreadable.append(f"{file.path.name}: its contents differ from what was stored")
             continue
         size += len(data)
         if size > _MOST_BYTES:
-            unreadable.append(f"{file.path.name}: the samples before it have {_MOST_BYTES:,} bytes already")
+            unreadable.append(f"{file.path.name}: the samples before it already have {_MOST_BYTES:,} bytes")
             break
         records.append(data)
     return Samples(records=records, unreadable=unreadable)

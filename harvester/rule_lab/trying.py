@@ -136,7 +136,7 @@ def _answers(
     if late:
         return answers, f"the trial took longer than {seconds:g} seconds and was ended"
     if process.returncode:
-        return answers, "the trial's process ended, perhaps for want of memory"
+        return answers, "the trial's process ended, possibly because memory ran out"
     return answers, ""
 
 

@@ -49,7 +49,7 @@ def add_rule(
         raise UsageError("a rule needs a name of at most %(most)s characters", most=_LONGEST_NAME)
     read_rules(draft.content, draft.kind, source=name)
     if draft.repository_id is not None and session.get(Repository, draft.repository_id) is None:
-        raise UsageError("there is no repository %(number)s", number=draft.repository_id)
+        raise UsageError("no repository %(number)s", number=draft.repository_id)
     place = adopted_path(session, settings, path) if path else free_path(session, settings, name)
     rule = Rule(
         kind=draft.kind.value,
@@ -96,7 +96,8 @@ def save_version(
 def _check_based_on(last: RuleVersion, based_on: int | None) -> None:
     if based_on is not None and based_on != last.number:
         raise UsageError(
-            "version %(newer)s was saved while you changed version %(older)s; look at it, and change that",
+            "version %(newer)s was saved while you were editing version %(older)s; review it and "
+            "edit that version",
             newer=last.number,
             older=based_on,
         )

@@ -22,7 +22,7 @@ def trial_in_words(trial: Trial, *, most: int) -> str:
         f"  {name_of(line)}: found in {line.found_in:,}, matched in {line.matched_in:,}{_adds(line)}"
         for line in trial.lines
     ]
-    lines += [f"never matches any sample: {name_of(line)}" for line in trial.idle]
+    lines += [f"never matches: {name_of(line)}" for line in trial.idle]
     lines += [f"could not be read: {one}" for one in trial.unreadable]
     for fate in Fate:
         shown = [record for record in trial.records if record.fate is fate][:most]
@@ -40,7 +40,7 @@ def name_of(line: RuleLine) -> str:
 def _counts(trial: Trial) -> str:
     counts = ", ".join(f"{number:,} {word}" for word, number in sorted(trial.counts.items()))
     unread = f", {len(trial.unreadable):,} could not be read" if trial.unreadable else ""
-    return f"{trial.tried:,} of {trial.samples:,} samples tried: {counts or 'nothing'}{unread}"
+    return f"{trial.tried:,} of {trial.samples:,} samples tested: {counts or 'no results'}{unread}"
 
 
 def _adds(line: RuleLine) -> str:
@@ -58,14 +58,14 @@ def _record(record: Explained, lines: Sequence[RuleLine]) -> Iterator[str]:
 
 def _reasons(record: Explained, lines: Sequence[RuleLine]) -> Iterator[str]:
     if not record.findings and record.fate is Fate.ACCEPTED:
-        yield "a deletion is always accepted"
+        yield "deleted records are always accepted"
     for finding, line in zip(record.findings, lines, strict=False):
         yield f"{name_of(line)}: {_finding(finding)}"
 
 
 def _finding(finding: Finding) -> str:
     if not finding.found:
-        return "found nothing"
+        return "no values found"
     values = ", ".join(f"{value.text!r}{'' if value.matched else ' (no)'}" for value in finding.values)
     added = f"; added {'; '.join(finding.added)}" if finding.added else ""
     more = "" if finding.found == len(finding.values) else ", …"

@@ -108,14 +108,14 @@ def _match(file: RuleFile) -> Match:
         return Match(word.strip().lower())
     except ValueError:
         raise file.fault(
-            file.root, f"match={word!r} is not known; write match='any' or match='all'", at="match"
+            file.root, f"match={word!r} is not supported; write match='any' or match='all'", at="match"
         ) from None
 
 
 def _filter(file: RuleFile, rule: etree._Element) -> Filter:
     file.attributes(rule, required=("xpath", "regexp"), optional=("ignoreCase", "invert"))
     for child in file.children(rule, ()):
-        raise file.fault(child, f"<{child.tag}> is not known in <filter>, which is empty")
+        raise file.fault(child, f"<{child.tag}> is not allowed in <filter>, which is empty")
     return Filter(
         path=file.path(rule),
         expression=file.expression(rule),

@@ -30,10 +30,10 @@ _ABOUT: Final = re.compile(
 )
 _WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "SCHEMAV_CVC_ELT_1": "this element is not known here",
-        "SCHEMAV_CVC_COMPLEX_TYPE_2_2": "this element holds text only, but elements stand in it",
-        "SCHEMAV_CVC_COMPLEX_TYPE_2_3": "this element holds elements only, but text stands in it",
-        "SCHEMAV_CVC_COMPLEX_TYPE_3_2_1": "this attribute is not known here",
+        "SCHEMAV_CVC_ELT_1": "this element is not defined here",
+        "SCHEMAV_CVC_COMPLEX_TYPE_2_2": "this element may contain only text, not elements",
+        "SCHEMAV_CVC_COMPLEX_TYPE_2_3": "this element may contain only elements, not text",
+        "SCHEMAV_CVC_COMPLEX_TYPE_3_2_1": "this attribute is not defined here",
     }
 )
 """Plain words for what libxml2 says in those of the XML Schema specification."""

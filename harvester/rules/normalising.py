@@ -167,7 +167,7 @@ def _mapping(file: RuleFile, rule: etree._Element) -> NodeMapping:
     file.attributes(rule, required=("xpath",))
     new_elements = tuple(_new_element(file, child) for child in file.children(rule, ("newElement",)))
     if not new_elements:
-        raise file.fault(rule, "<mapping> holds no <newElement>; write at least one")
+        raise file.fault(rule, "<mapping> has no <newElement>; write at least one")
     return NodeMapping(path=file.path(rule), new_elements=new_elements)
 
 
@@ -176,7 +176,7 @@ def _new_element(file: RuleFile, element: etree._Element) -> NewElement:
     prefix, name = _name(file, element, attributes["name"])
     values = tuple(_value(file, child) for child in file.children(element, ("newValue",)))
     if not values:
-        raise file.fault(element, "<newElement> holds no <newValue>; write at least one")
+        raise file.fault(element, "<newElement> has no <newValue>; write at least one")
     return NewElement(
         prefix=prefix,
         namespace=file.namespaces[prefix] if prefix else None,
@@ -206,7 +206,7 @@ def _name(file: RuleFile, element: etree._Element, written: str) -> tuple[str | 
 def _value(file: RuleFile, element: etree._Element) -> str:
     file.attributes(element)
     for child in element.iterchildren(etree.Element):
-        raise file.fault(child, f"<{child.tag}> is not known in <newValue>; it holds text")
+        raise file.fault(child, f"<{child.tag}> is not allowed in <newValue>, which contains text")
     value = text_of(element).strip()
     if not value:
         raise file.fault(element, "<newValue> is empty; write the value to add")

@@ -75,7 +75,7 @@ class RecordPath:
     def __post_init__(self) -> None:
         """Raise ExpressionError where the expression cannot be used on any record."""
         if not self.expression.strip():
-            raise ExpressionError("the XPath expression is empty; write one such as '//dc:subject'")
+            raise ExpressionError("the XPath expression is empty; write an expression such as '//dc:subject'")
         if len(self.expression) > MAX_LENGTH:
             raise ExpressionError(
                 f"the XPath expression has {len(self.expression):,} characters, more than 1,000"
@@ -84,7 +84,7 @@ class RecordPath:
             etree.XPath(self.expression, regexp=False)
         except etree.XPathError as error:
             raise ExpressionError(
-                f"the XPath expression {self.expression!r} is not XPath 1.0: {error}"
+                f"the XPath expression {self.expression!r} is not valid XPath 1.0: {error}"
             ) from None
         _refuse_unknown_names(self.expression, self.namespaces)
         self.find(etree.Element("record"))
@@ -105,7 +105,7 @@ class RecordPath:
             result: Any = evaluator(self.expression)
         except etree.XPathError as error:
             if _OWN_LIMIT.search(str(error)):
-                raise TooMuchError(f"it meets a limit of libxml2 ({error})") from None
+                raise TooMuchError(f"it exceeds a limit of libxml2 ({error})") from None
             reason = f"the XPath expression {self.expression!r} cannot be evaluated: {error}"
             raise ExpressionError(reason) from None
         if not isinstance(result, list):
@@ -128,7 +128,7 @@ class Expression:
     def __post_init__(self) -> None:
         """Raise ExpressionError where re2 refuses the pattern."""
         if not self.pattern:
-            raise ExpressionError("the regular expression is empty; write '.*' where any value will do")
+            raise ExpressionError("the regular expression is empty; to match any value, write '.*'")
         if len(self.pattern) > MAX_LENGTH:
             raise ExpressionError(
                 f"the regular expression has {len(self.pattern):,} characters, more than 1,000"
@@ -141,7 +141,7 @@ class Expression:
         except re2.error as error:
             reason = _re2_reason(error)
             raise ExpressionError(
-                f"the regular expression {self.pattern!r} is refused: {reason}; {_advice(reason)}"
+                f"the regular expression {self.pattern!r} is not valid: {reason}; {_advice(reason)}"
             ) from None
         object.__setattr__(self, "_compiled", compiled)
 
@@ -174,15 +174,15 @@ def _refuse_unknown_names(expression: str, namespaces: Mapping[str, str]) -> Non
     for name in _CALL.findall(code):
         if name not in _CORE_FUNCTIONS | _NODE_TESTS | _OPERATORS:
             raise ExpressionError(
-                f"the XPath expression {expression!r} calls {name}(), which XPath 1.0 does not have"
+                f"the XPath expression {expression!r} calls {name}(), which XPath 1.0 does not define"
             )
     for name in _VARIABLE.findall(code):
         raise ExpressionError(
-            f"the XPath expression {expression!r} uses the variable ${name}; rules have none"
+            f"the XPath expression {expression!r} uses the variable ${name}; rules have no variables"
         )
     if _NAMESPACE_AXIS.search(code):
         raise ExpressionError(
-            f"the XPath expression {expression!r} uses the namespace axis, which rules do not have"
+            f"the XPath expression {expression!r} uses the namespace axis, which rules do not support"
         )
 
 
@@ -212,21 +212,24 @@ def _re2_reason(error: Exception) -> str:
 
 
 _INSTEAD: Final = (
-    ("(?=", "RE2 has no look-around; write a filter for each of the conditions, with match='all'"),
-    ("(?!", "RE2 has no look-around; write a filter of its own with invert='true', and match='all'"),
-    ("(?<", "RE2 has no look-around; write the text before the match into the expression, or use XPath"),
-    ("(?>", "RE2 never goes back, so there are no atomic groups; write '(?:' instead"),
+    ("(?=", "RE2 has no look-around; write one filter for each condition, with match='all'"),
+    ("(?!", "RE2 has no look-around; write a separate filter with invert='true', and match='all'"),
+    ("(?<", "RE2 has no look-around; include the text before the match in the expression, or use XPath"),
+    ("(?>", "RE2 does not backtrack, so it has no atomic groups; write '(?:' instead"),
     ("(?#", "RE2 has no comments; write an XML comment"),
-    ("(?x", "RE2 has no 'x' flag; write the expression without blanks and comments"),
+    ("(?x", "RE2 has no 'x' flag; write the expression without spaces and comments"),
     ("(?(", "RE2 has no conditions; write the alternatives with '|'"),
     ("(?P", "RE2 has no back-references and no recursion; write the text out"),
     ("character class range", "write a script by its name as in \\p{Latin}, or a range as in [a-z]"),
-    ("bad repetition operator", "RE2 never goes back, so nothing is possessive; leave one sign out"),
-    ("repetition size", "RE2 counts to 1,000, nested counts multiplied; write '*' or '+' for more"),
+    (
+        "bad repetition operator",
+        "RE2 does not backtrack, so it has no possessive quantifiers; remove one sign",
+    ),
+    ("repetition size", "RE2 counts up to 1,000, with nested counts multiplied; write '*' or '+' for more"),
     ("too large", "write fewer or smaller counted repetitions"),
     ("\\Z", "write \\z for the end of the value"),
     ("\\u", "write a character by its number as \\x{017E}, or as it is"),
-    ("\\h", "write [ \\t] for a blank"),
+    ("\\h", "write [ \\t] for a space or tab"),
 )
 _BACK_REFERENCE: Final = re.compile(r"\\[1-9k]")
 
@@ -234,7 +237,7 @@ _BACK_REFERENCE: Final = re.compile(r"\\[1-9k]")
 def _advice(reason: str) -> str:
     """What to write instead of what RE2 refuses."""
     if _BACK_REFERENCE.search(reason):
-        return "RE2 has no back-references; write the alternatives out"
+        return "RE2 has no back-references; write out the alternatives"
     for mark, instead in _INSTEAD:
         if mark in reason:
             return instead

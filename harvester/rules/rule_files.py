@@ -66,10 +66,10 @@ class _Placed:
         return RuleFileError(self.source, str(error), line=self.place.line, column=self.place.column)
 
     def _limit(self, evaluation: Evaluation, what: str, error: TooMuchError) -> ZatvaError:
-        reason = f"{what} meets a limit: {error}"
+        reason = f"{what} exceeds a limit: {error}"
         line, column = self.place.line, self.place.column
         if evaluation.too_often():
-            advice = f"more than {evaluation.limits.records} records met it; write the rule more simply"
+            advice = f"more than {evaluation.limits.records} records exceeded it; simplify the rule"
             return RuleFileError(self.source, f"{reason}; {advice}", line=line, column=column)
         return RuleLimitError(self.source, reason, line=line, column=column)
 
@@ -126,25 +126,25 @@ class RuleFile:
         """
         rules = [child for child in self.children(self.root, (_NAMESPACES, name)) if child.tag == name]
         if not rules:
-            raise self.fault(self.root, f"<{self.root.tag}> holds no <{name}>; write at least one")
+            raise self.fault(self.root, f"<{self.root.tag}> has no <{name}>; write at least one")
         return rules
 
     def children(self, parent: etree._Element, names: tuple[str, ...]) -> Iterator[etree._Element]:
         """Give the child elements. Raises RuleFileError for other names, and for text between them."""
         if (parent.text or "").strip():
             raise self.fault(
-                parent, f"the text {(parent.text or '').strip()!r} has no meaning in <{parent.tag}>"
+                parent, f"text is not allowed in <{parent.tag}>: {(parent.text or '').strip()!r}"
             )
         for child in parent:
             if (child.tail or "").strip():
                 raise self.fault(
-                    child, f"the text {(child.tail or '').strip()!r} has no meaning in <{parent.tag}>"
+                    child, f"text is not allowed in <{parent.tag}>: {(child.tail or '').strip()!r}"
                 )
             if not isinstance(child.tag, str):
                 continue
             if child.tag not in names:
-                allowed = " and ".join(f"<{name}>" for name in names)
-                raise self.fault(child, f"<{child.tag}> is not known in <{parent.tag}>; it holds {allowed}")
+                allowed = " and ".join(f"<{name}>" for name in names) or "no elements"
+                raise self.fault(child, f"<{child.tag}> is not allowed in <{parent.tag}>; allowed: {allowed}")
             yield child
 
     def attributes(
@@ -155,7 +155,7 @@ class RuleFile:
         for name in found:
             if name not in required + optional:
                 allowed = ", ".join(required + optional) or "none"
-                reason = f"<{element.tag}> has no attribute {name!r}; it takes: {allowed}"
+                reason = f"<{element.tag}> has no attribute {name!r}; allowed: {allowed}"
                 raise self.fault(element, reason, at=name)
         for name in required:
             if name not in found:
@@ -168,7 +168,7 @@ class RuleFile:
         try:
             return _TRUTHS[value.strip().lower()]
         except KeyError:
-            reason = f"{name}={value!r} is neither 'true' nor 'false'"
+            reason = f"{name}={value!r} is not 'true' or 'false'"
             raise self.fault(element, reason, at=name) from None
 
     def path(self, element: etree._Element) -> RulePath:
@@ -221,13 +221,13 @@ def parse_rules(data: bytes, *, source: str, root: str) -> RuleFile:
     try:
         element = parse(data, source=source)
     except MalformedXmlError as error:
-        reason = f"not well-formed XML: {error.reason}; mend it"
+        reason = f"not well-formed XML: {error.reason}; correct it"
         raise RuleFileError(source, reason, line=error.line, column=error.column) from None
     placed = dict(zip(element.iter(etree.Element), places(data), strict=False))
     file = RuleFile(source=source, root=element, namespaces={}, places=placed)
     if element.tag != root:
         raise file.fault(
-            element, f"the root element is <{element.tag}>; this kind of file begins with <{root}>"
+            element, f"the root element is <{element.tag}>; this type of file begins with <{root}>"
         )
     return replace(file, namespaces=_namespaces(file))
 
@@ -241,12 +241,12 @@ def _where(source: str, line: int, column: int) -> str:
 def _namespaces(file: RuleFile) -> dict[str, str]:
     elements = file.root.findall(_NAMESPACES)
     for extra in elements[1:]:
-        raise file.fault(extra, f"a second <{_NAMESPACES}>; join the two into one")
+        raise file.fault(extra, f"a second <{_NAMESPACES}>; combine both into one")
     declared: dict[str, str] = {}
     for element in elements:
         file.attributes(element)
         for child in element.iterchildren(etree.Element):
-            raise file.fault(child, f"<{child.tag}> is not known in <{_NAMESPACES}>; it holds text")
+            raise file.fault(child, f"<{child.tag}> is not allowed in <{_NAMESPACES}>, which contains text")
         for prefix, uri in _declarations(file, element):
             if prefix in declared:
                 raise file.fault(element, f"the prefix {prefix!r} is declared twice; keep one")
@@ -264,7 +264,9 @@ def _declarations(file: RuleFile, element: etree._Element) -> Iterator[tuple[str
             )
         prefix, uri = found[1], (found[2] or found[3] or "").strip()
         if not prefix:
-            raise file.fault(element, f"xmlns={uri!r} has no prefix, and XPath knows no default; give it one")
+            raise file.fault(
+                element, f"xmlns={uri!r} has no prefix, and XPath has no default namespace; declare a prefix"
+            )
         if prefix in {"xml", "xmlns"} or not uri:
             raise file.fault(
                 element, f"xmlns:{prefix}={uri!r} cannot be declared; choose another prefix or a URI"

@@ -136,7 +136,7 @@ class Evaluation:
         return f"the file's rules take longer than {self.limits.seconds:g} seconds on it"
 
 
-_LOST: Final = "the process that evaluated it ended, perhaps for want of memory"
+_LOST: Final = "the process that evaluated it ended, possibly because memory ran out"
 
 
 class _Worker:

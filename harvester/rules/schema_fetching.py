@@ -60,7 +60,10 @@ class SchemaFetcher:
             own = urlsplit(self.base_url).hostname
             host = urlsplit(request.url).hostname
             if host != own and await _is_private(host) and not await _is_private(own):
-                reason = "an address in our own network, named by a repository outside it; it is not asked"
+                reason = (
+                    "the address is in our own network but named by a repository outside it; it is not "
+                    "requested"
+                )
                 raise TransportError(request.url, TransportKind.ADDRESS, reason)
             return await send(request)
 

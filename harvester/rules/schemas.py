@@ -67,7 +67,11 @@ class Schemas:
             if wanted.url in self._places:
                 continue
             if len(self._places) >= MAX_FILES:
-                raise _fault(wanted, f"it would be more than {MAX_FILES} schema files; is this a schema?")
+                raise _fault(
+                    wanted,
+                    f"the schema consists of more than {MAX_FILES} files; check that "
+                    "the address is that of a schema",
+                )
             root = self._cached(wanted)
             if root is None:
                 root = await self._fetched(wanted)
@@ -139,11 +143,11 @@ class Schemas:
         try:
             self.cache.write(wanted.url, _written(root))
         except OSError as error:
-            raise _fault(wanted, f"it cannot be kept in {self.cache.folder} ({error})") from None
+            raise _fault(wanted, f"it cannot be stored in {self.cache.folder} ({error})") from None
         return root
 
 
-_WAY_OUT: Final = "put a good one into the cache of schemas, or use validation 0 (well-formed) or 2 (loose)"
+_WAY_OUT: Final = "put a valid one into the schema cache, or use validation 0 (well-formed) or 2 (lenient)"
 
 
 class _Documents(etree.Resolver):
@@ -208,14 +212,14 @@ def _address(url: str, by: str) -> str:
         parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise StrictCheckError(
-            f"{by} names the schema {url!r}, which is no http or https address; {_WAY_OUT}"
+            f"{by} names the schema {url!r}, which is not an http or https address; {_WAY_OUT}"
         )
     return plain
 
 
 def _fault(wanted: _Wanted, reason: str) -> StrictCheckError:
     return StrictCheckError(
-        f"the schema {wanted.url}, named by {wanted.by}, cannot be had: {reason}; {_WAY_OUT}"
+        f"the schema {wanted.url}, named by {wanted.by}, is not available: {reason}; {_WAY_OUT}"
     )
 
 

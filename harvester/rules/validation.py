@@ -125,10 +125,13 @@ class Validator:
     def _metadata_faults(self, root: etree._Element) -> list[Fault]:
         namespace = etree.QName(root).namespace
         if self._namespace is not None and namespace != self._namespace:
-            reason = f"metadata in the format {self._prefix} is in the namespace {self._namespace}"
+            reason = f"metadata in the format {self._prefix} are in the namespace {self._namespace}"
             return [fault(line_of(root), short(str(root.tag)), reason)]
         if self._metadata is None:
-            reason = f"neither the repository nor the record names a schema for the namespace {namespace}"
+            reason = (
+                f"no schema is named for the namespace {namespace}, neither by the repository nor by "
+                "the record"
+            )
             return [fault(line_of(root), short(str(root.tag)), reason)]
         return self._metadata.faults(root)
 
@@ -188,4 +191,4 @@ def _presence(record: etree._Element) -> Iterator[Fault]:
     if deleted and metadata is not None:
         yield fault(line_of(metadata), "oai:metadata", "a deleted record has no metadata")
     if not deleted and metadata is None:
-        yield fault(line_of(record), "oai:record", "there is no oai:metadata, and it is not deleted")
+        yield fault(line_of(record), "oai:record", "it has no oai:metadata and is not deleted")

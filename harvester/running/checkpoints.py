@@ -161,7 +161,7 @@ def _lost(row: Harvest) -> str | None:
         return None
     job = f" for job {row.job_id}" if row.job_id is not None else ""
     reached = f"{row.counts.get('records', 0):,} records in {row.counts.get('pages', 0):,} pages"
-    return f"process {row.process_id} on {row.host}{job} ended without a word after {reached}"
+    return f"process {row.process_id} on {row.host}{job} ended without an outcome after {reached}"
 
 
 def _update(session: Session, harvest_id: int, **values: Any) -> None:  # noqa: ANN401 any column's type

@@ -19,11 +19,11 @@ _FROM_TOTALS = (
 _ENDLESS = frozenset({FailureCode.LIST_IN_CIRCLES, FailureCode.NO_NEW_RECORDS})
 _ENDS = {
     End.BROKEN_OFF: (
-        "an answer broke off before the list's end, twice",
+        "an answer was truncated before the end of the list, twice",
         Failure(code=FailureCode.DISCONNECTED),
     ),
     End.GAVE_UP: (
-        "looking for what breaks the answers took more requests than isolation_requests allows",
+        "the search for the records that break an answer reached the limit isolation_requests",
         Failure(code=FailureCode.REQUESTS_SPENT, facts={"setting": "harvester.isolation_requests"}),
     ),
     End.INTERRUPTED: ("interrupted", Failure(code=FailureCode.INTERRUPTED)),

@@ -138,7 +138,7 @@ class Course:
             if not self._loose or not self._allowance.left:
                 return end
             broken = MalformedAnswerError(
-                self.run.prepared.base_url, "an answer broke off before the list's end"
+                self.run.prepared.base_url, "an answer was truncated before the end of the list"
             )
             self._check_time(broken)
             return await self._divide(window, broken)
@@ -168,7 +168,7 @@ class Course:
 
     async def _finish(self, window: Window, end: End) -> None:
         if window.taken_up and self._progress.watch.fell:
-            words = "the list is not in the order of datestamps after all, so it begins again"
+            words = "the list is not sorted by datestamp after all, so it starts again"
             await self._change(lambda state: state.begin_again(begin_again(window), disorder=True), words)
             return
         await self._change(lambda state: state.finish(end))
@@ -227,11 +227,11 @@ class Course:
     async def _ask_in_days(self, error: ClientError) -> None:
         times = replace(self._plan.calendar, granularity=Granularity.DAY)
         self.run.plan = replace(self._plan, calendar=times)
-        words = f"the bounds are whole days from now on, whatever Identify says: {error}"
+        words = f"all bounds are now whole days, regardless of Identify: {error}"
         await self._change(Progress.in_days, words)
 
     async def _begin_again(self, window: Window, error: ClientError) -> None:
-        words = f"the list began again from the start: {error}"
+        words = f"the list was started again: {error}"
         await self._change(lambda state: state.begin_again(begin_again(window)), words, again=True)
 
     async def _take_up(self, window: Window, error: ClientError) -> None:
@@ -240,7 +240,7 @@ class Course:
         if later is None:
             await self._begin_again(window, error)
             return
-        words = f"the list went on {later.in_words()}: {error}"
+        words = f"the list was continued {later.in_words()}: {error}"
         await self._change(lambda state: state.take_up(later), words)
 
     async def _divide(self, window: Window, error: ClientError) -> End:

@@ -265,7 +265,7 @@ class Fetching:
             failure = failure_of(error)
             return Refusal(reason=str(error), url=url, identifier=identifier, raw=raw, failure=failure)
         if record.header.identifier != identifier:
-            reason = f"the answer was the record {record.header.identifier!r}"
+            reason = f"the answer has the record {record.header.identifier!r}"
             facts = {"found": record.header.identifier}
             failure = Failure(code=FailureCode.RECORD_MISMATCH, facts=facts)
             return Refusal(reason=reason, url=client.base_url, identifier=identifier, failure=failure)

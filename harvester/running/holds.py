@@ -65,8 +65,8 @@ class Held:
         else:
             what, count = "change", f"at least {self.would_update:,}"
         return (
-            f"held: it would {what} {count} of {self.active:,} records; without a yes it may"
-            f" {what} {self.allowed:g} %"
+            f"held by the mass-change guard: the run would {what} {count} of {self.active:,} "
+            f"records; without approval it may {what} {self.allowed:g} %"
         )
 
 
@@ -149,9 +149,9 @@ def get_hold(session: Session, history_id: int) -> tuple[Hold, int]:
         raise UsageError("run %(history_id)s was not held; see `zatva job history`", history_id=history_id)
     if hold.state != HoldState.HELD:
         better = hold.state == HoldState.SUPERSEDED
-        why = Phrase("a later run knows better") if better else Phrase("somebody has said yes to it")
+        why = Phrase("a later run has newer results") if better else Phrase("it is already approved")
         raise UsageError(
-            "run %(history_id)s is held no more: %(why)s; see `zatva job history`",
+            "run %(history_id)s is no longer held: %(why)s; see `zatva job history`",
             history_id=history_id,
             why=why,
         )
@@ -192,7 +192,7 @@ def _tell_history(session: Session, hold: Hold, deleted: int) -> None:
     row = session.get_one(History, hold.history_id)
     did = f": {deleted:,} records deleted" if hold.kind == HoldKind.DELETIONS else ""
     at = format_datestamp(datetime.now(UTC))
-    row.failure_reason = f"{row.failure_reason}; released {at}{did}"
+    row.failure_reason = f"{row.failure_reason}; approved {at}{did}"
     row.failure_code, row.failure_facts = FailureCode.RELEASED.value, {"at": at}
     row.deleted_count += deleted
 

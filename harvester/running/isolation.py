@@ -71,9 +71,9 @@ class Isolation:
 
     def _after_oai_error(self, error: OaiError, window: Window) -> Division:
         if error.code == ErrorCode.NO_RECORDS_MATCH:
-            return _hopeless(window, "there are no headers of it, although there was a page")
+            return _hopeless(window, "it has no headers, although it has a page of records")
         if error.code == ErrorCode.BAD_ARGUMENT and (window.halvings or window.from_ != self.plan.from_):
-            return self._unselective(window, f"the repository does not take the bounds ({error.message})")
+            return self._unselective(window, f"the repository does not accept the bounds ({error.message})")
         return _hopeless(window, str(error))
 
     def _unselective(self, window: Window, reason: str) -> Division:
@@ -115,7 +115,7 @@ def _few(page: Page) -> bool:
 
 def _halved(shorter: tuple[Window, Window]) -> Division:
     first, second = shorter
-    remark = f"asking for {first.in_words()}, then {second.in_words()}"
+    remark = f"requesting {first.in_words()}, then {second.in_words()}"
     return Division(windows=shorter, remark=remark)
 
 
@@ -126,5 +126,5 @@ def _single(window: Window) -> Division:
 
 def _hopeless(window: Window, reason: str) -> Division:
     return Division(
-        windows=[], remark=f"the records {window.in_words()} are left out: {reason}", hopeless=True
+        windows=[], remark=f"the records {window.in_words()} are skipped: {reason}", hopeless=True
     )

@@ -59,11 +59,12 @@ def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
 def _busy(repository_id: int, holder: Row[Any] | None) -> RepositoryBusyError:
     if holder is None:
         return RepositoryBusyError(
-            "repository %(number)s is being harvested; try again when that is done", number=repository_id
+            "repository %(number)s is being harvested; try again when that harvest has ended",
+            number=repository_id,
         )
     return RepositoryBusyError(
-        "repository %(number)s is being harvested by process %(process)s on %(host)s; try again when that is"
-        " done",
+        "repository %(number)s is being harvested by process %(process)s on %(host)s; try again "
+        "when that harvest has ended",
         number=repository_id,
         process=holder.process_id,
         host=holder.host,

@@ -19,8 +19,8 @@ def check_wait(repository: Repository, now: datetime) -> None:
     if repository.not_before is not None and repository.not_before > now:
         until = format_datestamp(repository.not_before)
         raise TryLaterError(
-            f"{repository.base_url}: the repository asked to be left alone until {until}; "
-            "run the same command then, or now with --ignore-wait"
+            f"{repository.base_url}: the repository asked to wait until {until}; run the same "
+            "command then, or now with --ignore-wait"
         )
 
 

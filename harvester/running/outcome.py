@@ -34,9 +34,9 @@ _COLUMNS = {
 COUNTS = tuple(_COLUMNS)
 
 _VERDICT_WORDS = {
-    Verdict.COMPLETE: "Everything asked for is here.",
-    Verdict.PARTIAL: "Not everything asked for is here.",
-    Verdict.FAILED: "It did not come to its end; what came is kept.",
+    Verdict.COMPLETE: "All requested records are stored.",
+    Verdict.PARTIAL: "Not all requested records are stored.",
+    Verdict.FAILED: "The harvest did not complete; received records are stored.",
 }
 
 
@@ -118,19 +118,19 @@ class Outcome:
         if named["invalid"]:
             first = f"; the first: {self.first_refusal}" if self.first_refusal else ""
             were = "was" if named["invalid"] == 1 else "were"
-            lines.append(f"{counted(named['invalid'], 'record')} {were} refused{first}.")
-            lines.append(
-                f"`zatva job errors {self.history_id or ''}".rstrip() + "` tells of each, with its bytes."
-            )
+            lines.append(f"{counted(named['invalid'], 'record')} {were} rejected{first}.")
+            lines.append(f"`zatva job errors {self.history_id or ''}".rstrip() + "` shows the details.")
         elif self.evidence.missing:
             lines.append(
-                f"{counted(self.evidence.missing, 'record')} that the repository announced did not come."
+                f"Missing: {counted(self.evidence.missing, 'record')} that the repository announced."
             )
         if self.evidence.held:
             release = f"zatva job release {self.history_id or 'NUMBER'}"
-            lines.append(f"`{release} --show` shows what it would do, `{release}` says yes to it.")
+            lines.append(
+                f"To see what the run would do, use `{release} --show`; to approve it, use `{release}`."
+            )
         if self.status is RunStatus.INCOMPLETE:
-            lines.append("Run the same command again to go on from there.")
+            lines.append("To continue, run the same command again.")
         return "\n".join(lines)
 
 
@@ -138,7 +138,7 @@ def get_history(session: Session, history_id: int) -> History:
     """The row of a run that has ended. Raises UsageError where there is none of that number."""
     history = session.get(History, history_id)
     if history is None:
-        raise UsageError(f"there is no run {history_id}; see `zatva job history`")
+        raise UsageError(f"no run {history_id}; list runs with `zatva job history`")
     return history
 
 

@@ -147,7 +147,7 @@ class PageReading:
 
     def _note_failure(self, error: Exception) -> None:
         self._failed = True
-        _log.warning("the process that reads pages: %s; from now on they are read without it", error)
+        _log.warning("the process that reads pages: %s; further pages are read without it", error)
 
     def _close(self, process: Future[ReadingProcess]) -> None:
         if process.exception() is None:

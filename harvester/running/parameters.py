@@ -34,11 +34,13 @@ class HarvestRequest(HarvestParameters):
         if first and last and first.moment > last.last_second:
             raise UsageError(f"from {self.harvest_from!r} is later than until {self.harvest_to!r}")
         if self.max_records is not None and self.max_records < 1:
-            raise UsageError(f"a harvest of {self.max_records} records is none; give 1 or more")
+            raise UsageError(f"{self.max_records} is not a valid number of records; give 1 or more")
         if self.files_per_directory < 1:
-            raise UsageError(f"{self.files_per_directory} files in a directory; give 1 or more")
+            raise UsageError(
+                f"{self.files_per_directory} is not a valid number of files in a directory; give 1 or more"
+            )
         if not 0 < len(self.metadata_prefix) <= _MOST_PREFIX_CHARACTERS:
-            raise UsageError(f"{self.metadata_prefix!r} is no metadataPrefix of 1 to 60 characters")
+            raise UsageError(f"{self.metadata_prefix!r} is not a metadataPrefix of 1 to 60 characters")
 
     def of(self, repository_id: int) -> "HarvestRequest":
         """The same request for a repository that has been found out."""

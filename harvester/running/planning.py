@@ -38,7 +38,7 @@ class Target:
             return request
         if request.harvest_from or request.harvest_to or request.slice:
             raise UsageError(
-                "a repository that is asked by a query takes no datestamps; put them into the query"
+                "a repository that is harvested by query does not support datestamps; add them to the query"
             )
         return replace(request, full=True)
 
@@ -167,7 +167,7 @@ def plan(
     resumes = was_cut_off(request, standing)
     if resumes:
         from_ = standing.parameters.get("from")
-        why = "as the run that was cut off, which goes on"
+        why = "as in the interrupted run, which is resumed"
         # No windows at all are those of a run that was cut off behind its last list: only its end is missing.
         saved = standing.state.get("windows")
         windows = [_whole(request, from_, times)] if saved is None else list(map(window_from_json, saved))
@@ -209,37 +209,38 @@ def _from(
 ) -> tuple[str | None, str]:
     """The `from` to send (HAR-4), and why it is that."""
     if request.harvest_from is not None:
-        return in_granularity(request.harvest_from, granularity), "as asked"
+        return in_granularity(request.harvest_from, granularity), "as requested"
     if request.full:
-        return None, "for everything was asked for"
+        return None, "because all records were requested"
     watermark = standing.watermark
     if watermark is None and standing.undated is not None:
         return (
             None,
-            f"for the last harvest left no date: its responseDate {standing.undated!r} cannot be read",
+            (
+                f"because the last harvest has no valid date: its responseDate {standing.undated!r} "
+                "cannot be read"
+            ),
         )
     if watermark is None:
-        return None, "for no harvest of this format and set was complete so far"
+        return None, "because no harvest of this format and set is complete yet"
     moment = parse_datestamp(watermark).moment - timedelta(seconds=overlap)
     from_ = in_granularity(format_datestamp(moment, Granularity.SECOND), granularity)
-    return from_, f"the last complete harvest began at {watermark}, less {overlap:,.0f} seconds"
+    return from_, f"the start of the last complete harvest, {watermark}, less {overlap:,.0f} seconds"
 
 
 def _remarks(request: HarvestRequest, target: Target, from_: str | None) -> list[str]:
     remarks = []
     if request.method is Method.IDENTIFIERS:
-        remarks.append("each record that is not deleted is fetched by a GetRecord of its own")
+        remarks.append("each record that is not deleted is fetched with its own GetRecord request")
     if request.slice is not None:
         longer = "year" if request.slice is Slice.MONTH else "year and month"
-        remarks.append(
-            f"each {longer} is asked for as a whole first; where nothing is in it, none of its slices is"
-        )
+        remarks.append(f"each {longer} is requested as a whole first; if it is empty, its slices are skipped")
     if request.max_records is not None:
-        remarks.append(f"a sample: it ends after {request.max_records:,} records")
+        remarks.append(f"the harvest stops after {request.max_records:,} records")
     if from_ is not None and target.deleted_record != DeletedRecord.PERSISTENT:
         remarks.append(
-            f"the repository's deletedRecord is {target.deleted_record or 'unknown'!r}: "
-            "only a full harvest can find what disappeared"
+            f"the repository's deletedRecord is {target.deleted_record or 'unknown'!r}: only a full "
+            "harvest can find records that disappeared"
         )
     if target.granularity not in {*Granularity}:
         remarks.append("the granularity is unknown, so bounds are whole days")

@@ -42,7 +42,7 @@ def run_harvest(
             advance(
                 counts["records"],
                 total=total,
-                note=f"{counts['invalid']:,} refused" if counts["invalid"] else "",
+                note=f"{counts['invalid']:,} rejected" if counts["invalid"] else "",
             )
 
         collect_seldom()
@@ -90,7 +90,7 @@ def _stopped_by_signals(stop: asyncio.Event, invocation: Invocation) -> Iterator
         stop.set()
         # Where the parent is gone, so is whoever read our standard error.
         with contextlib.suppress(OSError):
-            invocation.console.note("finishing this page; once more ends at once")
+            invocation.console.note("finishing this page; to stop at once, interrupt again")
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
 

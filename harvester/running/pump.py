@@ -42,7 +42,7 @@ class Steps:
         try:
             await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if self.stop.is_set():
-                raise InterruptedRunError("interrupted; run the same command again to go on from there")
+                raise InterruptedRunError("interrupted; to continue, run the same command again")
             return task.result()
         finally:
             task.cancel()

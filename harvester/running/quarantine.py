@@ -139,7 +139,7 @@ def get_quarantined(session: Session, quarantine_id: int) -> Quarantined:
     """One of them. Raises UsageError where there is none of that number."""
     found = session.get(Quarantined, quarantine_id)
     if found is None:
-        raise UsageError(f"there is no quarantined record {quarantine_id}; see `zatva job errors`")
+        raise UsageError(f"no rejected record {quarantine_id}; list rejected records with `zatva job errors`")
     return found
 
 

@@ -27,10 +27,10 @@ class Remedy(StrEnum):
 
     NONE = "end the run"
     NOTHING_THERE = "the window is empty"
-    ENDED_EARLY = "take the list for ended, with a doubt"
-    AGAIN = "begin the list again"
-    TAKE_UP = "go on from the largest datestamp"
-    WHOLE_DAYS = "ask again with bounds that are whole days"
+    ENDED_EARLY = "treat the list as ended, unconfirmed"
+    AGAIN = "start the list again"
+    TAKE_UP = "continue from the largest datestamp"
+    WHOLE_DAYS = "request again with whole days as bounds"
     DIVIDE = "divide the window around what cannot be read"
 
     @property

@@ -88,7 +88,7 @@ async def fetch_again(
     """
     if not error.identifier:
         raise UsageError(
-            "of quarantined record %(number)s no identifier is known: nobody can ask for it",
+            "the identifier of rejected record %(number)s is not known, so it cannot be requested",
             number=error.quarantine_id,
         )
     request.check()
@@ -149,7 +149,7 @@ async def _read(
     loose = request.validation is Level.LOOSE
     record = await client.get_record(identifier, request.metadata_prefix, loose=loose)
     if record.header.identifier != identifier:
-        raise StrictCheckError(f"the answer was the record {record.header.identifier!r}")
+        raise StrictCheckError(f"the answer has the record {record.header.identifier!r}")
     entries = [(record.header, record.element)]
     if request.validation is Level.VERY_STRICT:
         validator = await open_validator(client, settings, request.metadata_prefix)
@@ -164,7 +164,7 @@ def _base_url(database: Database, repository_id: int) -> str:
         check_wait(repository, utc_now())
         if access_of(repository.protocol).query is not None:
             raise UsageError(
-                "records of repository %(number)s cannot be asked for one by one; harvest it again",
+                "records of repository %(number)s cannot be requested one by one; harvest it again",
                 number=repository_id,
             )
         return repository.base_url
@@ -226,7 +226,7 @@ def _brake(session: Session, request: HarvestRequest, estate: Estate, now: datet
     ).one_or_none()
     if harvest_id is None:
         raise UsageError(
-            "the format %(prefix)s of repository %(repository_id)s was not harvested yet; harvest it first",
+            "the format %(prefix)s of repository %(repository_id)s is not harvested yet; harvest it first",
             prefix=request.metadata_prefix,
             repository_id=request.repository_id,
         )

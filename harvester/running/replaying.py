@@ -52,12 +52,12 @@ class Replay:
         key = _key(request.method, request.url, request.body)
         kept = self.answers.get(key)
         if not kept:
-            raise MissingAnswerError(request, "the earlier run did not ask this")
+            raise MissingAnswerError(request, "the earlier run did not send this request")
         number = self._given.get(key, 0)
         self._given[key] = number + 1
         found = kept[min(number, len(kept) - 1)]
         if found.failure and number >= len(kept):
-            raise MissingAnswerError(request, f"the earlier run got no answer ({found.failure})")
+            raise MissingAnswerError(request, f"the earlier run received no answer ({found.failure})")
         if found.failure:
             raise TransportError(request.url, TransportKind.DISCONNECTED, found.failure)
         return await asyncio.to_thread(_read_reply, request.url, found)
@@ -76,7 +76,9 @@ def open_replay(last: Path) -> Replay:
     Raises UsageError where the file is not there, or does not tell its run.
     """
     if not last.is_file():
-        raise UsageError(f"{last}: the run's raw answers are not there; they may have been moved or removed")
+        raise UsageError(
+            f"{last}: the stored answers of the run were not found; they may have been moved or removed"
+        )
     files = _files_of_run(last)
     facts = _facts(files[0])
     assert facts is not None  # noqa: S101 files without them are not among the run's
@@ -90,7 +92,7 @@ def open_replay(last: Path) -> Replay:
 def _files_of_run(last: Path) -> Sequence[Path]:
     facts = _facts(last)
     if facts is None:
-        raise UsageError(f"{last}: the run ended before it began its list, so there is nothing to replay")
+        raise UsageError(f"{last}: the run ended before it started its list, so there is no answer to replay")
     earliest = datetime.fromisoformat(facts["run_started"]) - _LONGEST_BEFORE
     bound = f"{earliest:%Y%m%dT%H%M%S}"
     others = [path for path in last.parent.glob("*.warc.gz") if bound <= path.name < last.name]
@@ -176,7 +178,7 @@ def _read_reply(url: str, kept: _Kept) -> RawReply:
     status, _, reason = record.http_headers.statusline.partition(" ")
     cut = None
     if truncated:
-        words = "the answer broke off when it was harvested"
+        words = "the answer was truncated when it was harvested"
         cut = TransportError(url, _KINDS.get(truncated, TransportKind.DISCONNECTED), words)
     return RawReply(
         status=int(status),

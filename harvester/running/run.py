@@ -326,7 +326,7 @@ class Run:
         self.state.counts = settlement.corrected(self.state.counts)
         if settlement.waiting:
             self.state.warnings.warn(
-                f"{settlement.waiting:,} deletions wait until the run has come to its end"
+                f"{settlement.waiting:,} deletions are postponed until the run is complete"
             )
         return settlement.held
 
@@ -334,18 +334,21 @@ class Run:
         """Say what can be said only once, when the run is over."""
         counts, warn = self.state.counts, self.state.warnings.warn
         if counts["superseded"]:
-            warn(f"{counts['superseded']:,} records were left as later harvests have them")
+            warn(
+                f"{counts['superseded']:,} records were left unchanged because later harvests have newer"
+                " versions"
+            )
         if counts["outdated"]:
             first = self.state.first_outdated
             example = f"; the first: {first!r}" if first else ""
             warn(
-                f"versions that came again with an older datestamp were left out, for the newer one counts:"
-                f" {counts['outdated']:,}{example}"
+                "repeated records with an older datestamp were ignored, because the newer version counts: "
+                f"{counts['outdated']:,}{example}"
             )
         if self._moves_watermark(verdict) and self._watermark is None:
             warn(
-                f"the responseDate {self.state.response_date or ''!r} cannot be read, so there is no date for"
-                " the next harvest to begin from: it begins where this one did"
+                f"the responseDate {self.state.response_date or ''!r} cannot be read, so the next harvest"
+                " starts where this one started"
             )
 
     def _write_down(self, ending: "_Ending", outcome: Outcome, held: Held | None) -> int:

@@ -39,8 +39,8 @@ class MissingAnswerError(RemoteError):
     def __init__(self, request: HttpRequest, reason: str) -> None:
         form = f" with {request.body.decode('ascii', errors='replace')!r}" if request.body else ""
         super().__init__(
-            f"{request.method} {request.url}{form}: {reason}, so the replay ends here; what came before it"
-            " is in the store. For the rest, harvest again with --keep-raw"
+            f"{request.method} {request.url}{form}: {reason}, so the replay ends here; records "
+            "before it are stored. For the rest, harvest again with --keep-raw"
         )
 
 
@@ -186,8 +186,7 @@ def check_standing(request: HarvestRequest, standing: Standing) -> None:
     interrupted = standing.parameters.get("kind")
     if request.replay is not None and interrupted and interrupted != request.kind():
         raise UsageError(
-            "a harvest of this format and set was cut off and can be gone on with; run it to its end,"
-            " then replay"
+            "an interrupted harvest of this format and set can be resumed; complete it first, then replay"
         )
 
 
@@ -209,7 +208,7 @@ def _replayed(session: Session, history_id: int) -> History:
     history = get_history(session, history_id)
     if history.raw_path is None:
         raise UsageError(
-            f"nothing was kept of run {history_id}; harvest with --keep-raw, or set harvester.keep_raw"
+            f"run {history_id} has no stored answers; harvest with --keep-raw, or set harvester.keep_raw"
         )
     return history
 

@@ -57,7 +57,7 @@ class RunState:
         for note in before:
             self.warnings.keep(note)
         if point.lost:
-            self.warnings.warn(f"the run before this one: {point.lost}")
+            self.warnings.warn(f"the previous run: {point.lost}")
 
     def warn_of(self, refusal: Refusal) -> None:
         """Warn of a part of the repository that was refused."""

@@ -120,7 +120,7 @@ def doubts(evidence: Evidence) -> dict[str, Failure]:
     if evidence.held:
         found[evidence.held] = Failure(code=FailureCode.HELD)
     if evidence.missing:
-        words = f"{evidence.missing:,} records that the repository announced did not come"
+        words = f"{evidence.missing:,} records that the repository announced are missing"
         found[words] = Failure(code=FailureCode.RECORDS_MISSING, facts={"count": evidence.missing})
     if evidence.abrupt:
         words = "a list ended with a full page and without the empty resumptionToken of a last page"

@@ -58,10 +58,10 @@ def open_answer(body: bytes, name: str, *, url: str, content_type: str = "") -> 
         head = body[:_HEAD]
         if name.encode() in head.replace(b"\0", b""):
             raise MalformedAnswerError(url, f"the answer is not well-formed: {error.reason}") from None
-        kind = "an HTML page" if b"<html" in head.lower() else "no XML"
+        kind = "an HTML page" if b"<html" in head.lower() else "not XML"
         raise NotSruError(url, kind, head) from None
     if local_name(root) != name:
-        raise NotSruError(url, f"<{local_name(root)}> where SRU's <{name}> belongs", body[:_HEAD])
+        raise NotSruError(url, f"<{local_name(root)}> instead of SRU's <{name}>", body[:_HEAD])
     return root
 
 
@@ -126,9 +126,9 @@ def _found(record: etree._Element, expected: int) -> Found:
     try:
         metadata = record_data(record, source=f"record {position}")
     except MalformedXmlError as error:
-        return Found(position=position, reason=f"its string is no XML: {error.reason}", raw=_bytes(record))
+        return Found(position=position, reason=f"its string is not XML: {error.reason}", raw=_bytes(record))
     if metadata is None:
-        return Found(position=position, reason="there is no recordData in it", raw=_bytes(record))
+        return Found(position=position, reason="it has no recordData", raw=_bytes(record))
     if local_name(metadata) in {"diagnostic", "diagnostics"}:
         inside = child(metadata, "diagnostic")
         told = read_diagnostic(metadata if inside is None else inside)

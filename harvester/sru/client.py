@@ -156,14 +156,14 @@ class SruClient:
 
     async def _question(self, selection: Selection) -> Question:
         if selection.from_ or selection.until:
-            raise UsageError("SRU selects by a query and not by datestamps; put the dates into the query")
+            raise UsageError("SRU selects by query, not by datestamps; add the dates to the query")
         wanted = selection.metadata_prefix
         offered = (await self._explained()).schemas
         schema = choose_schema(wanted, offered)
         if schema is None:
             names = ", ".join(found.metadata_prefix for found in offered)
             raise SruFormatError(
-                self.base_url, "diagnostic 66", f"{wanted!r} is none of the schemas that it offers: {names}"
+                self.base_url, "diagnostic 66", f"{wanted!r} is not among the schemas offered: {names}"
             )
         return Question(
             query=selection.set_spec or EVERYTHING,

@@ -22,12 +22,12 @@ _LIST: Final = "info:srw/diagnostic/1/"
 UNSUPPORTED_VERSION: Final = "5"
 _ADVICE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "10": "look at the query's CQL",
-        "16": "the server does not know that index; `zatva probe` shows what it offers",
-        "60": "the server finds more than it is willing to give; narrow the query and harvest in parts",
-        "61": "the server gives no records from there on; narrow the query and harvest in parts",
-        "66": "choose another --format; `zatva probe` shows what the server offers",
-        "67": "choose another --format; `zatva probe` shows what the server offers",
+        "10": "check the CQL of the query",
+        "16": "the server does not support that index; to see what it offers, use `zatva probe`",
+        "60": "the result exceeds the server's limit; narrow the query and harvest in parts",
+        "61": "the server returns no records from this position; narrow the query and harvest in parts",
+        "66": "choose another --format; to see what the server offers, use `zatva probe`",
+        "67": "choose another --format; to see what the server offers, use `zatva probe`",
     }
 )
 _FORMAT: Final = frozenset({"66", "67"})

@@ -33,9 +33,9 @@ def read_explanation(body: bytes, *, url: str, content_type: str = "") -> Explan
     try:
         explain = None if record is None else record_data(record, source=url)
     except MalformedXmlError as error:
-        raise MalformedAnswerError(url, f"the explain record is no XML: {error.reason}") from None
+        raise MalformedAnswerError(url, f"the explain record is not XML: {error.reason}") from None
     if explain is None:
-        raise MalformedAnswerError(url, "there is no explain record in the answer")
+        raise MalformedAnswerError(url, "the answer has no explain record")
     server = child(explain, "serverInfo")
     database = child(explain, "databaseInfo")
     return Explanation(

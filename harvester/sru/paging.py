@@ -47,17 +47,17 @@ def next_step(start: Place, result: Result) -> Step:
 def _oddities(start: Place, result: Result, following: int, *, ended: bool) -> Iterator[str]:
     size, told = result.size, result.next_position
     if size is None:
-        yield "the answer does not say how many records there are (numberOfRecords)"
+        yield "the answer does not declare the number of records (numberOfRecords)"
     elif not result.records:
-        yield f"no records came from position {start.position:,} on, although there are {size:,}"
+        yield f"no records were returned from position {start.position:,}, although there are {size:,}"
     elif start.size is not None and size > start.size:
-        yield "numberOfRecords grew while the result was read: it may have to be harvested again"
+        yield "numberOfRecords grew while the result was read; it may have to be harvested again"
     if ended or not result.records:
         return
     if told is None:
         yield "nextRecordPosition is missing although there are more records"
     elif told != following:
-        yield f"nextRecordPosition is {told:,}, and the records go on at {following:,}"
+        yield f"nextRecordPosition is {told:,}, but the records continue at {following:,}"
 
 
 def _faults(start: Place, result: Result) -> Iterator[Fault]:

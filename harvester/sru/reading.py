@@ -34,8 +34,8 @@ class UnreadableResultError(ClientError):
 
     def __init__(self, url: str, position: int, error: ClientError) -> None:
         super().__init__(
-            f"{url}: the records up to position {position:,} cannot be read, even one by one ({error});"
-            " narrow the query so that they are not among its records"
+            f"{url}: the records up to position {position:,} cannot be read, not even one by one "
+            f"({error}); narrow the query to exclude them"
         )
         self.url = url
 
@@ -81,7 +81,7 @@ class Reader:
         start = self.place
         if result.size == 0 and not result.records:
             raise NoRecordsMatchError(
-                url, "noRecordsMatch", "the query finds nothing", response_date=format_datestamp(utc_now())
+                url, "noRecordsMatch", "the query finds no records", response_date=format_datestamp(utc_now())
             )
         step = next_step(start, result)
         self.place = step.place
@@ -102,7 +102,7 @@ class Reader:
         )
         notes = [f"the server says: {told.in_words()}" for told in result.diagnostics]
         if any(record.header.datestamp == UNKNOWN_DATE for record in records):
-            notes.append(f"records that do not say when they were changed are dated {UNKNOWN_DATE}")
+            notes.append(f"records without a date of change are dated {UNKNOWN_DATE}")
         return Page(
             url=url,
             response_date=format_datestamp(utc_now()),
@@ -121,7 +121,7 @@ class Reader:
             raise UnreadableResultError(self.url, start.position, error) from error
         self.place = replace(start, position=start.position + 1)
         ended = start.size is not None and self.place.position > start.size
-        reason = f"record at position {start.position:,} cannot be had: {error}"
+        reason = f"record at position {start.position:,} is not available: {error}"
         return Page(
             url=self.url,
             response_date=format_datestamp(utc_now()),

@@ -115,8 +115,8 @@ def _transaction(session: Session, since: int) -> int:
     found = session.execute(_PLACE, {"change_id": since}).scalar()
     if found is None:
         raise UsageError(
-            "change %(since)s is not kept any more, so changes after it may be missing; "
-            "take everything anew with `zatva store export`, and follow on from the newest change",
+            "change %(since)s is no longer kept, so later changes may be missing; export all "
+            "records again with `zatva store export`, then follow the newest change",
             since=since,
         )
     return int(found)

@@ -49,8 +49,8 @@ class DiskProcess:
             answer: OSError | Sequence[str] | None = self._companion.receive()
         except CompanionEndedError as error:
             raise OSError(
-                f"the process that writes the record files {error}; nothing that it had not "
-                "finished counts as stored: run the harvest again, it goes on from there"
+                f"the process that writes the record files {error}; files that it had not finished "
+                "do not count as stored: run the harvest again to resume it"
             ) from None
         if isinstance(answer, OSError):
             raise answer

@@ -40,7 +40,7 @@ def _header(root: etree._Element, source: str) -> Header:
     identifier = (header.findtext(_OAI + "identifier") or "").strip()
     datestamp = (header.findtext(_OAI + "datestamp") or "").strip()
     if not identifier or not datestamp:
-        raise ValueError(f"{source}: a header without {'datestamp' if identifier else 'identifier'}")
+        raise ValueError(f"{source}: the header has no {'datestamp' if identifier else 'identifier'}")
     specs = ((child.text or "").strip() for child in header.iterchildren(_OAI + "setSpec"))
     return Header(
         identifier=identifier,

@@ -119,7 +119,7 @@ class Rebuilder:
         paths = walk(os.fspath(self.folder), on_folder=self._note_folder, skip=self.skip)
         first = next(paths, None)
         if first is None:
-            raise UsageError(f"{self.folder}: no files there; see that the store is in its place")
+            raise UsageError(f"{self.folder}: no files found; check that the store is in its place")
         with self.database.session() as reading, self.database.session() as session:
             rows = file_rows(reading, self.repository_id)
             pairs = compare(rows, self._counted(first, paths))
@@ -206,7 +206,7 @@ class Rebuilder:
             before = rows[one.key].filename if one.key in rows else row.filename if row else None
             if before not in {None, one.path} and self._is_there(before):
                 self._refuse(
-                    one.path, f"a second file of {one.header.identifier!r}, beside {before}", rebuilt
+                    one.path, f"a second file of {one.header.identifier!r}, in addition to {before}", rebuilt
                 )
             elif row is not None and _is_right(row, set(sets.get(row.record_id, ())), one):
                 rebuilt.kept += 1

@@ -46,4 +46,6 @@ def read_address(url: str) -> Address:
 
 
 def _no_address(url: str) -> UsageError:
-    return UsageError("%(url)s is no Z39.50 address; write it as z3950://host:port/database", url=repr(url))
+    return UsageError(
+        "%(url)s is not a Z39.50 address; write it as z3950://host:port/database", url=repr(url)
+    )

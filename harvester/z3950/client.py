@@ -143,9 +143,12 @@ class Z3950Client:
 
     def _check(self, selection: Selection) -> None:
         if selection.from_ or selection.until:
-            raise UsageError("Z39.50 selects by a query and not by datestamps; put the dates into the query")
+            raise UsageError("Z39.50 selects by query, not by datestamps; add the dates to the query")
         if selection.metadata_prefix.lower() not in _NAMES:
-            words = f"{selection.metadata_prefix!r} cannot be had; records come in marcxml, so give --format"
+            words = (
+                f"format {selection.metadata_prefix!r} is not available; records are in marcxml, so "
+                "give --format"
+            )
             raise CannotDisseminateFormatError(self.base_url, "format", f"{words} marcxml")
 
     async def _ask(self, query: str, place: Place) -> Answer:
@@ -170,7 +173,7 @@ class Z3950Client:
     def _page(self, answer: Answer, place: Place) -> Page:
         position = place.position
         if not answer.size:
-            raise NoRecordsMatchError(self.base_url, "noRecordsMatch", "the query finds nothing")
+            raise NoRecordsMatchError(self.base_url, "noRecordsMatch", "the query finds no records")
         read = list(readable_records(answer.records))
         records = tuple(
             wrapped(metadata, prefix=self._prefix) for _, metadata, _ in read if metadata is not None
@@ -179,7 +182,7 @@ class Z3950Client:
         faults = [*_faults(read, position, came), *place.faults(answer.size)]
         following = Place(position=position + came, size=answer.size)
         undated = any(record.header.datestamp == UNKNOWN_DATE for record in records)
-        note = f"records that do not say when they were changed are dated {UNKNOWN_DATE}"
+        note = f"records without a date of change are dated {UNKNOWN_DATE}"
         return Page(
             url=f"{self.base_url}#{position}",
             response_date=format_datestamp(utc_now()),
@@ -206,5 +209,7 @@ def _faults(
             yield Fault(offset=-1, reason=words, raw=raw, failure=failure)
     missing = came - len(read)
     if missing:
-        reason = f"{missing:,} records from position {position:,} on came in no MARC 21, but as diagnostics"
+        reason = (
+            f"{missing:,} records from position {position:,} were returned as diagnostics, not as MARC 21"
+        )
         yield Fault(offset=-1, reason=reason, raw=b"", failure=Failure(code=FailureCode.FORMAT_NOT_OFFERED))

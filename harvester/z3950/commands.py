@@ -61,15 +61,15 @@ def check_query(query: str) -> str:
     """The query. Raises UsageError where it could be more than one command, or is none."""
     found = _CONTROL.search(query)
     if found is not None:
-        raise UsageError(f"the query has {found[0]!r} in it; write it in one line")
+        raise UsageError(f"the query contains {found[0]!r}; write it on one line")
     if not query.strip():
         raise UsageError(
-            "Z39.50 has no way to ask for all records; give a query in PQF with --query, such as"
-            " '@attr 1=4 \"water\"'"
+            "Z39.50 cannot request all records; give a query in PQF with --query, such as '@attr "
+            '1=4 "water"\''
         )
     size = len(query.encode())
     if size > LONGEST_QUERY:
-        raise UsageError(f"the query has {size:,} bytes; give {LONGEST_QUERY:,} at most")
+        raise UsageError(f"the query has {size:,} bytes; give at most {LONGEST_QUERY:,}")
     return query
 
 
@@ -107,12 +107,12 @@ def is_out_of_range(error: Z3950Error) -> bool:
 def error_of(told: Told, url: str) -> Z3950Error | None:
     """The error that the session ended with; None where it did not."""
     if told.wrong_query:
-        words = f"the query is no PQF: {told.wrong_query}"
+        words = f"the query is not valid PQF: {told.wrong_query}"
         return Z3950QueryError(url, "query", words)
     if told.diagnostic is None:
         return None
     number, words = told.diagnostic
     if number in _NO_SYNTAX:
-        return Z3950FormatError(url, f"diagnostic {number}", f"{words}; the server gives no MARC 21")
+        return Z3950FormatError(url, f"diagnostic {number}", f"{words}; the server does not return MARC 21")
     advice = "; narrow the query and harvest in parts" if number == _OUT_OF_RANGE else ""
     return Z3950Error(url, f"diagnostic {number}", words + advice)

@@ -38,7 +38,7 @@ def marcxml(record: bytes) -> etree._Element:
     UTF-8: no text in MARC-8 looks like that, for there a letter's accent stands before it.
     """
     if len(record) <= _LEADER:
-        raise UnreadableMarcError(f"{len(record)} bytes are no MARC record")
+        raise UnreadableMarcError(f"{len(record)} bytes are not a MARC record")
     in_utf8 = record[_CODING] == _UTF_8 or _is_utf8(record)
     try:
         found = Marc(data=record, force_utf8=in_utf8, utf8_handling="strict")
@@ -47,7 +47,7 @@ def marcxml(record: bytes) -> etree._Element:
     except MalformedXmlError as error:
         raise UnreadableMarcError(f"the record cannot be written as XML: {error.reason}") from None
     except (PymarcException, ValueError, IndexError, KeyError, AttributeError) as error:
-        raise UnreadableMarcError(f"no MARC 21 record: {str(error) or type(error).__name__}") from None
+        raise UnreadableMarcError(f"not a MARC 21 record: {str(error) or type(error).__name__}") from None
 
 
 def readable_records(exchanged: bytes) -> Iterator[tuple[bytes, etree._Element | None, str]]:

@@ -43,8 +43,8 @@ def program() -> str:
     found = shutil.which(PROGRAM)
     if found is None:
         raise SettingsError(
-            f"Z39.50 needs the program {PROGRAM}, which was not found; install it (Debian and Ubuntu:"
-            " `apt install yaz`) and run the same command again"
+            f"Z39.50 needs the program {PROGRAM}, which was not found; install it (Debian and "
+            "Ubuntu: `apt install yaz`), then run the same command again"
         )
     return found
 
@@ -123,7 +123,7 @@ def _check_connected(told: Told, url: str) -> None:
         raise TransportError(url, TransportKind.REFUSED, f"the server rejected the connection: {told.where}")
     if not told.connected:
         if "resolve" in told.where:
-            raise TransportError(url, TransportKind.DNS, "the host name is not known; is it spelt right?")
+            raise TransportError(url, TransportKind.DNS, "the host name is not known; check the spelling")
         raise TransportError(url, TransportKind.REFUSED, f"no connection to the server: {told.where}")
 
 
@@ -143,7 +143,7 @@ async def _talk(path: str, file: Path, lines: bytes, url: str, settings: Harvest
         async with asyncio.timeout(settings.timeout):
             return await _said(process, lines, url, settings.limits)
     except TimeoutError:
-        reason = f"no whole answer in {settings.timeout:g} seconds; see setting timeout"
+        reason = f"no complete answer in {settings.timeout:g} seconds; see setting timeout"
         raise TransportError(url, TransportKind.TIMEOUT, reason) from None
     finally:
         if process.returncode is None:

@@ -22,13 +22,15 @@ def check_url(url: str, *, private_networks: bool) -> None:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise UsageError("%(url)s is no web address: %(fault)s", url=repr(url), fault=str(error)) from None
+        raise UsageError("%(url)s is not a web address: %(fault)s", url=repr(url), fault=str(error)) from None
     if parts.scheme not in ("http", "https") or not host or any(map(str.isspace, url)):
         raise UsageError(
-            "%(url)s is no web address; give one that begins with https:// or http://", url=repr(url)
+            "%(url)s is not a web address; give one that begins with https:// or http://", url=repr(url)
         )
     if parts.username is not None or parts.password is not None:
-        raise UsageError("the address carries a user name or password; leave them out: it is shown in lists")
+        raise UsageError(
+            "the address contains a user name or password; remove them, because lists show the address"
+        )
     if not private_networks and _is_literal(host) and not is_public(host):
         raise UsageError(_refusal(host, host))
 
@@ -67,6 +69,6 @@ def _is_literal(host: str) -> bool:
 
 def _refusal(host: str, address: str) -> str:
     return (
-        f"{host!r} leads to {address}, which is not on the public internet; "
-        "the setting webhooks.private_networks allows it"
+        f"{host!r} resolves to {address}, which is not on the public internet; to allow it, set "
+        "webhooks.private_networks"
     )

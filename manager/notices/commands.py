@@ -52,7 +52,7 @@ def add_rule(invocation: Invocation) -> ExitCode:
         session.commit()
         invocation.about(rule.rule_id)
         invocation.console.result(
-            columns_of(rule), f"rule {rule.rule_id}: added; `zatva notify test {rule.rule_id}` tries it"
+            columns_of(rule), f"rule {rule.rule_id} added; test it with `zatva notify test {rule.rule_id}`"
         )
     return ExitCode.DONE
 
@@ -65,7 +65,7 @@ def list_rules(invocation: Invocation) -> ExitCode:
             for view in rules.list_rules(session)
         ]
     invocation.console.table(
-        rows, _RULE_COLUMNS, empty="nobody is told anything; add a rule with `zatva notify add`"
+        rows, _RULE_COLUMNS, empty="no notification rules yet; add one with `zatva notify add`"
     )
     return ExitCode.DONE
 
@@ -76,7 +76,7 @@ def remove_rule(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database, database.session() as session:
         rules.remove_rule(session, rule_id)
         session.commit()
-    invocation.console.result({"rule_id": rule_id, "removed": True}, f"rule {rule_id}: removed")
+    invocation.console.result({"rule_id": rule_id, "removed": True}, f"rule {rule_id} removed")
     return ExitCode.DONE
 
 
@@ -84,7 +84,7 @@ def list_sent(invocation: Invocation) -> ExitCode:
     """List what was sent, or is to be, the newest first."""
     with open_database(invocation.settings) as database, database.session() as session:
         rows = [columns_of(notice) for notice in outbox.list_notices(session, invocation.arguments.limit)]
-    invocation.console.table(rows, _NOTICE_COLUMNS, empty="nothing was to be told yet")
+    invocation.console.table(rows, _NOTICE_COLUMNS, empty="no notifications yet")
     return ExitCode.DONE
 
 

@@ -45,7 +45,7 @@ def send(
     not take it later, either; NoWordError where it went out and the server did not say whether it has it.
     """
     if settings.host is None:
-        raise NotSentError("there is no mail server; set mail.host")
+        raise NotSentError("no mail server is set; set mail.host")
     where = f"mail server {settings.host}, port {settings.port}"
     try:
         server = _connected(settings, context or ssl.create_default_context())
@@ -79,7 +79,9 @@ def _hand_in(server: smtplib.SMTP, message: EmailMessage, where: str) -> None:
         said = error.smtp_error
         _agree((error.smtp_code, said if isinstance(said, bytes) else said.encode()), where, "the message")
     except (OSError, smtplib.SMTPException) as error:
-        raise NoWordError(f"{where}: the mail went out, but no answer came: {error}") from None
+        raise NoWordError(
+            f"{where}: the message was sent, but the server did not confirm it: {error}"
+        ) from None
 
 
 def _connected(settings: MailSettings, context: ssl.SSLContext) -> smtplib.SMTP:
@@ -107,5 +109,5 @@ def _agree(answer: tuple[int, bytes], where: str, what: str) -> None:
     code, said = answer
     if code < 400:  # noqa: PLR2004 SMTP's own: 4xx for now, 5xx for ever
         return
-    words = f"{where}: it refuses {what}: {code} {said.decode('utf-8', errors='replace')}"
+    words = f"{where}: rejected {what}: {code} {said.decode('utf-8', errors='replace')}"
     raise RefusedError(words) if code in _PERMANENT else NotSentError(words)

@@ -133,7 +133,10 @@ def take_up_abandoned(session: Session) -> int:
     programs is sent again under the same number, by which they know it.
     """
     doubtful = and_(Notice.state == NoticeState.HANDED, Notice.channel == Channel.MAIL)
-    reason = "its sender went away while it was on its way; it may have come, and is not sent again"
+    reason = (
+        "the sending process ended while the message was on its way; it may have been delivered, so it "
+        "is not sent again"
+    )
     abandoned = (
         update(Notice)
         .where(
@@ -144,7 +147,7 @@ def take_up_abandoned(session: Session) -> int:
         .values(
             state=case((doubtful, NoticeState.UNSURE.value), else_=NoticeState.WAITING.value),
             ended=case((doubtful, func.now())),
-            last_error=case((doubtful, reason), else_="its sender went away; it is sent again"),
+            last_error=case((doubtful, reason), else_="the sending process ended; the message is sent again"),
             expires=None,
         )
         .returning(Notice.notice_id)

@@ -129,7 +129,7 @@ def put_trial_into_outbox(session: Session, rule_id: int) -> int:
         Notice.created > func.now() - BETWEEN_TRIALS,
     )
     if session.scalar(select(lately)):
-        raise UsageError("rule %(rule)s: it was tried less than a minute ago; wait a moment", rule=rule_id)
+        raise UsageError("rule %(rule)s was tested less than a minute ago; try again later", rule=rule_id)
     notices = trial(session, rule_id)
     session.add_all(notices)
     session.flush()
@@ -140,7 +140,7 @@ def get_rule(session: Session, rule_id: int, *, lock: bool = False) -> NoticeRul
     """The rule of that number. Raises UsageError where there is none."""
     rule = session.get(NoticeRule, rule_id, with_for_update=lock or None)
     if rule is None:
-        raise UsageError(f"rule {rule_id}: there is none of that number; see `zatva notify list`")
+        raise UsageError(f"no notification rule {rule_id}; list rules with `zatva notify list`")
     return rule
 
 
@@ -162,19 +162,19 @@ def _check_source(session: Session, wish: Wish) -> None:
     number = wish.repository_id
     if number is not None and session.get(Repository, number) is None:
         raise UsageError(
-            "repository %(number)s: there is none of that number; see `zatva repository list`", number=number
+            "no repository %(number)s; list repositories with `zatva repository list`", number=number
         )
     if wish.recurring_id is None:
         return
     schedule = session.get(RecurringJob, wish.recurring_id)
     if schedule is None:
         raise UsageError(
-            "schedule %(number)s: there is none of that number; see `zatva schedule list`",
+            "no schedule %(number)s; list schedules with `zatva schedule list`",
             number=wish.recurring_id,
         )
     if number not in (None, schedule.repository_id):
         raise UsageError(
-            "schedule %(schedule)s is one of repository %(its)s, not %(given)s",
+            "schedule %(schedule)s belongs to repository %(its)s, not to %(given)s",
             schedule=schedule.id,
             its=schedule.repository_id,
             given=number,
@@ -183,17 +183,17 @@ def _check_source(session: Session, wish: Wish) -> None:
 
 def _check_recipients(wish: Wish, settings: WebhookSettings) -> None:
     if bool(wish.mail) == (wish.webhook is not None):
-        raise UsageError("say who is told: either mail addresses or one web address")
+        raise UsageError("no recipient given; give mail addresses or one web address")
     if wish.webhook is not None:
         check_url(wish.webhook, private_networks=settings.private_networks)
     if len(wish.mail) > MOST_ADDRESSES:
         raise UsageError(
-            "%(count)s mail addresses are too many; give up to %(most)s",
+            "%(count)s mail addresses are too many; give at most %(most)s",
             count=len(wish.mail),
             most=MOST_ADDRESSES,
         )
     for address in wish.mail:
         if not _ADDRESS.fullmatch(address):
             raise UsageError(
-                "%(address)s is no mail address; write it as name@library.example", address=repr(address)
+                "%(address)s is not a mail address; write it as name@library.example", address=repr(address)
             )

@@ -14,7 +14,9 @@ def secret_of(given: SecretStr | None, file: Path | None, *, setting: str) -> st
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise NotSentError(f"setting {setting}: {file}: {error}; let the manager's user read it") from None
+        raise NotSentError(
+            f"setting {setting}: {file}: {error}; make the file readable for the manager's user"
+        ) from None
     if not lines or not lines[0].strip():
         raise NotSentError(f"setting {setting}: {file}: its first line is empty; write the secret there")
     return lines[0].strip()

@@ -71,7 +71,7 @@ class Teller:
             except NotLeadingError as error:
                 logger.warning("%s", error)
             except Exception:
-                logger.exception("a fault in the telling of harvests; it is tried again")
+                logger.exception("internal error while sending notifications; the manager tries again")
             await asyncio.sleep(self._settings.manager.tick_seconds)
 
     async def tick(self) -> None:
@@ -102,7 +102,7 @@ class Teller:
         summarise(session)
         abandoned = outbox.take_up_abandoned(session)
         if abandoned:
-            logger.warning("%d notices were in the hands of a manager that is gone", abandoned)
+            logger.warning("%d notifications were being sent by a manager that is lost", abandoned)
         if time.monotonic() - self._pruned > _PRUNE_SECONDS:
             outbox.prune(session)
             self._pruned = time.monotonic()
@@ -122,23 +122,25 @@ class Teller:
         except TakenError:
             return
         except NotLeadingError as error:
-            logger.warning("notice %d: %s", claimed.notice_id, error)
+            logger.warning("notification %d: %s", claimed.notice_id, error)
             await self._transactions.run(outbox.put_back, claimed)
         except NoWordError as error:
-            logger.warning("notice %d: %s", claimed.notice_id, error)
+            logger.warning("notification %d: %s", claimed.notice_id, error)
             await self._transactions.run(outbox.unsure, claimed, str(error))
         except NotSentError as error:
             again = not isinstance(error, RefusedError)
             tries = self._tries(claimed)
-            logger.warning("notice %d, try %d of %d: %s", claimed.notice_id, claimed.tries, tries, error)
+            logger.warning(
+                "notification %d, attempt %d of %d: %s", claimed.notice_id, claimed.tries, tries, error
+            )
             await self._transactions.run(outbox.not_sent, claimed, str(error), tries=tries, again=again)
         except asyncio.CancelledError:
             await self._transactions.run(outbox.put_back, claimed)
             raise
         except Exception as error:
-            logger.exception("notice %d cannot be sent", claimed.notice_id)
+            logger.exception("notification %d cannot be sent", claimed.notice_id)
             await self._transactions.run(
-                outbox.not_sent, claimed, f"a fault of ours: {error!r}", tries=self._tries(claimed)
+                outbox.not_sent, claimed, f"internal error: {error!r}", tries=self._tries(claimed)
             )
         else:
             await self._transactions.run(outbox.sent, claimed)

@@ -94,7 +94,7 @@ def signature_headers(body: bytes, secret: str, timestamp: int) -> dict[str, str
 def _secret(settings: WebhookSettings) -> str:
     secret = secret_of(settings.secret, settings.secret_file, setting="webhooks.secret_file")
     if not secret:
-        raise NotSentError("there is no key to sign with; set webhooks.secret_file")
+        raise NotSentError("no signing key is set; set webhooks.secret_file")
     return secret
 
 
@@ -103,7 +103,11 @@ def _judge(url: str, status: int, said: str) -> None:
         return
     words = " ".join(said.split())
     message = f"{url}: HTTP status {status}" + (f": {words}" if words else "")
-    raise RefusedError(f"{message}; it wants no more") if status == _GONE else NotSentError(message)
+    raise (
+        RefusedError(f"{message}; the receiver does not accept further messages")
+        if status == _GONE
+        else NotSentError(message)
+    )
 
 
 def _told(before_sending: BeforeSending) -> Callable[..., Awaitable[None]]:

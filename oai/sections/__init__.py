@@ -30,13 +30,13 @@ __all__ = [
 
 
 class LogSettings(Section):
-    """What is logged, and how it is written to standard error."""
+    """Logging to standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least that is logged."
+        "info", description="Lowest level that is logged."
     )
     format: Literal["console", "json"] = Field(
-        "console", description="For people, or one JSON object a line."
+        "console", description="Log format: for people, or one JSON object per line."
     )
 
 
@@ -44,61 +44,67 @@ class WebSettings(Section):
     """The dashboard."""
 
     base_url: str | None = Field(
-        None, pattern=r"^https?://\S+$", description="The dashboard's address as its users see it."
+        None, pattern=r"^https?://\S+$", description="Public address of the dashboard."
     )
     time_zone: str = Field(
         "UTC",
-        description="Whose clock and days pages show, such as Europe/Prague, unless a user chooses another.",
+        description="Default time zone of dates and times on pages, such as Europe/Prague; each user can "
+        "choose another.",
     )
-    session_hours: float = Field(12, gt=0, description="How long a sign-in lasts, in hours.")
-    link_minutes: float = Field(30, gt=0, description="How long a one-time sign-in link is good, in minutes.")
+    session_hours: float = Field(12, gt=0, description="How long a session lasts, in hours.")
+    link_minutes: float = Field(
+        30, gt=0, description="How long a one-time sign-in link is valid, in minutes."
+    )
     invitation_hours: float = Field(
-        72, gt=0, description="How long a new user's invitation is good, in hours."
+        72, gt=0, description="How long an invitation of a new user is valid, in hours."
     )
-    password_length: int = Field(
-        12, ge=8, le=100, description="The least number of characters of a password."
-    )
+    password_length: int = Field(12, ge=8, le=100, description="Minimum number of characters in a password.")
     sign_in_tries: int = Field(
         10,
         ge=1,
-        description="Wrong tries to sign in, from one address or for one user, before both have to wait.",
+        description="Failed sign-in attempts from one address or for one user before more are delayed.",
     )
     sign_in_minutes: float = Field(
-        15, gt=0, description="For how long tries to sign in are counted, in minutes."
+        15, gt=0, description="Period over which failed sign-in attempts are counted, in minutes."
     )
     trusted_proxies: tuple[str, ...] = Field(
         (),
-        description="Addresses or networks of proxies in front of the dashboard, whose headers are believed.",
+        description="Addresses or networks of proxies in front of the dashboard whose headers are trusted.",
     )
     proxy_user_header: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9-]+$",
-        description="Header in which a trusted proxy names the user that it has signed in; unset: none is.",
+        description="Header in which a trusted proxy names the signed-in user; unset: proxies cannot sign "
+        "users in.",
     )
-    audit_days: float = Field(365, ge=0, description="For how many days the audit log is kept; 0: for ever.")
+    audit_days: float = Field(365, ge=0, description="Days that the audit log is kept; 0: permanently.")
     api_per_minute: int = Field(
-        600, ge=0, description="How many requests a minute one caller of the API may make; 0: no limit."
+        600, ge=0, description="API requests per minute allowed to one client; 0: no limit."
     )
     max_answer_bytes: int = Field(
         8 * 1024**2,
         ge=64 * 1024,
-        description="Bytes of the largest answer to what the dashboard, or `zatva probe`, asks a repository.",
+        description="Maximum bytes of an answer to a request that the dashboard or `zatva probe` sends to a "
+        "repository.",
     )
     max_part_elements: int = Field(
         100_000,
         ge=10_000,
-        description="Elements of one record, or of another part of such an answer, at most.",
+        description="Maximum elements in one record, or in another part of such an answer.",
     )
     max_memory: int = Field(
         256 * 1024**2,
         ge=64 * 1024**2,
-        description="Bytes of memory that a process which asks and reads such answers may take.",
+        description="Maximum bytes of memory for a process that sends such requests and reads the answers.",
     )
     event_topics: int = Field(
-        4, ge=1, le=100, description="Lists that one live page may follow; the pages follow one each."
+        4,
+        ge=1,
+        le=100,
+        description="Maximum lists that one live page may follow; each of the pages follows one.",
     )
     event_streams: int = Field(
-        8, ge=1, le=1000, description="Live pages that one session may have open; others are not live."
+        8, ge=1, le=1000, description="Maximum live pages in one session; further pages are not live."
     )
     body_seconds: BodySeconds = 30
     idle_seconds: IdleSeconds = 75
@@ -108,8 +114,8 @@ class WebSettings(Section):
     slow_rate: SlowRate = 1024
     private_addresses: bool = Field(
         default=False,
-        description="Whether addresses that users type, and the harvests of organisations' repositories, may "
-        "lead to private and loopback networks.",
+        description="Whether addresses that users enter, and harvests of organisations' repositories, may "
+        "use private and loopback networks.",
     )
 
     @field_validator("time_zone")
@@ -118,7 +124,7 @@ class WebSettings(Section):
         try:
             return ZoneInfo(value).key
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError("no such time zone; write a name such as Europe/Prague or UTC") from None
+            raise ValueError("unknown time zone; write a name such as Europe/Prague or UTC") from None
 
     @field_validator("trusted_proxies")
     @classmethod

@@ -4,13 +4,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-BodySeconds = Annotated[float, Field(gt=0, le=3600, description="How long a client may take to send a form.")]
+BodySeconds = Annotated[
+    float, Field(gt=0, le=3600, description="Seconds that a client may take to send a form.")
+]
 IdleSeconds = Annotated[
     float,
     Field(
         gt=0,
         le=3600,
-        description="How long a connection may be without a whole request; longer than a proxy keeps it.",
+        description="Seconds that a connection may be open without a complete request; set it longer than "
+        "the proxy's keep-alive.",
     ),
 ]
 OpenConnections = Annotated[
@@ -18,7 +21,8 @@ OpenConnections = Annotated[
     Field(
         ge=16,
         le=1_000_000,
-        description="Open connections of one process; when more come, those idle longest are closed.",
+        description="Maximum open connections of one process; above it, the connections that have been idle "
+        "longest are closed.",
     ),
 ]
 ConnectionsPerAddress = Annotated[
@@ -26,14 +30,12 @@ ConnectionsPerAddress = Annotated[
     Field(
         ge=0,
         le=1_000_000,
-        description="Open connections of one client address other than a trusted proxy, at most half of all;"
-        " 0: no limit.",
+        description="Maximum open connections from one client address other than a trusted proxy, at most "
+        "half of all; 0: no limit.",
     ),
 ]
 SlowSeconds = Annotated[
     float,
-    Field(gt=0, le=3600, description="How long a client may read more slowly than `slow_rate`."),
+    Field(gt=0, le=3600, description="Seconds that a client may read more slowly than `slow_rate`."),
 ]
-SlowRate = Annotated[
-    int, Field(ge=0, description="Bytes per second; a client that reads more slowly is cut off.")
-]
+SlowRate = Annotated[int, Field(ge=0, description="Bytes per second; slower clients are disconnected.")]

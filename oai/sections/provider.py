@@ -29,7 +29,9 @@ _REPLAY_PLACEHOLDERS = frozenset({"{key}", "{timestamp}", "{url}"})
 
 def _host_name(value: str) -> str:
     if not _DOMAIN_NAME.fullmatch(value):
-        raise ValueError(f"{value!r} is not a domain name that begins with a letter, as 'webarchiv.example'")
+        raise ValueError(
+            f"{value!r} is not a domain name that begins with a letter, such as 'webarchiv.example'"
+        )
     return value
 
 
@@ -37,13 +39,13 @@ def _network(value: str) -> str:
     try:
         return str(ipaddress.ip_network(value))
     except ValueError:
-        raise ValueError(f"{value!r} is not a network, as '192.0.2.0/24' or '2001:db8::1/128'") from None
+        raise ValueError(f"{value!r} is not a network, such as '192.0.2.0/24' or '2001:db8::1/128'") from None
 
 
 def _datestamp(value: str) -> str:
     found = parse_datestamp(value)
     if found.granularity is not Granularity.SECOND:
-        raise ValueError(f"{value!r} is not written to the second, as '2000-01-01T12:00:00Z'")
+        raise ValueError(f"{value!r} is not a UTC time to the second, such as '2000-01-01T12:00:00Z'")
     return value
 
 
@@ -51,9 +53,13 @@ def _replay_template(value: str) -> str:
     unknown = set(_PLACEHOLDER.findall(value)) - _REPLAY_PLACEHOLDERS
     if unknown:
         allowed = ", ".join(sorted(_REPLAY_PLACEHOLDERS))
-        raise ValueError(f"{value!r} has {min(unknown)!r}; the placeholders are {allowed}")
+        raise ValueError(
+            f"{value!r} has the unknown placeholder {min(unknown)!r}; the placeholders are {allowed}"
+        )
     if not _PLACEHOLDER.search(value):
-        raise ValueError(f"{value!r} would be the same for all; write {{key}}, or {{timestamp}} and {{url}}")
+        raise ValueError(
+            f"{value!r} would be the same for all records; include {{key}}, or {{timestamp}} and {{url}}"
+        )
     return value
 
 
@@ -68,8 +74,8 @@ def _xml_container(value: str) -> str:
     schema = root.get(f"{{{XSI_NAMESPACE}}}schemaLocation", "").split()
     if not (str(root.tag).startswith("{") and str(root.tag)[1:].partition("}")[0] in schema[::2]):
         raise ValueError(
-            f"{value[:80]!r} has no namespace of its own whose schema its xsi:schemaLocation names, as the"
-            " protocol asks of a description"
+            f"{value[:80]!r} is not in a namespace whose schema its xsi:schemaLocation names, which "
+            "the protocol requires of a description"
         )
     return value
 
@@ -81,63 +87,77 @@ class ProviderSettings(Section):
     admin_emails: tuple[Annotated[str, Field(pattern=r"^\S+@(\S+\.)+\S+$")], ...] = Field(
         ("webarchive@localhost.localdomain",),
         min_length=1,
-        description="adminEmail in Identify; one or more.",
+        description="adminEmail in Identify; at least one address.",
     )
     namespace: Annotated[str, AfterValidator(_host_name)] = Field(
         "webarchive.localdomain", description="Domain name in identifiers: `oai:<namespace>:<key>`."
     )
     base_url: Annotated[str, Field(pattern=r"^https?://[^\s?#]+$")] | None = Field(
         None,
-        description="The base URL as the world sees it; without it, the address that is listened on."
-        " `zatva web serve` cannot know that, and shows and tests http://127.0.0.1:8080/oai.",
+        description="Public base URL; without it, the address that the provider listens on. `zatva web "
+        "serve` does not know that address and then shows and tests http://127.0.0.1:8080/oai.",
     )
     earliest_datestamp: Annotated[str, AfterValidator(_datestamp)] | None = Field(
         None,
-        description="earliestDatestamp in Identify, `YYYY-MM-DDThh:mm:ssZ`; without it, or where a record is"
-        " older, that of the oldest record.",
+        description="earliestDatestamp in Identify, `YYYY-MM-DDThh:mm:ssZ`; without it, or if a record is "
+        "older, the datestamp of the oldest record.",
     )
     formats: tuple[str, ...] = Field(
-        (), description="metadataPrefixes on offer; none named: all that there are. oai_dc always is."
+        (),
+        description="metadataPrefixes that are offered; empty: all supported ones. oai_dc is always offered.",
     )
     replay_url: Annotated[str, Field(pattern=_WEB_ADDRESS), AfterValidator(_replay_template)] | None = Field(
         None,
-        description="Address of an archived page, with {key}, or {timestamp} and {url}; without it, this"
-        " provider's own.",
+        description="Address of an archived page, with {key}, or {timestamp} and {url}; without it, this "
+        "provider's own replay address.",
     )
     friends: tuple[Annotated[str, Field(pattern=_WEB_ADDRESS)], ...] = Field(
-        (), description="Base URLs of other repositories, told in Identify for harvesters to find."
+        (),
+        description="Base URLs of related repositories, listed in Identify so that harvesters can find them.",
     )
     content_policy: str | None = Field(
         None,
         min_length=1,
-        description="What the repository holds: a text or a web address, told in Identify.",
+        description="What the repository contains, as a text or a web address; shown in Identify.",
     )
     metadata_policy: str | None = Field(
-        None, min_length=1, description="What may be done with the metadata: a text or a web address."
+        None,
+        min_length=1,
+        description="How the metadata may be used, as a text or a web address; shown in Identify.",
     )
     data_policy: str | None = Field(
-        None, min_length=1, description="What may be done with the archived pages: a text or a web address."
+        None,
+        min_length=1,
+        description="How the archived pages may be used, as a text or a web address; shown in Identify.",
     )
     metadata_licence: Annotated[str, Field(pattern=_WEB_ADDRESS)] | None = Field(
-        None, description="Address of the licence of all metadata, told in Identify as a rights manifest."
+        None,
+        description="Address of the licence that covers all metadata; a rights manifest in Identify.",
     )
     descriptions: tuple[Annotated[str, AfterValidator(_xml_container)], ...] = Field(
-        (), description="Further description containers of Identify: one XML element each, with its schema."
+        (),
+        description="Additional description containers of Identify: one XML element each, with its schema.",
     )
-    records_per_answer: int = Field(200, ge=1, le=10_000, description="Records in a ListRecords answer.")
-    headers_per_answer: int = Field(500, ge=1, le=50_000, description="Headers in a ListIdentifiers answer.")
-    sets_per_answer: int = Field(500, ge=1, le=50_000, description="Sets in a ListSets answer.")
+    records_per_answer: int = Field(
+        200, ge=1, le=10_000, description="Number of records in a ListRecords answer."
+    )
+    headers_per_answer: int = Field(
+        500, ge=1, le=50_000, description="Number of headers in a ListIdentifiers answer."
+    )
+    sets_per_answer: int = Field(500, ge=1, le=50_000, description="Number of sets in a ListSets answer.")
     token_hours: float = Field(
-        48, gt=0, le=8760, description="How long a resumption token is good, in hours."
+        48, gt=0, le=8760, description="How long a resumption token is valid, in hours."
     )
     publish_margin: float = Field(
-        3, ge=1, le=600, description="Seconds by which new records are dated ahead of the clock."
+        3, ge=1, le=600, description="Seconds by which the datestamps of new records are ahead of the clock."
     )
     threads: int = Field(4, ge=1, le=64, description="Database threads of one provider process.")
-    waiting_room: int = Field(64, ge=0, le=10_000, description="Requests that may wait for a thread.")
-    wait_seconds: float = Field(10, gt=0, le=300, description="How long a request may wait for a thread.")
+    waiting_room: int = Field(64, ge=0, le=10_000, description="Maximum requests that wait for a thread.")
+    wait_seconds: float = Field(
+        10, gt=0, le=300, description="Maximum seconds that a request waits for a thread."
+    )
     statement_seconds: float = Field(
-        30, gt=0, le=3600, description="Longest time for one database statement."
+        30, gt=0, le=3600, description="Maximum seconds for one database statement."
     )
     body_seconds: BodySeconds = 30
     idle_seconds: IdleSeconds = 75
@@ -146,20 +166,27 @@ class ProviderSettings(Section):
     slow_seconds: SlowSeconds = 60
     slow_rate: SlowRate = 1024
     client_requests: int = Field(
-        8, ge=0, le=100_000, description="Requests under way for one client (in each process); 0: no limit."
+        8,
+        ge=0,
+        le=100_000,
+        description="Maximum concurrent requests of one client, in each process; 0: no limit.",
     )
     client_rate: int = Field(
-        0, ge=0, description="Requests of one client in a minute (in each process); 0: no limit."
+        0, ge=0, description="Maximum requests of one client per minute, in each process; 0: no limit."
     )
     trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = Field(
         ("127.0.0.0/8", "::1/128"),
-        description="Networks of our own proxies, whose X-Forwarded-For tells the client's address.",
+        description="Networks of trusted proxies, whose X-Forwarded-For header gives the client's address.",
     )
     client_addresses: Literal["whole", "truncated", "none"] = Field(
-        "whole", description="How addresses of clients are kept: truncated to /24 (IPv6: /48), or not at all."
+        "whole",
+        description="How client addresses are stored: whole, truncated to /24 (IPv6: /48), or not at all.",
     )
     client_days: float = Field(
-        90, gt=0, le=36_500, description="Days after its last request that a client is forgotten."
+        90,
+        gt=0,
+        le=36_500,
+        description="Days after its last request after which a client's statistics are deleted.",
     )
     abandoned_hours: float = Field(
         48, gt=0, le=8760, description="Hours without a request after which a list counts as abandoned."
@@ -168,52 +195,54 @@ class ProviderSettings(Section):
         0,
         ge=0,
         le=65_535,
-        description="Port on 127.0.0.1 for Prometheus, with more processes the next ones, too; 0: none.",
+        description="Port on 127.0.0.1 for Prometheus; further processes use the following ports; 0: none.",
     )
     reading_room: tuple[Annotated[str, AfterValidator(_network)], ...] = Field(
         (),
-        description="Networks that may read documents of the rule 'reading room', as '192.0.2.0/24'.",
+        description="Networks that may read documents with the access rule 'reading room', such as "
+        "'192.0.2.0/24'.",
     )
     rights_open: str = Field(
         "Open access. The archived content may be under copyright.",
         min_length=1,
-        description="What records say of open documents.",
+        description="Rights statement in records of open documents.",
     )
     rights_reading_room: str = Field(
         "Access to the archived content only in the archive's reading room.",
         min_length=1,
-        description="What records say of documents for the reading room.",
+        description="Rights statement in records of documents that are restricted to the reading room.",
     )
     rights_embargo: str = Field(
         "No access to the archived content before {until}.",
         min_length=1,
-        description="What records say of documents under an embargo; `{until}` is its end.",
+        description="Rights statement in records of documents under an embargo; `{until}` is its end.",
     )
     rights_withheld: str = Field(
         "The archive does not give access to this content.",
         min_length=1,
-        description="What is said of withheld documents.",
+        description="Rights statement for withheld documents.",
     )
     checked_document_bytes: int = Field(
         8 * 1024**2,
         ge=0,
-        description="Largest archived document whose digest is checked before its first byte is sent.",
+        description="Largest archived document, in bytes, whose digest is checked before the first byte is "
+        "sent.",
     )
     aggregate_name: str | None = Field(
         None,
         min_length=1,
-        description="repositoryName of the harvested records that are given out again; without it, it is made"
-        " from `repository_name`.",
+        description="repositoryName of the aggregate of harvested records; without it, it is made from "
+        "`repository_name`.",
     )
     aggregate_seconds: float = Field(
-        5, ge=0.1, le=86_400, description="Seconds between two looks for harvested records to give out again."
+        5, ge=0.1, le=86_400, description="Seconds between two checks for harvested records to publish."
     )
     cdx_lines: int = Field(
-        10_000, ge=1, le=1_000_000, description="Most captures in one answer of the CDX look-up."
+        10_000, ge=1, le=1_000_000, description="Maximum captures in one answer of the CDX look-up."
     )
     cdx_examined: int = Field(
         100_000,
         ge=1000,
         le=10_000_000,
-        description="Captures that one CDX look-up examines before it has to be gone on with.",
+        description="Maximum captures examined per CDX request (continue with resumeKey).",
     )

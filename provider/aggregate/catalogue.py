@@ -45,7 +45,7 @@ class UnreadablePageError(UnreadableRecordError):
     """Records of a page that cannot be read, with the reason for each by its id."""
 
     def __init__(self, reasons: dict[int, str]) -> None:
-        super().__init__(f"{len(reasons)} unreadable; {next(iter(reasons.values()))}")
+        super().__init__(f"{len(reasons)} records cannot be read, the first: {next(iter(reasons.values()))}")
         self.reasons = reasons
 
 
@@ -128,7 +128,7 @@ class AggregateCatalogue:
         if entry.deleted:
             return f"<record>{header(entry)}</record>"
         if entry.filename is None or entry.base_dir is None:
-            raise UnreadableRecordError(f"{entry.harvested_identifier!r} has no file any more")
+            raise UnreadableRecordError(f"{entry.harvested_identifier!r} no longer has a file")
         stored = read_stored(self.store / entry.base_dir, entry.filename, entry.harvested_identifier)
         where_from = provenance(
             base_url=entry.base_url,

@@ -60,9 +60,7 @@ def above(harvested: str) -> Iterable[str]:
 def source_name(text: str) -> str:
     """The text, if it can be a source's set. Raises UsageError where it cannot."""
     if not _SOURCE.fullmatch(text):
-        raise UsageError(
-            f"set {text!r}: write 1 to 60 letters, digits, '-', '_' and '.', such as 'library-a'"
-        )
+        raise UsageError(f"set {text!r}: use 1 to 60 letters, digits, '-', '_' and '.', such as 'library-a'")
     return text
 
 

@@ -71,10 +71,10 @@ def find_repository(session: Session, named: str) -> Repository:
         select(known.repository_id, title, known.base_url).where(wanted).order_by(known.repository_id)
     ).all()
     if not found:
-        raise UsageError(f"there is no repository {named!r}; see `zatva repository list`")
+        raise UsageError(f"no repository {named!r}; list repositories with `zatva repository list`")
     if len(found) > 1:
         ids = ", ".join(str(row[0]) for row in found)
-        raise UsageError(f"{named!r} is repositories {ids}; give the number of one")
+        raise UsageError(f"{named!r} matches the repositories {ids}; give one number")
     repository_id, title_found, base_url = found[0]
     return Repository(repository_id=repository_id, title=title_found, base_url=base_url)
 
@@ -111,7 +111,7 @@ def _new_source(
 ) -> AggregateSource:
     chosen = source_name(name) if name else _free_name(session, repository.base_url)
     if session.scalar(select(AggregateSource.name).where(AggregateSource.name == chosen)):
-        raise UsageError(f"set {chosen!r} is another source's; choose another with --set")
+        raise UsageError(f"set {chosen!r} belongs to another source; choose another with --set")
     made = AggregateSource(
         repository_id=repository.repository_id,
         name=chosen,
@@ -136,16 +136,18 @@ def _new_source(
 def _refuse_other_names(known: AggregateSource, name: str | None, identifiers: str | None) -> None:
     if name not in {None, known.name}:
         raise UsageError(
-            f"{known.title} is in the aggregate as set {known.name!r}, and stays so: records keep their sets"
+            f"{known.title} is already in the aggregate as set {known.name!r}, which cannot be "
+            "changed: records keep their sets"
         )
     if known.withdrawn is None and identifiers not in {None, known.identifiers}:
         raise UsageError(
-            f"records of {known.title} have {known.identifiers} identifiers; remove it first, so that"
-            " harvesters are told that these are deleted"
+            f"records of {known.title} have {known.identifiers} identifiers; to change that, remove "
+            "it first, so that these records are reported to harvesters as deleted"
         )
     if known.walk == WITHDRAWAL and identifiers not in {None, known.identifiers}:
         raise UsageError(
-            f"not all records of {known.title} are told as deleted yet; run `zatva provider aggregate update`"
+            f"not all records of {known.title} are reported as deleted yet; run `zatva provider "
+            "aggregate update`"
         )
 
 
@@ -166,7 +168,8 @@ def withdraw_source(session: Session, repository_id: int) -> AggregateSource:
     source = session.get(AggregateSource, repository_id)
     if source is None or source.withdrawn is not None:
         raise UsageError(
-            f"repository {repository_id} is not in the aggregate; see `zatva provider aggregate list`"
+            f"repository {repository_id} is not in the aggregate; list its repositories with `zatva "
+            "provider aggregate list`"
         )
     source.withdrawn = session.scalar(select(func.now()))
     source.walk = WITHDRAWAL

@@ -49,7 +49,7 @@ def read_stored(base: Path, filename: str, identifier: str) -> StoredRecord:
     found = (root.findtext(f"{_OAI}header/{_OAI}identifier") or "").strip()
     metadata = root.find(f"{_OAI}metadata")
     if found != identifier or metadata is None:
-        wrong = "there is no metadata in it" if found == identifier else f"it is the record {found!r}"
+        wrong = "the file has no metadata" if found == identifier else f"the file has the record {found!r}"
         raise UnreadableRecordError(f"{path}: {wrong}")
     abouts, origin = _abouts(root)
     return StoredRecord(metadata=_written(metadata), abouts=abouts, origin=origin)

@@ -80,7 +80,7 @@ class Client:
         for attempt in range(_TRIES):
             if self._requests >= self.max_requests:
                 raise AllowanceSpentError(
-                    f"{self.max_requests} requests were made, and no more were allowed (--max-requests)"
+                    f"the limit of {self.max_requests} requests was reached (--max-requests)"
                 )
             if self._requests:
                 self.sleep(self.pause)
@@ -111,16 +111,18 @@ def _reply(sent: Sent, received: Received) -> Reply:
     if sent.method == "HEAD" or coding in {"identity", ""}:
         return Reply(sent, received, received.body)
     if coding not in {"gzip", "x-gzip", "deflate"}:
-        return Reply(sent, received, b"", f"Content-Encoding {coding!r} was not asked for")
+        return Reply(sent, received, b"", f"Content-Encoding {coding!r} was not requested")
     try:
         return Reply(sent, received, _unpacked(received.body))
     except (EOFError, zlib.error) as error:
-        return Reply(sent, received, b"", f"Content-Encoding {coding!r}, but the body is not: {error}")
+        return Reply(
+            sent, received, b"", f"Content-Encoding is {coding!r}, but the body does not match: {error}"
+        )
 
 
 def _unpacked(body: bytes) -> bytes:
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | _ANY_HEADER)
     unpacked = unpacking.decompress(body, LARGEST_BODY)
     if not unpacking.eof:
-        raise EOFError(f"it has no end within {LARGEST_BODY:,} bytes")
+        raise EOFError(f"it is longer than {LARGEST_BODY:,} bytes")
     return unpacked

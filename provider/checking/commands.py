@@ -16,7 +16,7 @@ from provider.checking.survey import Survey
 from provider.checking.transport import http_transport
 
 _TIMEOUT: Final = 60.0
-_COLUMNS: Final = {"result": "Result", "severity": "Weight", "id": "Check", "title": "What is checked"}
+_COLUMNS: Final = {"result": "Result", "severity": "Weight", "id": "Check", "title": "Check"}
 
 
 def check(invocation: Invocation) -> ExitCode:
@@ -43,7 +43,7 @@ def _address(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise UsageError(
-            f"{text!r} is no address to check; write it as http://host/path or https://host/path"
+            f"{text!r} is not a valid address; write it as http://host/path or https://host/path"
         )
     return text
 
@@ -57,14 +57,14 @@ def _broken(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _report(console: Console, findings: Sequence[Finding]) -> None:
-    console.table([finding.as_row() for finding in findings], _COLUMNS, empty="no checks were made")
+    console.table([finding.as_row() for finding in findings], _COLUMNS, empty="no checks")
     if console.as_json:
         return
     for finding in findings:
         if finding.result is Result.FAILED:
             console.result(finding.as_row(), _described(finding))
         elif finding.result is Result.NOT_DONE:
-            console.note(f"{finding.check.id} could not be done: {finding.came}")
+            console.note(f"{finding.check.id} could not be run: {finding.came}")
 
 
 def _described(finding: Finding) -> str:
@@ -74,7 +74,7 @@ def _described(finding: Finding) -> str:
             "",
             f"{check.id} ({check.severity}, section {check.section}): {check.title}",
             f"  sent      {finding.sent}",
-            f"  came      {finding.came}",
+            f"  received  {finding.came}",
             f"  expected  {finding.expected}",
             f"  advice    {check.advice}",
         )

@@ -49,7 +49,7 @@ class Survey:
         """The answer to Identify; raises CannotBeDoneError when it is none."""
         reply = self.client.get("verb=Identify")
         if reply.container(Verb.IDENTIFY) is None:
-            raise CannotBeDoneError("Identify is not answered as OAI-PMH")
+            raise CannotBeDoneError("the answer to Identify is not OAI-PMH")
         return reply
 
     def identified(self, name: str) -> str:
@@ -65,7 +65,7 @@ class Survey:
         try:
             return Granularity(self.identified("granularity"))
         except ValueError:
-            raise CannotBeDoneError("Identify tells no granularity of the two") from None
+            raise CannotBeDoneError("Identify declares a granularity that OAI-PMH does not define") from None
 
     @property
     def unit(self) -> timedelta:
@@ -117,7 +117,7 @@ class Survey:
         found = self.records.pages[0].headers
         living = [header for header in found if not header.deleted] or found
         if not living:
-            raise CannotBeDoneError("ListRecords gave no record with a header")
+            raise CannotBeDoneError("ListRecords returned no record with a header")
         return living[len(living) // 2]
 
     @cached_property
@@ -225,14 +225,14 @@ class Survey:
     def _some(self, template: str) -> Walk:
         walk = self.walk(self.query(template))
         if not walk.pages[0].headers:
-            raise CannotBeDoneError(f"{walk.pages[0].sent} gave no items: {walk.pages[0].excerpt}")
+            raise CannotBeDoneError(f"{walk.pages[0].sent} returned no items: {walk.pages[0].excerpt}")
         return walk
 
 
 def _token(walk: Walk) -> str:
     token = walk.pages[0].token
     if token is None or not token.text:
-        raise NotApplicableError("the list of all records fits one page, so no token is given out")
+        raise NotApplicableError("the list of all records fits on one page, so no token was issued")
     return token.text
 
 

@@ -73,7 +73,7 @@ def http_transport(*, timeout: float) -> Transport:
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise UnreachableError(
-                f"{sent}: {reason}; see whether the address is right and answers"
+                f"{sent}: {reason}; check the address and that the server answers"
             ) from None
 
     return send
@@ -107,7 +107,9 @@ def _read(answer: IO[bytes], sent: Sent, deadline: float) -> bytes:
     while chunk := answer.read(_CHUNK):
         parts += chunk
         if len(parts) > LARGEST_BODY:
-            raise UnreachableError(f"{sent}: more than {LARGEST_BODY:,} bytes came, which no page needs")
+            raise UnreachableError(
+                f"{sent}: the answer is longer than {LARGEST_BODY:,} bytes, more than any page needs"
+            )
         if time.monotonic() > deadline:
-            raise UnreachableError(f"{sent}: the answer drips too slowly; {len(parts):,} bytes came")
+            raise UnreachableError(f"{sent}: the answer is too slow; {len(parts):,} bytes received so far")
     return bytes(parts)

@@ -62,7 +62,7 @@ def lift_embargoes(session: Session, *, margin: float, check: Check = no_check) 
     ).all()
     session.commit()
     for row in lifted:
-        _log.info("the embargo on %s has ended; its documents are opened", row.set_spec)
+        _log.info("the embargo on %s has ended; its documents are now open", row.set_spec)
     return sum(settle_collection(session, row.id, margin=margin, check=check) for row in lifted)
 
 
@@ -78,9 +78,7 @@ def refresh(session: Session, *, margin: float, check: Check = no_check) -> int:
 
 def _check(rule: Rule) -> None:
     if (rule.access == Access.EMBARGO) != (rule.embargo_until is not None):
-        raise UsageError("an embargo needs the time when it ends, and no other rule has one: give --until")
+        raise UsageError("only an embargo has an end, and it needs one: give --until with the rule 'embargo'")
     if rule.embargo_until is not None and rule.embargo_until <= utc_now():
         shown = format_datestamp(rule.embargo_until)
-        raise UsageError(
-            "an embargo until %(moment)s would have ended already; use the rule 'open'", moment=shown
-        )
+        raise UsageError("an embargo until %(moment)s has already ended; use the rule 'open'", moment=shown)

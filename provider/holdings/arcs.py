@@ -64,7 +64,7 @@ def look_at(path: Path) -> ArchiveFile:
     str(path).encode()
     facts = path.stat()
     if not stat.S_ISREG(facts.st_mode):
-        raise OSError(f"{path} is no regular file")
+        raise OSError(f"{path} is not a regular file")
     return ArchiveFile(
         path=path,
         size=facts.st_size,

@@ -57,7 +57,8 @@ def find_collection(session: Session, set_spec: str) -> Collection:
     found = session.scalar(select(Collection).where(Collection.set_spec == set_spec))
     if found is None:
         raise UsageError(
-            "no collection %(set_spec)s; `zatva provider collection add` makes one", set_spec=repr(set_spec)
+            "no collection %(set_spec)s; add one with `zatva provider collection add`",
+            set_spec=repr(set_spec),
         )
     return found
 
@@ -108,7 +109,7 @@ def move(session: Session, set_spec: str, new_set_spec: str, *, margin: float) -
     moved = find_collection(session, set_spec)
     if session.scalar(select(Collection.id).where(Collection.set_spec == new_set_spec)) is not None:
         raise UsageError(
-            "there is a collection %(new_set_spec)s already; choose another place",
+            "collection %(new_set_spec)s already exists; choose another name",
             new_set_spec=repr(new_set_spec),
         )
     above = new_set_spec.rpartition(":")[0]
@@ -130,13 +131,13 @@ def _check_place(set_spec: str, new_set_spec: str) -> None:
     """Refuse places that no collection can move to, whatever the others are."""
     if new_set_spec == set_spec or new_set_spec.startswith(f"{set_spec}:"):
         raise UsageError(
-            "collection %(set_spec)s cannot be moved to %(new_set_spec)s, which is in itself",
+            "collection %(set_spec)s cannot be moved to %(new_set_spec)s, which is below it",
             set_spec=repr(set_spec),
             new_set_spec=repr(new_set_spec),
         )
     if COLLECTION_ROOT in {set_spec, new_set_spec}:
         raise UsageError(
-            "the root %(set_spec)s stays where it is: name collections below it",
+            "the root %(set_spec)s cannot be moved or renamed; name a collection below it",
             set_spec=repr(COLLECTION_ROOT),
         )
 
@@ -153,8 +154,8 @@ def drop(session: Session, set_spec: str, *, force: bool, margin: float) -> int:
     below = session.scalars(select(Collection.id).where(_in_tree(set_spec))).all()
     if not force and (collection.documents or len(below) > 1):
         raise UsageError(
-            "%(set_spec)s has %(documents)s documents and %(below)s collections below it; take them out, or"
-            " use --force",
+            "%(set_spec)s has %(documents)s documents and %(below)s collections below it; remove "
+            "them first, or use --force",
             set_spec=repr(set_spec),
             documents=f"{collection.documents:,}",
             below=f"{len(below) - 1:,}",

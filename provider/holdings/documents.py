@@ -128,14 +128,16 @@ def _admit(settings: ProviderSettings, holding: Holding, rule: Rule, reader: Add
 def _record(holding: Holding) -> DiskRecord:
     if holding.path is None:
         raise NotServedError(
-            503, f"the archive file {holding.arc!r} is listed, and has not been seen by this server yet"
+            503,
+            f"the archive file {holding.arc!r} is listed in a CDX file, but this server has not found it yet",
         )
     try:
         return DiskRecord(Path(holding.path), holding.offset, length=holding.length)
     except OSError as error:
         _log.error("document %s: %s: %s", holding.key, holding.place, error)
         raise NotServedError(
-            503, "the archive file with this document cannot be read at the moment; the operator is told"
+            503,
+            "the archive file of this document cannot be read at the moment; the operator has been informed",
         ) from None
     except DamageError as damage:
         raise damaged(holding, damage) from None
@@ -144,7 +146,7 @@ def _record(holding: Holding) -> DiskRecord:
 def damaged(holding: Holding, fault: DamageError | DigestError) -> NotServedError:
     """Log that a record is not what was archived, and give the answer that says so."""
     _log.error("document %s: %s: %s", holding.key, holding.place, fault)
-    return NotServedError(500, f"the archived record is damaged and is not given: {fault}")
+    return NotServedError(500, f"the archived record is damaged and is not served: {fault}")
 
 
 def _checked(asked: Holding, holder: Holding, rule: Rule, record: DiskRecord, most: int) -> OpenDocument:
@@ -227,6 +229,6 @@ def _moment(date: str | None) -> datetime | None:
 def _unresolved(revisit: Holding) -> NotServedError:
     return NotServedError(
         404,
-        f"this capture of {revisit.url} only records that the content had not changed since an earlier one,"
-        " and the archive has no such earlier capture",
+        f"this capture of {revisit.url} only records that the content was unchanged since an "
+        "earlier capture, and the archive does not have that capture",
     )

@@ -126,7 +126,7 @@ class Checker:
             return ()
         scope = find_scope(self.session, self.choice.set_spec)
         if scope is None:
-            raise UsageError("there is no set %(set)s", set=repr(self.choice.set_spec))
+            raise UsageError("no set %(set)s", set=repr(self.choice.set_spec))
         return (Document.id.in_(select(scope.id).where(*scope.conditions)),)
 
     def _checked(self, file: FileCheck, path: str | None, size: int) -> FileCheck:
@@ -142,7 +142,7 @@ class Checker:
 
     def _fault_of_file(self, file: FileCheck, path: str | None, size: int) -> Finding | None:
         if path is None:
-            fault, reason = Fault.MISSING, "only a CDX file has told of it; index the archive file itself"
+            fault, reason = Fault.MISSING, "known only from a CDX file; index the archive file itself"
         else:
             try:
                 found = look_at(Path(path))
@@ -153,14 +153,14 @@ class Checker:
             else:
                 if found.size == size:
                     return None
-                fault, reason = Fault.CHANGED, f"{found.size:,} bytes; {size:,} when it was indexed"
+                fault, reason = Fault.CHANGED, f"{found.size:,} bytes, but {size:,} when it was indexed"
         return Finding(fault=fault, file=file.path, reason=reason, documents=self._count(file.number))
 
     def _gone(self, path: Path) -> tuple[Fault, str]:
         other = self.elsewhere.get(path.name.removesuffix(".gz"))
         if other is None:
             return Fault.MISSING, "no such file"
-        return Fault.MOVED, f"it lies at {other} now; index it there, and its captures get their new place"
+        return Fault.MOVED, f"it is now at {other}; index it there to update the location of its captures"
 
     def _count(self, number: int) -> int:
         wanted = select(func.count()).where(Document.arc_id == number, *self._in_set())
@@ -207,15 +207,15 @@ def _differs(record: DiskRecord, row: Any) -> str | None:  # noqa: ANN401 a row 
     """What the record's headers say otherwise than the index."""
     said = record.description
     if said.record_type != row.record_type:
-        return f"a record of type {said.record_type!r} is there, not {row.record_type!r}"
+        return f"a record of type {said.record_type!r} was found, not {row.record_type!r}"
     try:
         url = address_of(said.target)[0]
     except RefusedError as refused:
-        return f"another record is there: {refused}"
+        return f"a different record was found: {refused}"
     if url != row.url:
-        return f"a record of {url} is there"
+        return f"a record of {url} was found"
     if row.length is not None and said.length != row.length:
-        return f"{said.length:,} bytes of content are announced; {row.length:,} when it was indexed"
+        return f"the record declares {said.length:,} bytes of content, but {row.length:,} when it was indexed"
     return None
 
 

@@ -69,5 +69,5 @@ def field_name(name: str) -> str:
     """
     known = _SAME_FIELDS.get(name, name)
     if known not in FIELDS:
-        raise UsageError(f"field {name!r} is none of {', '.join(FIELDS)}")
+        raise UsageError(f"unknown field {name!r}; the fields are {', '.join(FIELDS)}")
     return known

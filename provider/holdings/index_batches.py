@@ -179,7 +179,7 @@ def _behind(group: Group, bounds: dict[str, Any], edge: Edge) -> Iterator[tuple[
     """What is left of a group behind a capture: later ones of URLs that go on so, and the URLs after it."""
     rest = next((one.rest(edge.url) for one in group.ranges if one.holds(edge.url)), None)
     if rest is None:
-        raise UsageError("that is a place in another look-up; ask from the beginning")
+        raise UsageError("the position belongs to another look-up; start again from the beginning")
     for one in group.ranges:
         same, later = one.behind(rest)
         if same is not None:

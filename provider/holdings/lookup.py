@@ -114,12 +114,12 @@ def find_captures(session: Session, query: Query) -> Result:
     """
     if _CONTROL.search(query.url) or not parts_of(query.url).host:
         raise UsageError(
-            "%(url)s has no host; write it as http://host/path, or host/path", url=repr(query.url)
+            "%(url)s has no host; write it as http://host/path or host/path", url=repr(query.url)
         )
     if query.order is not Order.FORWARD and query.match is not Match.EXACT:
         raise UsageError(
-            "the order %(order)s is for the captures of one URL, not for a %(match)s;"
-            " leave out one of the two",
+            "the order %(order)s needs a single URL and cannot be combined with %(match)s; remove "
+            "one of them",
             order=query.order,
             match=query.match,
         )
@@ -205,7 +205,7 @@ def _edge(session: Session, place: Place) -> Edge | None:
         return None
     row = session.get(Document, place.capture)
     if row is None:
-        raise UsageError("nothing can be gone on with from there; ask from the beginning")
+        raise UsageError("cannot continue from this position; start again from the beginning")
     return Edge(id=row.id, url=row.url, archived=row.archived)
 
 

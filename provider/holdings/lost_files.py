@@ -18,7 +18,7 @@ QUEUE: Final = "index"
 
 _TASKS: Final = table("procrastinate_jobs", column("queue_name"), column("status"), column("args"))
 _FILE_ID: Final = func.jsonb_extract_path_text(_TASKS.c.args, "file_id").cast(BigInteger)
-_LOST_REASON: Final = "its task is gone from the queue; the file was queued again"
+_LOST_REASON: Final = "its task was no longer in the queue; the file was queued again"
 
 
 def is_lost() -> ColumnElement[bool]:

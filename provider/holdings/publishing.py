@@ -122,8 +122,9 @@ def publish(
         session.rollback()
         margin *= 2
     raise PublishingError(
-        f"a change of about {rows:,} rows was not done in {_ATTEMPTS} tries, the last within"
-        f" {margin / 2:,.0f} seconds; raise the setting 'publish_margin', or change less at a time"
+        f"a change of about {rows:,} rows was not completed in {_ATTEMPTS} attempts, the last "
+        f"within {margin / 2:,.0f} seconds; raise the setting 'publish_margin', or change less at a "
+        "time"
     )
 
 

@@ -53,7 +53,7 @@ def conditions(session: Session, selection: Selection) -> list[ColumnElement[boo
     if selection.domain is not None:
         found += _domain(session, selection.domain)
     if not found:
-        raise UsageError("nothing is chosen: give an archive file, a URL, a URL prefix or a domain")
+        raise UsageError("no documents selected; give an archive file, a URL, a URL prefix or a domain")
     if selection.since is not None:
         found.append(Document.archived >= selection.since)
     if selection.until is not None:
@@ -65,9 +65,7 @@ def _arcs(session: Session, name: str) -> list[int]:
     known = Arc.path == name if name.startswith("/") else Arc.name == name.removesuffix(".gz")
     ids = list(session.scalars(select(Arc.id).where(known)))
     if not ids:
-        raise UsageError(
-            "no archive file %(name)s is indexed; `zatva provider status` shows how many are", name=repr(name)
-        )
+        raise UsageError("archive file %(name)s is not indexed; see `zatva provider status`", name=repr(name))
     return ids
 
 
@@ -83,7 +81,7 @@ def url_begins(prefix: str) -> list[ColumnElement[bool]]:
     Raises UsageError for an empty prefix.
     """
     if not prefix:
-        raise UsageError("an empty URL prefix would choose every document; give at least 'http'")
+        raise UsageError("an empty URL prefix would select every document; give at least 'http'")
     indexed = func.left(Document.url, INDEXED_CHARACTERS)
     start = prefix[:INDEXED_CHARACTERS]
     return [indexed >= start, indexed <= start + "\U0010ffff", func.starts_with(Document.url, prefix)]
@@ -94,7 +92,7 @@ def _domain(session: Session, domain: str) -> tuple[ColumnElement[bool], ...]:
     scope = find_scope(session, set_spec)
     if scope is None:
         raise UsageError(
-            "no documents are from the domain %(domain)s (set %(set_spec)s)",
+            "no documents from the domain %(domain)s (set %(set_spec)s)",
             domain=repr(domain),
             set_spec=set_spec,
         )

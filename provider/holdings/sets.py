@@ -116,8 +116,8 @@ def collection_set_spec(text: str) -> str:
         del parts[0]
     if not all(_COLLECTION_PART.fullmatch(part) for part in parts) or len(text) > _LONGEST_SPEC:
         raise UsageError(
-            "collection %(text)s: write parts of letters, digits, '-', '_' and '.' joined by colons,"
-            " such as 'serials:nov07', %(most)s characters at most",
+            "collection %(text)s: use parts of letters, digits, '-', '_' and '.', joined by "
+            "colons, such as 'serials:nov07', at most %(most)s characters",
             text=repr(text),
             most=_LONGEST_SPEC,
         )

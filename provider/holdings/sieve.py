@@ -44,7 +44,7 @@ def read_filters(texts: Sequence[str]) -> tuple[Test, ...]:
     `!` turns each of them round. Raises UsageError for what cannot be read.
     """
     if len(texts) > _MOST_FILTERS:
-        raise UsageError(f"{len(texts)} filters are more than the {_MOST_FILTERS} that are allowed")
+        raise UsageError(f"{len(texts)} filters exceed the limit of {_MOST_FILTERS}")
     return tuple(map(_filter, texts))
 
 
@@ -55,9 +55,7 @@ def read_collapse(text: str | None) -> Collapse | None:
     name, colon, number = text.partition(":")
     characters = read_number(number)
     if colon and characters is None:
-        raise UsageError(
-            f"collapse {text[:100]!r}: write a field, or a field, a colon and a number from 1 on"
-        )
+        raise UsageError(f"collapse {text[:100]!r}: write a field, or a field, a colon and a number from 1")
     return Collapse(field=field_name(name), characters=characters)
 
 
@@ -98,10 +96,12 @@ _KINDS: Final = {"": _whole, "~": _beginning, "=": _letters}
 
 def _compiled(expression: str) -> "re2._Regexp[str]":
     if len(expression) > _LONGEST_EXPRESSION:
-        raise UsageError(f"an expression of {len(expression):,} characters; {_LONGEST_EXPRESSION:,} at most")
+        raise UsageError(
+            f"an expression of {len(expression):,} characters exceeds the limit of {_LONGEST_EXPRESSION:,}"
+        )
     try:
         return re2.compile(expression, _OPTIONS)
     except re2.error as error:
         told = error.args[0]
         reason = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
-        raise UsageError(f"{expression!r} is no regular expression of RE2: {reason}") from None
+        raise UsageError(f"{expression!r} is not an RE2 regular expression: {reason}") from None

@@ -68,5 +68,5 @@ def show_statistics(invocation: Invocation) -> ExitCode:
     view, columns = _VIEWS[invocation.arguments.by]
     with open_database(invocation.settings) as database, database.session() as session:
         rows = view(session)
-    invocation.console.table(rows, columns, empty="no documents are indexed yet")
+    invocation.console.table(rows, columns, empty="no documents indexed yet")
     return ExitCode.DONE

@@ -22,7 +22,7 @@ from provider.models import (
     Mimetype,
 )
 
-_LOST = "nobody will index it: its task is gone from the queue; queue the file again"
+_LOST = "its task is no longer in the queue; queue the file again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +154,7 @@ def _run_numbers() -> dict[str, ColumnElement[int]]:
 def run_status(session: Session, run_id: int) -> list[RunFile]:
     """The files of a run in their order. Raises UsageError where there is no such run."""
     if session.get(IndexRun, run_id) is None:
-        raise UsageError(f"no indexing run {run_id}; `zatva provider status` shows which there are")
+        raise UsageError(f"no indexing run {run_id}; list runs with `zatva provider status`")
     rows = session.execute(
         select(IndexFile, is_lost()).where(IndexFile.run_id == run_id).order_by(IndexFile.id)
     )

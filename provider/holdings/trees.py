@@ -45,7 +45,7 @@ def tree_of(set_spec: str) -> Tree:
         return Tree(set_spec.partition(":")[0])
     except ValueError:
         raise UsageError(
-            "%(set_spec)s is in none of the trees; set specs begin with %(trees)s",
+            "unknown tree in %(set_spec)s; setSpecs begin with %(trees)s",
             set_spec=repr(set_spec),
             trees=", ".join(Tree),
         ) from None
@@ -71,7 +71,7 @@ def children(
     else:
         parent = session.scalar(select(table.id).where(table.set_spec == below))
         if parent is None:
-            raise UsageError("there is no set %(below)s; it may have been removed", below=repr(below))
+            raise UsageError("no set %(below)s; it may have been removed", below=repr(below))
         query = query.where(table.parent_id == parent)
     rows = session.execute(query.where(table.set_spec > after).order_by(table.set_spec).limit(limit))
     return [

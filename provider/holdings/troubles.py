@@ -50,7 +50,7 @@ def find_run_files(
     Raises UsageError where there is no such run.
     """
     if session.get(IndexRun, run_id) is None:
-        raise UsageError(f"no indexing run {run_id}; `zatva provider status` shows which there are")
+        raise UsageError(f"no indexing run {run_id}; list runs with `zatva provider status`")
     query = select(IndexFile, is_lost()).where(IndexFile.run_id == run_id, IndexFile.id > after)
     if troubled:
         query = query.where((IndexFile.state == IndexFileState.FAILED) | (IndexFile.problems > 0))

@@ -109,7 +109,7 @@ class Admission:
     async def _enter(self, doors: Sequence[asyncio.Semaphore]) -> None:
         """Go through the doors one by one; whoever has to turn back leaves none of them taken."""
         if any(door.locked() for door in doors) and self.waiting >= self._waiting_room:
-            raise TryLaterError(f"all threads are busy, and {self.waiting} requests wait already")
+            raise TryLaterError(f"all threads are busy, and {self.waiting} requests are already waiting")
         self.waiting += 1
         passed: list[asyncio.Semaphore] = []
         try:

@@ -93,8 +93,8 @@ class _Door:
             self._open = is_set_up(session)
         if not self._open:
             raise web.HTTPNotFound(
-                text="404: no harvested repository is given out again here; `zatva provider aggregate add`"
-                " adds one\n"
+                text="404: no harvested repository is published here; add one with `zatva provider "
+                "aggregate add`\n"
             )
 
 

@@ -49,7 +49,7 @@ class Bookkeeper:
                 write_down(session, batch)
                 session.commit()
         except SQLAlchemyError as error:
-            _log.info("who harvests could not be written down: %s", str(error).partition("\n")[0])
+            _log.info("statistics of harvesters could not be saved: %s", str(error).partition("\n")[0])
             return False
         if time.monotonic() > self._next_forgetting:
             self._forget()
@@ -62,7 +62,7 @@ class Bookkeeper:
                 forget(session, self._kept)
                 session.commit()
         except SQLAlchemyError as error:
-            _log.info("old harvesters could not be forgotten: %s", str(error).partition("\n")[0])
+            _log.info("statistics of old harvesters could not be deleted: %s", str(error).partition("\n")[0])
 
 
 async def bookkeeping(app: web.Application) -> AsyncIterator[None]:

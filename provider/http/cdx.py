@@ -70,8 +70,8 @@ def _response(request: web.Request, asked: Asked, result: Result, keys: ResumeKe
     key = None if result.end is None else keys.write(result.end, asked.query)
     if result.cut and not asked.with_key:
         raise UsageError(
-            f"about {asked.query.examined:,} captures were examined, and that was not the end; ask for less"
-            " (url, from, to), or go on piece by piece with showResumeKey=true and resumeKey"
+            f"the limit of {asked.query.examined:,} captures per request was reached before the end; "
+            "narrow the request (url, from, to), or continue with showResumeKey=true and resumeKey"
         )
     if key is not None:
         following = [(name, value) for name, value in request.query.items() if name != "resumeKey"]

@@ -78,10 +78,10 @@ def _check_names(arguments: MultiMapping[str]) -> None:
     names = Counter(name for name, _ in arguments.items())
     unknown = names.keys() - ARGUMENTS
     if unknown:
-        raise UsageError(f"argument {min(unknown)!r} is not known here; known: {', '.join(ARGUMENTS)}")
+        raise UsageError(f"unknown argument {min(unknown)!r}; the arguments are {', '.join(ARGUMENTS)}")
     repeated = {name for name, times in names.items() if times > 1} - _SEVERAL
     if repeated:
-        raise UsageError(f"argument {min(repeated)!r} is there more than once")
+        raise UsageError(f"argument {min(repeated)!r} is given more than once")
 
 
 def _query(arguments: MultiMapping[str], limits: Limits) -> Query:
@@ -93,7 +93,7 @@ def _query(arguments: MultiMapping[str], limits: Limits) -> Query:
     written = arguments.get("limit") or str(limits.lines)
     limit = read_number(written)
     if limit is None:
-        raise UsageError(f"limit {written[:100]!r} is no number from 1 on")
+        raise UsageError(f"limit {written[:100]!r} is not a number of 1 or more")
     return Query(
         url=url,
         match=match,
@@ -124,7 +124,7 @@ def _choice(arguments: MultiMapping[str], name: str, choices: Sequence[str]) -> 
     """The argument's value, the first choice where there is none."""
     value = arguments.get(name) or choices[0]
     if value not in choices:
-        raise UsageError(f"{name} {value!r} is none of {', '.join(choices)}")
+        raise UsageError(f"unknown {name} {value!r}; allowed are {', '.join(choices)}")
     return value
 
 
@@ -134,7 +134,7 @@ def _moment(arguments: MultiMapping[str], name: str, rest: str) -> datetime | No
     if not value:
         return None
     if not _TIMESTAMP.fullmatch(value):
-        raise UsageError(f"{name} {value!r} is no time; write YYYYMMDDhhmmss or the beginning of it")
+        raise UsageError(f"{name} {value!r} is not a time; write YYYYMMDDhhmmss or the beginning of it")
     digits = value + rest[len(value) :]
     year, month, day = int(digits[:4]), int(digits[4:6]), int(digits[6:8])
     try:
@@ -143,4 +143,4 @@ def _moment(arguments: MultiMapping[str], name: str, rest: str) -> datetime | No
         fraction = 999_999 if rest == _LATEST else 0
         return datetime(year, month, day, hour, minute, second, fraction, tzinfo=UTC)
     except (ValueError, calendar.IllegalMonthError):
-        raise UsageError(f"{name} {value!r} is no possible time") from None
+        raise UsageError(f"{name} {value!r} is not a valid time") from None

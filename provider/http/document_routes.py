@@ -45,7 +45,7 @@ def add_routes(app: web.Application) -> None:
     """Add the path of archived documents."""
     app[_DAMAGED] = Counter(
         "zatva_provider_damaged_documents",
-        "Documents that could not be given as they were archived.",
+        "Documents that could not be served as they were archived.",
         registry=app[METRICS].registry,
     )
     app.router.add_get(PATH, _answer, allow_head=True)

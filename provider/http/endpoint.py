@@ -108,10 +108,10 @@ async def _body_pairs(request: web.Request) -> Pairs:
         body = await request.read()
     except web.RequestPayloadError:
         leave_unread(request)
-        raise web.HTTPBadRequest(text="400: the form's bytes are not what its headers say\n") from None
+        raise web.HTTPBadRequest(text="400: the form's bytes do not match its headers\n") from None
     if body and request.content_type != _FORM:
         raise web.HTTPUnsupportedMediaType(
-            text=f"415: {request.content_type!r} is not {_FORM}, in which OAI-PMH takes its arguments\n"
+            text=f"415: {request.content_type!r} is not supported; send the arguments as {_FORM}\n"
         )
     return read_pairs(body.strip(b"\r\n"))
 

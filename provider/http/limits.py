@@ -57,7 +57,7 @@ class Limits:
 
     def _check_at_once(self, client: str) -> None:
         if self._at_once and self._under_way[client] >= self._at_once:
-            reason = f"{self._at_once} requests from your address are under way, which is the most at a time"
+            reason = f"{self._at_once} requests from your address are in progress, which is the limit"
             raise TryLater(Why.CLIENT, reason, _RETRY_AT_ONCE)
 
     def _check_minute(self, client: str) -> None:

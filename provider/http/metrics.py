@@ -29,20 +29,20 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._requests = Counter(
             "zatva_provider_requests",
-            "Requests by what was asked for and how it ended.",
+            "Requests by verb or route and outcome.",
             ("request", "outcome"),
             registry=self.registry,
         )
         self._seconds = Histogram(
             "zatva_provider_request_seconds",
-            "From the request until the client has its answer.",
+            "Time from the request until the client has the answer.",
             ("request",),
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._errors = Counter(
             "zatva_provider_protocol_errors",
-            "OAI-PMH errors in answers, several of which may be in one.",
+            "OAI-PMH errors in answers; one answer may have several.",
             ("code",),
             registry=self.registry,
         )

@@ -33,7 +33,8 @@ class ResumeKeys:
             capture, host, run = self._serializer(query).loads(key)
         except BadData:
             raise UsageError(
-                f"resumeKey {key[:100]!r} is none of this look-up; repeat all other arguments as they were"
+                f"resumeKey {key[:100]!r} does not belong to this look-up; repeat all other "
+                "arguments unchanged"
             ) from None
         return Place(capture=capture, host=host, run=run)
 

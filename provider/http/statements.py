@@ -68,7 +68,7 @@ class Errand:
             try:
                 self._connection.cancel_safe(timeout=_CANCEL_SECONDS)
             except psycopg.Error as error:
-                _log.info("a statement that nobody waits for goes on to its timeout: %s", error)
+                _log.info("the statement of a disconnected client runs until its timeout: %s", error)
 
 
 class Statements:
@@ -111,4 +111,4 @@ class Statements:
         """A cancel request that comes between two statements is lost; so the next one does not begin."""
         errand = getattr(self._current, "errand", None)
         if errand is not None and errand.unwanted:
-            raise UnwantedError("nobody waits for this answer any more")
+            raise UnwantedError("the client is disconnected")

@@ -35,8 +35,8 @@ def refuse_unserved(session: Session) -> None:
     missing = missing_indexes(session)
     if missing:
         raise DatabaseNotReadyError(
-            f"a first load is not finished: {len(missing)} indexes of the table 'document' are not built;"
-            " run `zatva provider index --first-load` again, with the same files"
+            f"a first load is incomplete: {len(missing)} indexes of the table 'document' are not "
+            "built; run `zatva provider index --first-load` again with the same files"
         )
 
 
@@ -50,7 +50,7 @@ def begin_first_load(database: Database) -> None:
         if missing_indexes(session):
             return
         if session.scalar(select(Document.id).limit(1)) is not None:
-            raise UsageError("--first-load is for an empty archive, and there are documents; leave it out")
+            raise UsageError("--first-load requires an empty archive, but there are documents; leave it out")
         session.execute(text(_FIND))
         for name in missing_indexes(session):
             session.execute(text(f'DROP INDEX "{name}"'))

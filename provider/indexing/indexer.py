@@ -182,7 +182,7 @@ class Indexer:
         try:
             file = look_at(path)
         except (OSError, UnicodeEncodeError) as error:
-            return _refused(path, f"cannot be looked at: {error}")
+            return _refused(path, f"cannot be opened: {error}")
         unchanged = None if self._options.again else find_unchanged(session, file)
         if unchanged is not None:
             merged = Merged(unchanged=unchanged.documents, problems=load_problems(session, unchanged.id))
@@ -245,7 +245,7 @@ def _limited(problems: Sequence[Problem], more: int) -> tuple[Problem, ...]:
     more += len(problems) - len(shown)
     if not more:
         return shown
-    last = Problem(offset=shown[-1].offset, reason=f"and {more:,} problems more in this file")
+    last = Problem(offset=shown[-1].offset, reason=f"and {more:,} more problems in this file")
     return (*shown, last)
 
 
@@ -266,7 +266,7 @@ class _Reading:
                 if self._path.name.lower().endswith(ARCHIVE_SUFFIXES) or begins_as_archive(file):
                     yield from self._captures(file)
                 else:
-                    self._add(Problem(offset=0, reason="begins neither as an ARC nor as a WARC file"))
+                    self._add(Problem(offset=0, reason="is neither an ARC nor a WARC file"))
         except OSError as error:
             # The disk or the rights may be better next time.
             self.whole = False

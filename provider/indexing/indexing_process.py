@@ -43,7 +43,7 @@ def index_queued(invocation: Invocation) -> ExitCode:
 def _request(session: Session, file_id: int, margin: float) -> tuple[Path, IndexOptions]:
     row = session.get(IndexFile, file_id)
     if row is None:
-        raise UsageError(f"no row {file_id} in index_file; was its run removed?")
+        raise UsageError(f"no row {file_id} in index_file; its run may have been removed")
     run = session.get_one(IndexRun, row.run_id)
     family = () if run.collection is None else collections.lineage(session, run.collection)
     folder = None if run.archive_dir is None else Path(run.archive_dir)

@@ -93,7 +93,7 @@ class ListedCaptures:
         name = file_name.removesuffix(".gz")
         found = self._session.scalars(select(Arc.id).where(Arc.name == name)).all()
         if len(found) > 1:
-            reason = f"{len(found)} archive files are named {name!r}; say with --archive-dir which is meant"
+            reason = f"{len(found)} archive files are named {name!r}; choose one with --archive-dir"
             self._add(Problem(offset=0, reason=reason))
             return None
         return found[0] if found else self._new(name, None)
@@ -144,7 +144,9 @@ def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment
     moved = rows_changed(session, _MOVE, {})
     different = session.execute(text(_DIFFERENT)).all()
     problems = tuple(
-        Problem(offset=row.offset, reason=f"not the content (digest) of the document {row.url!r}: not taken")
+        Problem(
+            offset=row.offset, reason=f"the digest differs from that of the document {row.url!r}: not indexed"
+        )
         for row in different
     )
     return Merged(new=new, moved=moved, unchanged=captures - new - moved - len(different), problems=problems)

@@ -232,23 +232,23 @@ def _vanished(session: Session, home: Home) -> tuple[Problem, ...]:
     row = session.execute(text(_VANISHED), {"arc_id": home.arc_id}).one()
     if not row.documents:
         return ()
-    reason = f"{row.documents:,} documents that were indexed from this file before are no longer found in it"
+    reason = f"{row.documents:,} documents that were indexed from this file earlier are no longer in it"
     return (Problem(offset=row.first, reason=reason),)
 
 
 def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[Problem]:
     """A problem for each capture that has the URL and time of another, but not its digest."""
     found = [
-        (row.new_offset, f"the document of the same URL and time at {row.path}, offset {row.old_offset},")
+        (row.new_offset, f"the document with the same URL and time at {row.path}, offset {row.old_offset}")
         for row in session.execute(text(_CONFLICTS))
     ]
     found += [
-        (row.offset, f"the capture of the same URL and time at offset {row.first} of this file")
+        (row.offset, f"the capture with the same URL and time at offset {row.first} of this file")
         for row in repeated
         if row.differs
     ]
     return [
-        Problem(offset=offset, reason=f"not the content (digest) of {other}: not taken")
+        Problem(offset=offset, reason=f"the digest differs from {other}: not indexed")
         for offset, other in sorted(found)
     ]
 

@@ -83,7 +83,7 @@ def _side_by_side(
             yield from _results(files, submit, lambda: tell(read.value))
         except BrokenProcessPool:
             raise ZatvaError(
-                "a process that was indexing ended by force; what it had in work is not indexed: run it again"
+                "an indexing process was killed; its unfinished files are not indexed: run the command again"
             ) from None
         finally:
             stop.set()
@@ -177,7 +177,7 @@ def _work(file: Path, *, wait: bool) -> FileReport | None:
     def count(offset: int) -> None:
         nonlocal counted
         if _Worker.stop.is_set():
-            raise InterruptedRunError("interrupted; run it again to go on")
+            raise InterruptedRunError("interrupted; to continue, run the command again")
         with _Worker.read.get_lock():
             _Worker.read.value += offset - counted
         counted = offset

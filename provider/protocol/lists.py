@@ -36,7 +36,7 @@ def list_sets(exchange: Exchange) -> Content:
     state = _read_token(exchange, exchange.tokens.read_sets) or SetList()
     found = exchange.catalogue.sets(exchange.session, after=state.after, limit=page_size + 1)
     if not found:
-        raise exchange.request.refusal(bad_token("there are no sets behind this token any more"))
+        raise exchange.request.refusal(bad_token("the list has no further sets after this token"))
     page = found[:page_size]
     following = None
     if len(found) > page_size:
@@ -55,7 +55,7 @@ def _list_items(
     state, found = _find_items(exchange, state, extent, page_size + 1)
     if not found:
         raise exchange.request.refusal(
-            ProtocolError(ErrorCode.NO_RECORDS_MATCH, "no records are in this set and between these dates")
+            ProtocolError(ErrorCode.NO_RECORDS_MATCH, "no records match the set and the dates")
         )
     page = found[:page_size]
     following = None
@@ -105,7 +105,7 @@ def _extent(exchange: Exchange, state: ItemList) -> Extent:
     extent = exchange.catalogue.extent(exchange.session, state.metadata_prefix, state.set_spec)
     if extent is not None:
         return extent
-    gone = f"there is no set {shown(state.set_spec or '')}"
+    gone = f"set {shown(state.set_spec or '')} does not exist"
     raise exchange.request.refusal(
         bad_token(f"{gone} any more") if state.after else ProtocolError(ErrorCode.NO_RECORDS_MATCH, gone)
     )

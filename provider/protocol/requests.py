@@ -110,7 +110,7 @@ def unknown_format(prefix: str) -> ProtocolError:
     """The error for a metadataPrefix that this repository does not have."""
     return ProtocolError(
         ErrorCode.CANNOT_DISSEMINATE_FORMAT,
-        f"metadataPrefix {shown(prefix)} is unknown here; ListMetadataFormats tells those that there are",
+        f"metadataPrefix {shown(prefix)} is not supported; see ListMetadataFormats",
     )
 
 
@@ -128,7 +128,7 @@ def is_uri(identifier: str) -> bool:
 def _verb(given: list[str]) -> Verb:
     if len(given) == 1 and given[0] in RULES:
         return Verb(given[0])
-    found = f"verb {shown(given[0])} is unknown" if given else "the argument verb is missing"
+    found = f"unknown verb {shown(given[0])}" if given else "the argument verb is missing"
     if len(given) > 1:
         found = f"the argument verb is given {len(given)} times"
     bad = ProtocolError(ErrorCode.BAD_VERB, f"{found}; the verbs are {', '.join(sorted(RULES))}")
@@ -140,10 +140,10 @@ def _misfits(pairs: Pairs, rule: VerbRule, verb: Verb) -> Iterable[str]:
     counts = Counter(name for name, _ in pairs)
     unknown = [name for name in counts if name != "verb" and name not in rule.allowed]
     if unknown:
-        yield f"{verb} takes no argument {_names(unknown)}"
+        yield f"{verb} does not accept the argument {_names(unknown)}"
     repeated = [name for name, count in counts.items() if count > 1 and name not in unknown]
     if repeated:
-        yield f"given more than once: {_names(repeated)}"
+        yield f"arguments given more than once: {_names(repeated)}"
 
 
 def _missing(arguments: Mapping[str, str], rule: VerbRule, verb: Verb) -> Iterable[str]:
@@ -151,11 +151,11 @@ def _missing(arguments: Mapping[str, str], rule: VerbRule, verb: Verb) -> Iterab
     if rule.exclusive and rule.exclusive in arguments:
         others = [name for name in arguments if name in rule.required | rule.optional]
         if others:
-            yield f"{rule.exclusive} goes alone, and here it comes with {_names(others)}"
+            yield f"{rule.exclusive} is an exclusive argument; remove {_names(others)}"
         return
     missing = sorted(rule.required - arguments.keys())
     if missing:
-        yield f"{verb} needs the argument {_names(missing)}"
+        yield f"{verb} requires the argument {_names(missing)}"
 
 
 def _names(names: list[str]) -> str:
@@ -173,20 +173,20 @@ def _date_complaint(value: str) -> str | None:
     try:
         parse_datestamp(value)
     except ValueError as error:
-        return str(error) if len(value) <= _SHOWN_CHARACTERS else f"{shown(value)} is no datestamp"
+        return str(error) if len(value) <= _SHOWN_CHARACTERS else f"{shown(value)} is not a datestamp"
     return None
 
 
 def _prefix_complaint(value: str) -> str | None:
-    return None if _PREFIX.fullmatch(value) else f"{shown(value)} is not written as a metadataPrefix"
+    return None if _PREFIX.fullmatch(value) else f"{shown(value)} is not a valid metadataPrefix"
 
 
 def _set_complaint(value: str) -> str | None:
-    return None if is_set_spec(value) else f"{shown(value)} is not written as a setSpec"
+    return None if is_set_spec(value) else f"{shown(value)} is not a valid setSpec"
 
 
 def _identifier_complaint(value: str) -> str | None:
-    return None if is_uri(value) else f"identifier {shown(value)} is not written as a URI"
+    return None if is_uri(value) else f"identifier {shown(value)} is not a valid URI"
 
 
 _SYNTAX: Final[Mapping[str, Callable[[str], str | None]]] = {
@@ -210,7 +210,7 @@ class _Window:
         if not (begin and end):
             return
         if begin.granularity is not end.granularity:
-            self.complaints.append(f"from {begin} and until {end} are of different granularity")
+            self.complaints.append(f"from {begin} and until {end} have different granularities")
         elif begin.moment > end.moment:
             self.complaints.append(f"from {begin} is later than until {end}")
 

@@ -97,9 +97,9 @@ class Tokens:
     def _fields(self, token: str, verb: Verb, now: datetime) -> Mapping[str, Any]:
         fields = self._signed(token)
         if fields is None:
-            raise bad_token("the token was not given out here, or was altered")
+            raise bad_token("the token was not issued by this repository or was altered")
         if fields["v"] != _VERSION:
-            raise bad_token("the token is of another version of this repository")
+            raise bad_token("the token was issued by another version of this repository")
         if fields["b"] != verb:
             raise bad_token(f"the token belongs to {fields['b']}, not to {verb}")
         if _moment(fields["e"]) < now:
@@ -121,7 +121,7 @@ class Tokens:
 def bad_token(reason: str) -> ProtocolError:
     """The error for a token that cannot be gone on with, and the way out."""
     return ProtocolError(
-        ErrorCode.BAD_RESUMPTION_TOKEN, f"{reason}; begin the list again without resumptionToken"
+        ErrorCode.BAD_RESUMPTION_TOKEN, f"{reason}; start the list again without resumptionToken"
     )
 
 

@@ -42,16 +42,14 @@ def list_metadata_formats(exchange: Exchange) -> Content:
 
 
 def _unknown_item(identifier: str) -> ProtocolError:
-    return ProtocolError(
-        ErrorCode.ID_DOES_NOT_EXIST, f"there is no item with the identifier {shown(identifier)}"
-    )
+    return ProtocolError(ErrorCode.ID_DOES_NOT_EXIST, f"no item has the identifier {shown(identifier)}")
 
 
 def _not_in_format(identifier: str, prefix: str) -> ProtocolError:
     return ProtocolError(
         ErrorCode.CANNOT_DISSEMINATE_FORMAT,
-        f"{shown(identifier)} cannot be had as {shown(prefix)};"
-        " ListMetadataFormats with this identifier tells its formats",
+        f"{shown(identifier)} is not available as {shown(prefix)}; see ListMetadataFormats with "
+        "this identifier",
     )
 
 

@@ -38,10 +38,10 @@ def address_of(target: str) -> tuple[str, str]:
     """
     url = target.strip(" ").removeprefix("<").removesuffix(">").replace(" ", "%20")
     if not _SCHEME.match(url) or _CONTROL.search(url):
-        raise RefusedError(f"{target[:200]!r} is no URL")
+        raise RefusedError(f"{target[:200]!r} is not a URL")
     host = host_of(url)
     if host is None or len(host) > _LONGEST_HOST:
-        raise RefusedError(f"URL {target[:200]!r} has no possible host name")
+        raise RefusedError(f"URL {target[:200]!r} has no valid host name")
     return url, host
 
 
@@ -76,4 +76,4 @@ def capture_time(text: str, *, is_arc: bool = False) -> datetime:
 
 
 def _impossible_date(text: str) -> RefusedError:
-    return RefusedError(f"{text[:40]!r} is no possible capture time")
+    return RefusedError(f"{text[:40]!r} is not a valid capture time")

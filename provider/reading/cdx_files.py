@@ -117,16 +117,16 @@ def _json_fields(line: str) -> Mapping[str, str]:
     except ValueError as error:
         raise RefusedError(f"not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise RefusedError(f"{line[:60]!r} is no sort key, time stamp and JSON object")
+        raise RefusedError(f"{line[:60]!r} is not a sort key, time stamp and JSON object")
     return {name: str(value) for name, value in found.items() if value is not None} | {"timestamp": parts[1]}
 
 
 def _column_fields(line: str, columns: list[str] | None) -> Mapping[str, str]:
     if columns is None:
-        raise RefusedError("no line ` CDX …` before this one says what the columns are")
+        raise RefusedError("no line ` CDX …` before this one names the columns")
     values = line.split()
     if len(values) != len(columns):
-        raise RefusedError(f"{len(values)} columns where the file's first line announces {len(columns)}")
+        raise RefusedError(f"{len(values)} columns, but the first line of the file declares {len(columns)}")
     return dict(zip(columns, values, strict=True))
 
 
@@ -134,11 +134,11 @@ def _capture(fields: Mapping[str, str]) -> ListedCapture | None:
     known = {name: value for name, value in fields.items() if value not in _NOTHING}
     missing = [name for name in _NEEDED if name not in known]
     if missing:
-        raise RefusedError(f"there is no {' and no '.join(missing)}")
+        raise RefusedError(f"{' and '.join(missing)} missing")
     if not _TIMESTAMP.fullmatch(known["timestamp"]):
-        raise RefusedError(f"{known['timestamp'][:40]!r} is no time stamp of 14 or 17 digits")
+        raise RefusedError(f"{known['timestamp'][:40]!r} is not a time stamp of 14 or 17 digits")
     if not (known["offset"].isascii() and known["offset"].isdigit() and len(known["offset"]) <= _MOST_DIGITS):
-        raise RefusedError(f"offset {known['offset'][:40]!r} is no number of bytes")
+        raise RefusedError(f"offset {known['offset'][:40]!r} is not a number of bytes")
     if scheme_left(known["url"]):
         return None
     found = address_of(known["url"])

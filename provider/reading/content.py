@@ -75,7 +75,7 @@ class Content:
             if see is not None:
                 see(piece)
         if self._passed < end:
-            raise EndedEarlyError("the record breaks off: its header announces more bytes than there are")
+            raise EndedEarlyError("the record is truncated: its header declares more bytes than there are")
 
     def lines_from(self, place: int) -> Iterator[tuple[int, bytes]]:
         """The lines from a place that `pass_to` has reached, each with where it begins."""
@@ -158,7 +158,7 @@ class GzipMember:
             if content:
                 return content
             if not packed and not inflate.eof:
-                raise self._damaged("the gzip member breaks off at the end of the file")
+                raise self._damaged("the gzip member is truncated at the end of the file")
         return b""
 
     def skip(self, length: int) -> int:

@@ -24,8 +24,8 @@ _QUICK = _AFTER_WARC + b"WARC/"
 _BREAKS = b"\r\n"
 
 _SEVERAL = (
-    "the gzip member goes on after its first record; the others have no place of their own and were not read:"
-    " write the file anew with `warcio recompress`"
+    "the gzip member has further records after its first one; they cannot be addressed and were "
+    "not read: rewrite the file with `warcio recompress`"
 )
 
 Item = TypeVar("Item")
@@ -181,14 +181,14 @@ def _following(content: Content, end: int, *, stray: bool = False) -> tuple[int,
             continue
         if number == 0 or stray:
             raise DamageError(
-                f"the announced length is wrong: {line[:40]!r} follows where the record should end"
+                f"the declared length is wrong: {line[:40]!r} follows where the record should end"
             )
         return begin, True
     return place, False
 
 
 def _kept(offset: int, damage: DamageError) -> Problem:
-    proof = "its content is whole by its digest or its HTTP header, and was taken"
+    proof = "its content is complete according to its digest or HTTP header, and was indexed"
     return Problem(offset=offset, reason=f"{damage}; {proof}")
 
 

@@ -99,7 +99,7 @@ def _warc_head(content: Content, begin: int) -> bytes:
         searched = len(front)
         front = content.extend(searched + LINE_LIMIT)
         if len(front) == searched:
-            raise DamageError("the record breaks off in its header")
+            raise DamageError("the record is truncated in its header")
         blank = _BLANK_LINE.search(front, max(begin, searched - 2))
     return front[begin : blank.end()]
 
@@ -129,7 +129,7 @@ def _arc_header(content: Content, begin: int) -> RecordHeader:
     line = content.front[begin:end]
     fields = _text(line).rstrip("\r\n ").rsplit(" ", _ARC_FIELDS - 1)
     if len(fields) != _ARC_FIELDS or not _SCHEME.match(fields[0]):
-        raise DamageError(f"no WARC or ARC record begins with {line[:40]!r}")
+        raise DamageError(f"{line[:40]!r} does not begin a WARC or ARC record")
     return RecordHeader(
         record_type="response",
         target=fields[0],
@@ -144,7 +144,7 @@ def _arc_header(content: Content, begin: int) -> RecordHeader:
 
 def _number(text: str, where: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _LENGTH_DIGITS):
-        raise DamageError(f"{where} {text!r} is no number of bytes")
+        raise DamageError(f"{where} {text!r} is not a number of bytes")
     return int(text)
 
 

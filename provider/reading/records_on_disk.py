@@ -106,7 +106,7 @@ class DiskRecord:
         for _ in raw:  # what follows the last chunk counts for the digest
             pass
         if joined.known and not (joined.well() or transferred.well()):
-            raise DigestError(f"the content has not the digest {digest!r} that it was archived with")
+            raise DigestError(f"the content does not have the digest {digest!r} of its capture")
 
     def _open(self) -> _Opened:
         self._file.seek(self._offset)
@@ -116,7 +116,7 @@ class DiskRecord:
         content = Content(source)
         header = read_header(content)
         if header is None:
-            raise DamageError("nothing but blank lines is there")
+            raise DamageError("only blank lines were found")
         return _Opened(source, content.front, header, http_head(content, header))._replace(
             front=content.front
         )
@@ -128,7 +128,7 @@ class DiskRecord:
         while left:
             block = block or source.read(min(left, _BLOCK))
             if not block:
-                raise EndedEarlyError(f"the record breaks off {left:,} bytes before its end")
+                raise EndedEarlyError(f"the record is truncated {left:,} bytes before its end")
             left -= len(block)
             check.see(block)
             yield block
@@ -184,7 +184,7 @@ def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:
                 left -= len(held)
                 held = next(raw, b"")
                 if not held:
-                    raise EndedEarlyError(f"a chunk breaks off {left:,} bytes before its end")
+                    raise EndedEarlyError(f"a chunk is truncated {left:,} bytes before its end")
             yield held[:left]
             held = held[left:]
     if held.strip(b"\r\n"):

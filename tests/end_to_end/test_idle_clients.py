@@ -136,7 +136,7 @@ def test_a_server_that_runs_out_of_files_says_so_once_and_goes_on(
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (in_use + 20, in_use + 20))
         with _idle(server.ports[said], _IDLE):
             assert server.ask(said, "/healthz") == 200
-        assert server.logged().count("cannot be accepted: Too many open files") == 1
+        assert server.logged().count("cannot accept connections: Too many open files") == 1
         assert "Traceback" not in server.logged()
         assert len(server.logged()) < _LITTLE
 

@@ -221,7 +221,7 @@ async def test_repositories_are_added_listed_shown_refreshed_and_removed(
     [
         ("http://no-such-host.invalid/oai", "host name is not known"),
         ("http://127.0.0.1:1/oai", "does not accept connections"),
-        ("nonsense", "no base URL"),
+        ("nonsense", "not a valid base URL"),
     ],
 )
 async def test_what_cannot_be_added_is_told_by_its_kind(

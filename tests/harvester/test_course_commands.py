@@ -40,7 +40,7 @@ async def test_a_dry_run_asks_a_new_repository_who_it_is_and_nothing_else(
     out = ("--out", str(tmp_path / "out"))
     code, said, err = await run(environment, "harvest", fake.url, *out, "--dry-run")
     assert (code, err) == (0, "")
-    assert "the beginning, for no harvest of this format and set was complete so far" in said
+    assert "the beginning, because no harvest of this format and set is complete yet" in said
     assert "working around faults: at most 1,800 seconds (harvester.max_recovery_seconds)" in said
     assert [asked["verb"] for asked in fake.asked] == ["Identify"]
     with database.session() as session:
@@ -81,9 +81,9 @@ async def test_errors_are_listed_with_their_bytes(
     _, words, _ = await run(environment, "job", "errors", str(error["history_id"]))
     assert "oai:fake.example:12" in words
     for unknown, refusal in (
-        (("999",), "there is no run 999"),
-        (("--repository", "999"), "there is no repository 999"),
-        (("--raw", "999"), "no quarantined record 999"),
+        (("999",), "no run 999;"),
+        (("--repository", "999"), "no repository 999"),
+        (("--raw", "999"), "no rejected record 999"),
     ):
         code, _, err = await run(environment, "job", "errors", *unknown)
         assert (code, refusal in err) == (2, True)
@@ -102,7 +102,7 @@ async def test_a_long_wait_is_remembered_until_it_is_ignored(
     fake.asked.clear()
     code, _, err = await run(environment, *harvest)
     assert (code, fake.asked) == (75, [])
-    assert "left alone until" in err
+    assert "asked to wait until" in err
     code, _, _ = await run(environment, *harvest, "--ignore-wait")
     assert code == 0
     assert (await run(environment, *harvest))[0] == 0
@@ -111,7 +111,7 @@ async def test_a_long_wait_is_remembered_until_it_is_ignored(
 async def test_resume_only_goes_on(fake: FakeRepository, environment: dict[str, str], tmp_path: Path) -> None:
     harvest = ("harvest", fake.url, "--out", str(tmp_path / "out"))
     code, _, err = await run(environment, *harvest, "--resume")
-    assert (code, "nothing to go on with" in err, fake.asked) == (2, True, [])
+    assert (code, "no interrupted harvest" in err, fake.asked) == (2, True, [])
     fake.fault = lambda asked, _: (503, {"Retry-After": "3600"}, b"") if "resumptionToken" in asked else None
     assert (await run(environment, *harvest, "--max-wait", "1"))[0] == 75
     fake.fault = None
@@ -166,7 +166,7 @@ async def test_warnings_survive_a_kill_and_the_next_run_tells_of_it(
     with database.session() as session:
         (history,) = session.scalars(select(History)).all()
     assert "oai:fake.example:12" in history.warnings[0]
-    assert "ended without a word after 29 records in 3 pages" in history.evidence["lost"]
+    assert "ended without an outcome after 29 records in 3 pages" in history.evidence["lost"]
     assert history.evidence["resumed_at"] == 29
 
 

@@ -23,11 +23,11 @@ async def fake() -> AsyncIterator[FakeRepository]:
     [
         (
             "RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'no space left on device'",
-            "no space left on device; make room on the disk that the database is on",
+            "no space left on device; free space on the database's disk",
         ),
         (
             "PERFORM pg_terminate_backend(pg_backend_pid())",
-            "terminating connection due to administrator command; see that the server runs",
+            "terminating connection due to administrator command; check that the server is running",
         ),
     ],
 )

@@ -90,7 +90,7 @@ def _latin(_: dict[str, str], good: bytes) -> bytes:
         (_missing_metadata, "record_metadata_missing", "has no metadata, although it is not deleted"),
         (_control_character, "record_character", "contains a character that XML does not allow"),
         (_mismatched_tags, "record_xml", "is broken XML"),
-        (_latin, "record_encoding", "characters that are not in the encoding"),
+        (_latin, "record_encoding", "characters that are not valid in its declared encoding"),
     ],
 )
 async def test_what_is_wrong_with_a_record_is_explained_by_its_code(
@@ -115,7 +115,7 @@ async def test_a_servers_500_for_one_record_is_no_fault_of_its_header(library: L
     with library.database.session() as session:
         row = session.query(Quarantined).one()
         assert row.failure_code == "http_server_error"
-        assert explained(row.failure, "en").what == "The repository reports an error of its own."
+        assert explained(row.failure, "en").what == "The repository reports an internal error."
 
 
 async def test_a_very_strict_failure_says_that_something_is_invalid(library: Library) -> None:

@@ -161,13 +161,13 @@ async def test_what_cannot_be_is_told_before_anybody_is_asked(
     fake: FakeRepository, environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     resumed = await zatva_beside(environment, "harvest", fake.url, "--resume")
-    assert (resumed.returncode, "nothing to go on with" in resumed.stderr) == (2, True)
+    assert (resumed.returncode, "no interrupted harvest" in resumed.stderr) == (2, True)
     assert (kept(database), fake.asked) == (NOTHING, [])
     with database.session() as session:
         session.add(Repository(base_url="http://other.example/oai", base_dir=str(tmp_path / "out")))
         session.commit()
     taken = await zatva_beside(environment, "harvest", fake.url, "--out", str(tmp_path / "out"))
-    assert (taken.returncode, "is the folder of repository 1" in taken.stderr) == (2, True)
+    assert (taken.returncode, "already belongs to repository 1" in taken.stderr) == (2, True)
     assert fake.asked == []
 
 

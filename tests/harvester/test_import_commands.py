@@ -54,8 +54,11 @@ async def test_wrong_uses_are_told(catalogue: Catalogue) -> None:
     for arguments, words in (
         (("run",), "--all"),
         (("run", "--repository", "99"), "no repository 99"),
-        (("source", str(catalogue.repository_id), "--record-url", "https://x.example/"), "one page for all"),
-        (("set", "try", "--where", "245 is x"), "no condition"),
+        (
+            ("source", str(catalogue.repository_id), "--record-url", "https://x.example/"),
+            "the same page for all",
+        ),
+        (("set", "try", "--where", "245 is x"), "not a condition"),
     ):
         code, _, err = await catalogue.command("import", *arguments)
         assert code == 2

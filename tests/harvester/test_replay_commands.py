@@ -88,9 +88,9 @@ async def test_what_cannot_be_replayed_is_told(
 ) -> None:
     assert (await run(environment, "harvest", fake.url, "--out", str(tmp_path / "out"))).code == 0
     for arguments, words in (
-        (("--replay", "1"), "nothing was kept of run 1"),
-        (("--replay", "99"), "there is no run 99"),
-        ((fake.url, "--replay", "1"), "leave URL|ID and --out out"),
+        (("--replay", "1"), "run 1 has no stored answers"),
+        (("--replay", "99"), "no run 99;"),
+        ((fake.url, "--replay", "1"), "leave out URL|ID and --out"),
         ((), "give the base URL"),
     ):
         refused = await run(environment, "harvest", *arguments)

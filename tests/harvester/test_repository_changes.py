@@ -64,16 +64,16 @@ def test_an_empty_value_takes_an_option_back(environment: dict[str, str], number
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "say what to change"),
-        (("--url", "ftp://telc.example/"), "is no base URL"),
-        (("--url", "https://telc.example/a b"), "is no base URL"),
-        (("--url", ""), "'' is no base URL"),
-        (("--url", "z3950://telc.example:210/books"), "is no address for protocol oai-pmh"),
+        ((), "no changes given"),
+        (("--url", "ftp://telc.example/"), "is not a valid base URL"),
+        (("--url", "https://telc.example/a b"), "is not a valid base URL"),
+        (("--url", ""), "'' is not a valid base URL"),
+        (("--url", "z3950://telc.example:210/books"), "is not a valid address for the protocol oai-pmh"),
         (("--name", "a\nb"), "give one line"),
         (("--name", "a" * 501), "at most 500 characters"),
         (("--deletions", "burn"), "invalid choice: 'burn'"),
-        (("--brake-deletions", "101"), "'101' is no share in per cent; give a number from 0 to 100"),
-        (("--brake-updates", "inf"), "'inf' is no share in per cent"),
+        (("--brake-deletions", "101"), "'101' is not a valid percentage; give a number from 0 to 100"),
+        (("--brake-updates", "inf"), "'inf' is not a valid percentage"),
     ],
 )
 def test_a_wrong_edit_changes_nothing(
@@ -87,7 +87,7 @@ def test_a_wrong_edit_changes_nothing(
 
 def test_a_repository_that_is_not_there_is_not_edited(environment: dict[str, str]) -> None:
     refused = zatva(environment, "repository", "edit", "9", "--name", "Nobody")
-    assert (refused.returncode, "there is no repository 9" in refused.stderr) == (2, True)
+    assert (refused.returncode, "no repository 9" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ IN_BOTH: list[tuple[dict[str, Any], str]] = [
     ({"slice": "week"}, "slice 'week'"),
     ({"metadata_prefix": ""}, "metadata_prefix ''"),
     ({"metadata_prefix": "oai dc"}, "metadata_prefix 'oai dc'"),
-    ({"filter_file_path": "rules.xml"}, "give the whole path"),
+    ({"filter_file_path": "rules.xml"}, "give the absolute path"),
     ({"filter_file_path": "/no/such/file.xml"}, "/no/such/file.xml"),
     ({"normalize_file_path": "/"}, "normalize_file_path '/'"),
     ({"normalize_file_path": "/dev/null"}, "normalize_file_path '/dev/null'"),

@@ -65,7 +65,7 @@ def test_why_a_job_waits_and_when_it_should_begin_is_listed(
     tables.add("oai_job", repository_id=tables.repository(), waiting=waiting)
     (row,) = results(environment, "job", "list")
     assert row["reason"] == {"code": "host", "host": "a.example", "limit": 2}
-    assert row["because"] == "2 harvests at a time from host a.example"
+    assert row["because"] == "at most 2 harvests at a time from host a.example"
     assert (row["position"], row["start"]) == (1, None)
 
 
@@ -95,7 +95,7 @@ def test_the_status_tells_that_no_manager_runs(environment: dict[str, str], tabl
     (status,) = results(environment, "manager", "status")
     assert status["leader"] is None
     assert status["schedules"]["new"] == 1
-    assert "no manager runs" in zatva(environment, "manager", "status").stdout
+    assert "no manager is running" in zatva(environment, "manager", "status").stdout
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_a_schedule_is_shown_and_edited(environment: dict[str, str], tables: Tab
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("edit", "1"), "say what to change"),
+        (("edit", "1"), "no changes given"),
         (("edit", "1", "--frequency", "now and then"), "now and then"),
-        (("edit", "1", "--start", "tomorrow"), "'tomorrow' is no time"),
+        (("edit", "1", "--start", "tomorrow"), "'tomorrow' is not a valid time"),
         (("edit", "9", "--set", "a"), "9"),
-        (("show", "9"), "there is no schedule 9"),
+        (("show", "9"), "no schedule 9"),
     ],
 )
 def test_a_wrong_edit_changes_nothing(
@@ -180,4 +180,4 @@ def test_all_of_a_job_and_of_a_run_is_shown(environment: dict[str, str], tables:
     assert {"failure_reason: HTTP status 500", "warnings: one, two"} <= set(lines)
     for words in (("show", "9"), ("history", "9")):
         refused = zatva(environment, "job", *words)
-        assert (refused.returncode, "there is no" in refused.stderr) == (2, True)
+        assert (refused.returncode, "zatva: no " in refused.stderr) == (2, True)

@@ -82,7 +82,9 @@ async def test_a_command_that_fails_is_tried_again_a_few_times_and_then_given_up
             told.tables("UPDATE notice SET due = now() WHERE state = 'waiting'")
     assert len((tmp_path / "out").read_text().splitlines()) == 3
     assert told.states() == ["given up"]
-    assert told.tables.one("SELECT last_error FROM notice").endswith("exit code 1; the last it said: no room")
+    assert told.tables.one("SELECT last_error FROM notice").endswith(
+        "exit code 1; its last message was: no room"
+    )
 
 
 async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
@@ -109,7 +111,7 @@ async def test_a_command_that_is_not_there_is_told(
     hook = HookSettings(name="none", command=("/no/such/program",))
     async with teller(outgoing(settings, hooks=(hook,)), database) as tick:
         await tick()
-    assert "'/no/such/program' cannot be started" in told.tables.one("SELECT last_error FROM notice")
+    assert "cannot start '/no/such/program'" in told.tables.one("SELECT last_error FROM notice")
 
 
 async def test_a_hook_that_the_settings_have_no_more_is_given_up(

@@ -100,7 +100,7 @@ async def test_a_file_that_the_worker_cannot_see_fails_with_the_reason(
     path.unlink()
     async with working(quick, database):
         await until(lambda: states(tables) == ["failed"])
-    assert "cannot be looked at" in tables.one("SELECT reason FROM index_file")
+    assert "cannot be opened" in tables.one("SELECT reason FROM index_file")
 
 
 async def test_a_file_whose_process_ends_by_force_is_tried_again_and_then_fails(

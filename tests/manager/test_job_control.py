@@ -45,7 +45,7 @@ def test_each_change_is_possible_in_its_states_only(database: Database, tables: 
 
 
 def test_an_unknown_job_is_told_of(database: Database) -> None:
-    with pytest.raises(UsageError, match="job 1: there is none"):
+    with pytest.raises(UsageError, match="no job 1;"):
         change(database, PAUSE)
 
 

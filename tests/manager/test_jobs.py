@@ -127,6 +127,6 @@ def test_a_history_row_is_removed(database: Database, tables: Tables) -> None:
     with database.session() as session:
         jobs.remove_history(session, 1)
         session.commit()
-        with pytest.raises(UsageError, match="history 1"):
+        with pytest.raises(UsageError, match="no run 1 in the history"):
             jobs.remove_history(session, 1)
     assert tables.history() == []

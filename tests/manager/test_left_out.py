@@ -52,7 +52,7 @@ def test_due_times_while_the_last_run_was_under_way_are_skipped_in_one_row(
     assert left_out(tables) == [("skipped (overlap)", 3)]
     row = tables("SELECT * FROM oai_history ORDER BY history_id DESC LIMIT 1")[0]
     assert row.failure_reason.startswith("3 due times, ")
-    assert row.failure_reason.endswith(": the run before was still under way")
+    assert row.failure_reason.endswith(": skipped, because the previous run was still running")
     assert (row.harvest_start_time, row.harvest_end_time) == (NOW - 140 * MINUTE, NOW - 20 * MINUTE)
     assert (row.recurring_id, row.metadata_prefix, row.record_count) == (number, "oai_dc", 0)
 

@@ -21,9 +21,9 @@ def test_what_is_no_reason_is_none(stored: object) -> None:
 
 def test_a_translation_gets_the_facts() -> None:
     reason = Reason(code=Code.REPOSITORY, facts={"job": 7})
-    assert in_words(reason) == "one harvest per repository: job 7 comes first"
+    assert in_words(reason) == "one harvest per repository: waiting for job 7"
     assert in_words(reason, lambda _: "nejprve úloha %(job)s") == "nejprve úloha 7"
 
 
 def test_a_fact_that_is_missing_is_told_as_such() -> None:
-    assert in_words(Reason(code=Code.HOST)) == "not told harvests at a time from host not told"
+    assert in_words(Reason(code=Code.HOST)) == "at most (unknown) harvests at a time from host (unknown)"

@@ -43,7 +43,7 @@ async def test_a_rule_is_kept_in_versions(environment: dict[str, str], tmp_path:
 
     _write(kept, _FEW)
     shown = await run(environment, "rule", "show", "Culture")
-    assert "changed by hand; `zatva rule edit RULE` keeps that as a version" in shown.out
+    assert "changed by hand; save it as a version with `zatva rule edit RULE`" in shown.out
     edited = await run(environment, "rule", "edit", "Culture", "--json")
     assert (edited.code, edited.json["number"]) == (0, 2), edited.err
     listed = await run(environment, "rule", "versions", "Culture", "--diff")
@@ -73,7 +73,7 @@ async def test_rules_are_tried_and_a_replay_tells_before_it_does(
     assert tried.json["never_matched"] == [2]
     live = await run(environment, "rule", "try", str(mappings), "--live", "1", "--records", "5")
     assert live.code == 0, live.err
-    assert "5 of 5 samples tried: 5 changed" in live.out
+    assert "5 of 5 samples tested: 5 changed" in live.out
     assert "+      <dc:subject>Titles</dc:subject>" in live.out
 
     rules = ("--filter", str(filters), "--normalise", str(mappings))

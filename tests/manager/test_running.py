@@ -102,7 +102,7 @@ async def test_a_harvester_that_crashes_is_tried_as_often_as_set_and_its_last_wo
     assert tables.history() == [("failed", "crash")] * 3
     reasons = {row.failure_reason for row in tables("SELECT failure_reason FROM oai_history")}
     assert all(
-        reason.endswith("exit code 1 and wrote no history; the last it said: the disk is full")
+        reason.endswith("exit code 1 and wrote no history; its last message was: the disk is full")
         for reason in reasons
     )
 

@@ -183,5 +183,6 @@ def test_the_row_tells_what_when_where_and_why(database: Database, tables: Table
     assert (row.job_id, row.set_spec, row.host, row.process_id, row.verdict) == (1, "a:b", "w1", 7, "failed")
     assert row.harvest_start_time == datetime(2026, 1, 1, tzinfo=UTC)
     assert row.failure_reason == (
-        "process 7 on host 'w1' ended with exit code 1 and wrote no history; the last it said: MemoryError"
+        "process 7 on host 'w1' ended with exit code 1 and wrote no history; its last message was: "
+        "MemoryError"
     )

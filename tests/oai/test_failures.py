@@ -56,7 +56,7 @@ def test_a_failure_within_a_failure_is_explained_in_its_place() -> None:
     inner = Failure(code=FailureCode.TIMEOUT).as_json()
     facts = {"until": "2026-01-02T03:04:05Z", "for": inner}
     words = explained(Failure(code=FailureCode.WAITING, facts=facts), "en", lambda moment: f"<{moment}>")
-    assert words.what == ("The answer took too long. The harvest asks again at <2026-01-02T03:04:05Z>.")
+    assert words.what == ("The answer took too long. The harvest retries at <2026-01-02T03:04:05Z>.")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_failure_within_a_failure_is_explained_in_its_place() -> None:
 )
 def test_due_times_are_shown_as_one_or_as_a_span(facts: dict[str, object], times: str) -> None:
     words = explained(Failure(code=FailureCode.RUN_SKIPPED, facts=facts), "en")
-    assert words.what == f"Skipped, because the run before was still running: {times}"
+    assert words.what == f"Skipped, because the previous run was still running: {times}"
 
 
 @pytest.mark.parametrize("code", FailureCode)

@@ -169,5 +169,5 @@ def test_an_unreachable_server_is_named_without_its_password() -> None:
 
 def test_another_kind_of_database_is_refused() -> None:
     settings = Settings(database_url="sqlite:///x.db")
-    with pytest.raises(DatabaseNotReadyError, match="not postgresql"), open_database(settings):
+    with pytest.raises(DatabaseNotReadyError, match="not supported"), open_database(settings):
         pass

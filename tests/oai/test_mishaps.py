@@ -82,8 +82,8 @@ def test_a_full_disk_of_the_database_is_told_with_its_place_and_what_to_do(
     code = command("executes", RAISE.format("53100", FULL))
     assert code == ExitCode.NOT_READY
     assert capsys.readouterr().err == (
-        f"zatva: database {place(settings)}: {FULL}; make room on the disk that the database is on, "
-        "then run the command again\n"
+        f"zatva: database {place(settings)}: {FULL}; free space on the database's disk, then run "
+        "the command again\n"
     )
 
 
@@ -114,13 +114,16 @@ def test_a_limit_of_the_server_is_told(capsys: pytest.CaptureFixture[str]) -> No
     )  # fmt: skip
     said = capsys.readouterr().err
     assert code == ExitCode.NOT_READY
-    assert 'temporary file size exceeds "temp_file_limit" (0kB); give the server what it lacks' in said
+    assert (
+        'temporary file size exceeds "temp_file_limit" (0kB); give the server the resource that it lacks'
+        in said
+    )
 
 
 def test_a_database_that_goes_away_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("loses_its_connection") == ExitCode.NOT_READY
     said = capsys.readouterr().err
-    assert "terminating connection due to administrator command; see that the server runs" in said
+    assert "terminating connection due to administrator command; check that the server is running" in said
     assert len(said.splitlines()) == 1
 
 
@@ -161,7 +164,7 @@ def test_what_should_not_be_has_no_values_and_says_how_the_trace_is_had(
 def test_a_full_disk_of_files_is_told(capsys: pytest.CaptureFixture[str], settings: Settings) -> None:
     assert command("fills_a_device") == ExitCode.FAULT
     said = capsys.readouterr().err
-    assert "No space left on device; make room there" in said
+    assert "No space left on device; free some space there" in said
     assert str(settings.data) in said
 
 
@@ -169,7 +172,9 @@ def test_a_used_up_quota_is_told_with_the_file(
     capsys: pytest.CaptureFixture[str], settings: Settings
 ) -> None:
     assert command("finds_no_room") == ExitCode.FAULT
-    assert capsys.readouterr().err.startswith(f"zatva: {settings.data}/store: Disk quota exceeded; make room")
+    assert capsys.readouterr().err.startswith(
+        f"zatva: {settings.data}/store: Disk quota exceeded; free some space"
+    )
 
 
 def test_the_error_of_one_of_several_tasks_is_told_as_itself(capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,15 +185,15 @@ def test_the_error_of_one_of_several_tasks_is_told_as_itself(capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("number", "advice"),
     [
-        (errno.EACCES, "give the user of this command the right to it, or name another place"),
-        (errno.EPERM, "give the user of this command the right to it, or name another place"),
-        (errno.EROFS, "let the file system be written to, or name another place"),
-        (errno.ENOTDIR, "a part of this path is a file where a folder is needed"),
-        (errno.EISDIR, "this is a folder where a file is needed"),
-        (errno.EEXIST, "something else has this name"),
-        (errno.ENAMETOOLONG, "name a shorter place"),
-        (errno.ELOOP, "its symbolic links lead in circles"),
-        (errno.EIO, "look after the disk"),
+        (errno.EACCES, "grant access to the user who runs this command, or give another path"),
+        (errno.EPERM, "grant access to the user who runs this command, or give another path"),
+        (errno.EROFS, "make the file system writable, or give another path"),
+        (errno.ENOTDIR, "part of this path is a file, not a folder"),
+        (errno.EISDIR, "this is a folder, not a file"),
+        (errno.EEXIST, "the name is already taken"),
+        (errno.ENAMETOOLONG, "give a shorter path"),
+        (errno.ELOOP, "its symbolic links form a loop"),
+        (errno.EIO, "check the disk and the system log"),
     ],
 )
 def test_a_place_that_cannot_be_used_is_told_with_what_to_do(number: int, advice: str) -> None:

@@ -206,6 +206,6 @@ async def test_a_form_that_is_not_what_its_encoding_says_is_a_bad_request_and_no
     answer = await client.rest()
     await client.close()
     assert answer.startswith(b"HTTP/1.1 400 ")
-    assert b"the form's bytes are not what its headers say" in answer
+    assert b"the form's bytes do not match its headers" in answer
     assert not (await provider.ask(verb="Identify")).codes
     assert_nothing_went_wrong(caplog)

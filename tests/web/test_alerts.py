@@ -62,12 +62,12 @@ async def test_a_rule_is_added_shown_changed_and_removed(server: Server, owner: 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"target": "nobody"}, "no mail address"),
+        ({"target": "nobody"}, "not a mail address"),
         ({"target": ""}, "Fill in this field."),
         ({"channel": "hook"}, "Choose one of the options."),
-        ({"channel": "webhook", "target": "ftp://x.example"}, "no web address"),
+        ({"channel": "webhook", "target": "ftp://x.example"}, "not a web address"),
         ({"channel": "webhook", "target": "http://127.0.0.1:5432/"}, "not on the public internet"),
-        ({"recurring_id": "77"}, "there is none of that number"),
+        ({"recurring_id": "77"}, "no schedule 77; list schedules"),
     ],
 )
 async def test_a_form_with_faults_comes_back_with_what_is_wrong(

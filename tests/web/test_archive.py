@@ -191,7 +191,7 @@ async def test_a_collection_is_made_filled_closed_renamed_and_removed(
     ("step", "form", "words"),
     [
         ("rule", {"access": "embargo", "embargo_until": ""}, "An embargo requires an end date"),
-        ("rule", {"access": "embargo", "embargo_until": "2001-01-01"}, "would have ended already"),
+        ("rule", {"access": "embargo", "embargo_until": "2001-01-01"}, "has already ended"),
         ("documents", {"do": "assign"}, "Enter an archive file, a URL prefix, or a domain."),
         ("documents", {"archive_file": "nowhere.warc", "do": "assign"}, "nowhere.warc"),
         ("name", {"name": ""}, "Fill in this field."),
@@ -248,7 +248,7 @@ async def test_a_provider_that_does_not_answer_fails_the_self_test_in_words(
     threads.close()
 
     _, page = await administrator.get(target)
-    assert "see whether the address is right and answers" in page
+    assert "check the address and that the server answers" in page
 
 
 async def _ended(threads: DatabaseThreads, number: int) -> None:

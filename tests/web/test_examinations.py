@@ -57,7 +57,7 @@ async def test_the_report_has_a_letter_and_its_profile_fills_new_schedules(
     _, page = await administrator.get("/repositories/1/doctor")
     _, schedule = await administrator.get("/schedules/new?repository=1")
 
-    assert "a broken harvest has to begin anew" in page
+    assert "an interrupted harvest has to start again" in page
     assert "mailto:librarian@telc.example?subject=" in page
     assert "month by month" in page
     assert '<option value="month" selected>' in schedule

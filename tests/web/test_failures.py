@@ -17,9 +17,11 @@ from tests.web.rows import a_repository, a_run, a_schedule
 from web.failures import explain, in_words, noted
 from web.languages import SOURCE, speak
 
-_TIMEOUT = "https://telc.example/oai?verb=ListRecords: no whole answer in time; see setting timeout"
+_TIMEOUT = (
+    "https://telc.example/oai?verb=ListRecords: the answer was not complete in time; see setting timeout"
+)
 _FAILED = {"status": RunStatus.FAILED, "verdict": "failed", "failure_code": "timeout"}
-_IMPOSSIBLE = "Co je naplánováno, není možné, takže se nesklízí."
+_IMPOSSIBLE = "Naplánovanou sklizeň nelze provést, takže se nic nesklízí."
 
 
 @pytest.fixture
@@ -82,7 +84,8 @@ def test_of_a_suspended_schedule_the_last_failure_is_explained() -> None:
 
     assert found is not None
     assert found.what == (
-        "Běhů, které po sobě selhaly: 3; plán čeká, až jej někdo obnoví. Odpověď trvala příliš dlouho."
+        "Počet neúspěšných běhů za sebou: 3; plán je pozastaven, dokud ho někdo neobnoví. "
+        "Odpověď trvala příliš dlouho."
     )
 
 
@@ -92,7 +95,8 @@ def test_times_are_on_the_readers_clock() -> None:
     words = in_words(Failure(code=FailureCode.WAITING, facts={"until": "2026-01-02T03:04:05Z", "for": busy}))
 
     assert words.what == (
-        "Repozitář nás požádal, abychom přišli později. Sklizeň se zeptá znovu v 2026-01-02 03:04:05 UTC."
+        "Repozitář žádá, abychom požadavek zopakovali později. "
+        "Sklizeň to zkusí znovu v 2026-01-02 03:04:05 UTC."
     )
 
 

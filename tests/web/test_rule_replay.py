@@ -92,7 +92,7 @@ async def test_a_run_of_which_nothing_was_kept_is_no_choice(
 
     assert "No runs to replay." in page
     assert status == 422
-    assert "nothing was kept of run" in told
+    assert "run 1 has no stored answers" in told
 
 
 async def test_nobody_replays_what_is_not_theirs(

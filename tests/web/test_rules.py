@@ -142,7 +142,7 @@ async def test_rows_that_say_the_same_leave_the_file_as_it_is_and_others_tell_of
 
     status, text, _ = await owner.post("/rules/1/edit", other | {"regexp-3": "y"})
     assert status == 422
-    assert "version 2 was saved while you changed version 1" in text
+    assert "version 2 was saved while you were editing version 1" in text
     assert (await owner.post("/rules/1/restore", {"version": "1"}))[0] == 303
     assert b"<!-- why -->" in _file(server).read_bytes()
 

@@ -89,7 +89,7 @@ def test_errors_are_grouped_by_their_codes_the_largest_group_first(server: Serve
     assert [len(group.errors) for group in groups] == [3, 1, 1]
     assert [group.plain.partition(",")[0] for group in groups] == [
         "The record is broken XML",
-        "The repository reports an error of its own.",
+        "The repository reports an internal error.",
         "The record could not be read.",
     ]
 

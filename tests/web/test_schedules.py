@@ -64,7 +64,7 @@ async def test_a_form_with_faults_comes_back_as_it_was(server: Server, administr
     status, page, _ = await administrator.post("/schedules/new?repository=1", form)
 
     assert status == 422
-    assert "not understood" in page
+    assert "not recognized" in page
     assert 'value="maps"' in page
     assert '<option value="1" selected>' in page
     with server.database.session() as session:

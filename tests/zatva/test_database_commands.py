@@ -87,7 +87,7 @@ def test_an_upgrade_of_a_database_that_cannot_be_reached_says_so(environment: di
 
 
 def test_what_a_change_has_left_half_done_is_told(database: Database, environment: dict[str, str]) -> None:
-    assert zatva(environment, "check").stdout.startswith("database: well, at ")
+    assert zatva(environment, "check").stdout.startswith("database: ok, at ")
     with database.engine.begin() as connection:
         connection.execute(text("INSERT INTO first_load VALUES ('ix_document_url', 'CREATE INDEX')"))
     done = zatva(environment, "check")

@@ -8,7 +8,7 @@ def test_a_database_that_cannot_be_reached_is_a_finding(environment: dict[str, s
     findings = {found["check"]: found for found in results(gone, "doctor", expect=6)}
     assert findings["data folder"]["well"]
     assert not findings["database"]["well"]
-    assert "Connection refused; see that the server runs" in findings["database"]["found"]
+    assert "Connection refused; check that the server is running" in findings["database"]["found"]
     assert "s3cret" not in findings["database"]["found"]
 
 

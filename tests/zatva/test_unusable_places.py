@@ -101,7 +101,7 @@ def test_init_over_a_folder_is_told(environment: dict[str, str], tmp_path: Path)
     (tmp_path / "zatva.toml").mkdir()
     done = zatva(environment, "init", "--force", folder=tmp_path)
     check(done, Path("zatva.toml"))
-    assert "this is a folder where a file is needed" in done.stderr
+    assert "this is a folder, not a file" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["export", "backup"])

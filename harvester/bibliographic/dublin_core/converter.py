@@ -101,7 +101,7 @@ def _read(child: etree._Element, root: etree._Element, draft: Draft) -> None:
         return
     found = open_element(child)
     if has_controls(child.text or ""):
-        fault = "control characters, which are left out"
+        fault = "control characters, which are removed"
         text = ascii(child.text)
         draft.notes.append(Note(kind=NoteKind.BROKEN, field=f"dc:{found.term}", text=text, fault=fault))
     if found.text:
@@ -170,7 +170,7 @@ def _take_format(found: Element, draft: Draft) -> None:
 def _take_language(found: Element, draft: Draft) -> None:
     code = language_code(found.text)
     if code is None:
-        draft.note(found, NoteKind.BROKEN, "no language that is known")
+        draft.note(found, NoteKind.BROKEN, "unknown language")
     elif code not in draft.languages:
         draft.languages.append(code)
     if fold(found.text) != code and code is not None:

@@ -80,7 +80,7 @@ class Draft:
     def _title(self) -> str:
         """The first title that is no alternative one."""
         if not self.titles:
-            fault = "there is no title (dc:title)"
+            fault = "no title (dc:title)"
             self.notes.append(Note(kind=NoteKind.BROKEN, field="dc:title", text="", fault=fault))
             return ""
         return next((one.text for one in self.titles if one.term == "title"), self.titles[0].text)
@@ -96,5 +96,5 @@ class Draft:
             if one is not chosen:
                 self.note(one, NoteKind.KEPT)
             elif one not in dated:
-                self.note(one, NoteKind.BROKEN, "no year can be read from this date")
+                self.note(one, NoteKind.BROKEN, "no year recognized in this date")
         return chosen.text if chosen is not None else ""

@@ -36,7 +36,7 @@ _OPEN: Final = "9999"
 def read_leader(leader: str, draft: Draft) -> None:
     """Note what kind of thing it is (leader, positions 6 and 7)."""
     if not leader.strip():
-        draft.broken("LDR", "", "there is no leader")
+        draft.broken("LDR", "", "no leader")
         return
     draft.keep("LDR", leader)
     if len(leader) != _LEADER:
@@ -72,12 +72,12 @@ def _read_fixed(data: str, draft: Draft) -> None:
             return
     years = _years(data[6], data[7:11], data[11:15])
     if years is None:
-        draft.broken("008", data[6:15], "type and dates of 008 (positions 6 to 14) tell no year")
+        draft.broken("008", data[6:15], "no year in type and dates of 008 (positions 6 to 14)")
     elif draft.years == Years():
         draft.years = years
     country, language = data[15:18].strip(_BLANK).lower(), data[35:38].strip(_BLANK).lower()
     if len(language) == 2 and language_code(country) and language_code(language + "x") is not None:  # noqa: PLR2004
-        draft.broken("008", data, "country and language stand in each other's place")
+        draft.broken("008", data, "country and language are interchanged")
         country, language = language, country
     if _COUNTRY.fullmatch(country):
         draft.country = draft.country or country

@@ -99,7 +99,7 @@ class Draft:
         self._name_it()
         years = self.years if self.years != _UNKNOWN else find_years(self.date_text)
         if self.date_text and years == _UNKNOWN:
-            self.broken("264", self.date_text, "no year can be read from this date")
+            self.broken("264", self.date_text, "no year recognized in this date")
         return BibliographicRecord(
             title=self.title,
             subtitle=self.subtitle,
@@ -120,7 +120,7 @@ class Draft:
         """A record without 245 gets the first other title that it has."""
         if self.title:
             return
-        self.broken("245", "", "there is no title (field 245, subfield a)")
+        self.broken("245", "", "no title (field 245, subfield a)")
         if self.variants:
             self.title = self.variants[0].text
 

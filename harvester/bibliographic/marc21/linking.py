@@ -40,6 +40,6 @@ def take_link(found: OpenField, draft: Draft) -> None:
     for url in urls:
         draft.links.append(Link(url=url, label=label, relation=relation))
         if not _ADDRESS.match(url):
-            draft.broken("856", url, "this is no http or ftp address")
+            draft.broken("856", url, "this is not an http or ftp address")
     if not urls and label:
         draft.keep("856", label)

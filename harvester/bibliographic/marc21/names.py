@@ -32,7 +32,7 @@ def take_name(found: OpenField, draft: Draft) -> None:
         draft.contributors.append(name)
     else:
         said = (name.titles, name.dates, *name.roles, *name.authority_ids, found.rest())
-        draft.broken(found.written, " ".join(filter(None, said)), "a name without its subfield a")
+        draft.broken(found.written, " ".join(filter(None, said)), "a name without subfield a")
 
 
 def take_work(found: OpenField) -> str:

@@ -87,7 +87,7 @@ def _take_checked(
         state = _STATES[code]
         beside = [*_QUALIFIER.findall(value), *qualifiers]
         if known is None:
-            draft.broken(found.written, value, f"this is no {scheme.upper()}")
+            draft.broken(found.written, value, f"this is not a valid {scheme.upper()}")
             _add(draft, scheme, clean(value), value, "invalid", beside)
             continue
         if not known[1] and state == "valid":

@@ -57,7 +57,7 @@ def take_series(found: OpenField, draft: Draft) -> None:
     if title or number or issn:
         draft.add_series(Series(title=title, number=number, issn=issn))
     if not title:
-        draft.broken(found.written, found.rest(), "a series without its title")
+        draft.broken(found.written, found.rest(), "a series without a title")
 
 
 def take_series_name(found: OpenField, draft: Draft) -> None:
@@ -80,7 +80,7 @@ def take_series_name(found: OpenField, draft: Draft) -> None:
 def _issn(value: str, draft: Draft, found: OpenField) -> str:
     known = find_issn(value)
     if known is None or not known[1]:
-        draft.broken(found.written, value, "an ISSN that is none")
+        draft.broken(found.written, value, "this is not a valid ISSN")
         return clean(value)
     return known[0]
 

@@ -147,7 +147,7 @@ def read_marc(element: etree._Element) -> Reading:
     records = [element] if _name(element) == "record" else list(_children(element, "record"))
     reading = Reading()
     if not records:
-        reading.broken.append(_broken("record", _text(element), "there is no <record> in it"))
+        reading.broken.append(_broken("record", _text(element), "no <record> found"))
         return reading
     for another in records[1:]:
         reading.broken.append(_broken("record", _text(another), "a second record in the same collection"))
@@ -172,10 +172,10 @@ def _read_control(reading: Reading, element: etree._Element) -> None:
     tag, text = element.get("tag", "").strip(), _text(element)
     if _CONTROL_TAG.fullmatch(tag) and tag.isdigit():
         if has_controls(text):
-            reading.broken.append(_broken(tag, ascii(text), "control characters, which are left out"))
+            reading.broken.append(_broken(tag, ascii(text), "control characters, which are removed"))
         reading.found.append(Control(tag, text))
     else:
-        reading.broken.append(_broken(tag or "controlfield", text, "a control field with a tag that is none"))
+        reading.broken.append(_broken(tag or "controlfield", text, "a control field with an invalid tag"))
 
 
 def _read_data(reading: Reading, element: etree._Element) -> None:
@@ -193,7 +193,7 @@ def _read_data(reading: Reading, element: etree._Element) -> None:
         _stray(reading, element, tag or "datafield")
     if not _is_data_tag(tag):
         text = " ".join(f"${one.code} {one.raw}" for one in subfields)
-        reading.broken.append(_broken(tag or "datafield", text, "a data field with a tag that is none"))
+        reading.broken.append(_broken(tag or "datafield", text, "a data field with an invalid tag"))
         return
     indicators = _indicator(reading, element, "ind1") + _indicator(reading, element, "ind2")
     reading.found.append(_opened(tag, indicators, [one for one in subfields if one.raw.strip()]))
@@ -209,7 +209,7 @@ def _is_blank(text: str | None) -> bool:
 
 
 def _read_unknown(reading: Reading, element: etree._Element) -> None:
-    reading.broken.append(_broken(_name(element), _text(element), "an element that MARCXML does not have"))
+    reading.broken.append(_broken(_name(element), _text(element), "an element that is not part of MARCXML"))
 
 
 _READERS: Final = {"leader": _read_leader, "controlfield": _read_control, "datafield": _read_data}
@@ -220,12 +220,12 @@ def _subfield(reading: Reading, tag: str, element: etree._Element) -> Subfield:
     text = _text(element)
     code = element.get("code", "")
     if _name(element) != "subfield":
-        reading.broken.append(_broken(tag, text, f"<{_name(element)}> where a subfield should be"))
+        reading.broken.append(_broken(tag, text, f"<{_name(element)}> instead of a subfield"))
         return Subfield("?", "", "")
     if has_controls(text.translate(_NON_SORTING)):
-        reading.broken.append(_broken(tag, ascii(text), "control characters, which are left out"))
+        reading.broken.append(_broken(tag, ascii(text), "control characters, which are removed"))
     if len(code) != 1:
-        reading.broken.append(_broken(tag, text, f"a subfield with the code {code!r}"))
+        reading.broken.append(_broken(tag, text, f"a subfield with the invalid code {code!r}"))
         return Subfield("?", "", "")
     return Subfield(code, tidy(text), text)
 

@@ -32,7 +32,7 @@ def take_subject(found: OpenField, draft: Draft) -> None:
     (draft.genres if kind == "genre" else draft.subjects).extend(subjects)
     if not subjects:
         rest = " ".join((found.rest(), source, *ids)).strip()
-        draft.broken(found.written, rest, "a subject without its heading")
+        draft.broken(found.written, rest, "a subject without a heading")
 
 
 def take_class(found: OpenField, draft: Draft) -> None:
@@ -45,7 +45,7 @@ def take_class(found: OpenField, draft: Draft) -> None:
         text = " -- ".join([item, *words] if place == 0 else [item])
         draft.subjects.append(Subject(text=text, kind=kind, source=source))
     if not items:
-        draft.broken(found.written, " ".join([*words, source]).strip(), "a class without its number")
+        draft.broken(found.written, " ".join([*words, source]).strip(), "a class without a number")
 
 
 def _text(found: OpenField) -> str:

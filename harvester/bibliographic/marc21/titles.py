@@ -53,7 +53,7 @@ def take_variant(found: OpenField, draft: Draft) -> None:
     draft.keep(found.written, " ".join(f"$0 {one}" for one in authority_ids(found)))
     if not text:
         rest = " ".join(filter(None, (f"$i {said}" if said else "", found.rest())))
-        draft.broken(found.written, rest, "a title without its subfield a")
+        draft.broken(found.written, rest, "a title without subfield a")
     else:
         kind = "linked" if found.linked else _VARIANTS[found.tag]
         draft.variants.append(TitleVariant(kind=kind, text=text, label=label))
@@ -97,13 +97,13 @@ def _sorting(found: OpenField, draft: Draft, raw: str, indicator: str) -> str:
         return tidy(before + after.partition(_END)[2])
     text = tidy(raw)
     if not indicator.isdigit() or not indicator.isascii():
-        fault = f"the indicator for leading articles is {indicator!r}, not a digit"
+        fault = f"the indicator for nonfiling characters is {indicator!r}, not a digit"
         draft.broken(found.written, text, fault)
         return text
     count = int(indicator)
     if count == 0:
         return text
     if count >= len(text) or text[count - 1] not in _BEFORE_A_WORD:
-        draft.broken(found.written, text, f"the first {count} characters are no leading article")
+        draft.broken(found.written, text, f"the first {count} characters are not a leading article")
         return text
     return text[count:]

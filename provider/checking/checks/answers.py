@@ -23,7 +23,7 @@ _CLOCKS_APART: Final = timedelta(minutes=10)
     "well-formed",
     "Every answer is well-formed XML",
     section="3.2",
-    advice="Build answers with an XML library, and leave out characters that XML 1.0 forbids.",
+    advice="Build answers with an XML library and remove characters that XML 1.0 does not allow.",
 )
 def _well_formed(survey: Survey) -> Verdict:
     return _each(survey, lambda reply: reply.fault or reply.malformed, "well-formed XML")
@@ -33,7 +33,7 @@ def _well_formed(survey: Survey) -> Verdict:
     "utf-8",
     "Every answer is in UTF-8",
     section="3.2",
-    advice="Write answers in UTF-8; look for text that was stored in another encoding.",
+    advice="Write answers in UTF-8; check for text that is stored in another encoding.",
 )
 def _utf_8(survey: Survey) -> Verdict:
     def complaint(reply: Reply) -> str | None:
@@ -50,7 +50,7 @@ def _utf_8(survey: Survey) -> Verdict:
     "declaration",
     "Every answer begins with the XML declaration",
     section="3.2",
-    advice='Begin each answer with <?xml version="1.0" encoding="UTF-8"?>, and nothing before it.',
+    advice='Begin each answer with <?xml version="1.0" encoding="UTF-8"?>; do not write anything before it.',
 )
 def _declaration(survey: Survey) -> Verdict:
     def complaint(reply: Reply) -> str | None:
@@ -61,7 +61,7 @@ def _declaration(survey: Survey) -> Verdict:
 
 @LIST.add(
     "root",
-    "The root element is OAI-PMH in its namespace, and says where the schema is",
+    "The root element is OAI-PMH in its namespace and names the schema",
     section="3.2",
     advice=f"Write OAI-PMH in {OAI_NAMESPACE}, with an xsi:schemaLocation that names {OAI_SCHEMA}.",
 )
@@ -79,9 +79,9 @@ def _root(survey: Survey) -> Verdict:
 
 @LIST.add(
     "schema",
-    "Every answer is valid against the protocol's schema",
+    "Every answer is valid against the OAI-PMH schema",
     section="3.2",
-    advice="Compare the answer with OAI-PMH.xsd: elements in order, all there, dates and setSpecs.",
+    advice="Compare the answer with OAI-PMH.xsd: order of elements, required elements, dates and setSpecs.",
 )
 def _schema(survey: Survey) -> Verdict:
     def complaint(reply: Reply) -> str | None:
@@ -94,7 +94,7 @@ def _schema(survey: Survey) -> Verdict:
     "response-date",
     "responseDate is in UTC, to the second",
     section="3.2",
-    advice=f"Write responseDate as {Granularity.SECOND}, whatever the repository's granularity is.",
+    advice=f"Write responseDate as {Granularity.SECOND}, regardless of the repository's granularity.",
 )
 def _response_date(survey: Survey) -> Verdict:
     def complaint(reply: Reply) -> str | None:
@@ -109,10 +109,11 @@ def _response_date(survey: Survey) -> Verdict:
 
 @LIST.add(
     "clock",
-    "responseDate is about now",
+    "responseDate is the current time",
     section="3.2",
     severity=Severity.SHOULD,
-    advice="Set the server's clock (NTP), and write responseDate in UTC: harvesters go on from it.",
+    advice="Set the server's clock (NTP) and write responseDate in UTC: harvesters start the next "
+    "harvest there.",
 )
 def _clock(survey: Survey) -> Verdict:
     try:
@@ -133,7 +134,7 @@ def _each(survey: Survey, complain: Callable[[Reply], str | None], expected: str
     total = len(survey.client.replies)
     if not faulty:
         return verdict(
-            passed=True, reply=survey.client.replies[-1], expected=expected, came=f"{total} answers, all so"
+            passed=True, reply=survey.client.replies[-1], expected=expected, came=f"all of {total} answers"
         )
     reply, complaint = faulty[0]
     return verdict(

@@ -110,12 +110,12 @@ REFUSALS: Final = (
     refusal(
         "date-empty", "An empty from", f"{_HEADERS}&from=", _BAD_ARGUMENT, "3.3", severity=Severity.SHOULD
     ),
-    refusal("date-nonsense", "A from that is no date", f"{_HEADERS}&from=yesterday", _BAD_ARGUMENT, "3.3"),
+    refusal("date-nonsense", "A from that is not a date", f"{_HEADERS}&from=yesterday", _BAD_ARGUMENT, "3.3"),
     refusal("date-impossible", "The 30th of February", f"{_HEADERS}&from=2020-02-30", _BAD_ARGUMENT, "3.3"),
     refusal("date-month", "A thirteenth month", f"{_HEADERS}&until=2020-13-01", _BAD_ARGUMENT, "3.3"),
     refusal(
         "date-digits",
-        "A date with one digit for the month",
+        "A date with a one-digit month",
         f"{_HEADERS}&from=2020-1-01",
         _BAD_ARGUMENT,
         "3.3",
@@ -146,7 +146,7 @@ REFUSALS: Final = (
     ),
     refusal(
         "date-finer",
-        "A finer granularity than the repository has",
+        "A finer granularity than the repository supports",
         f"{_HEADERS}&from=2020-01-01T00%3A00%3A00Z",
         _BAD_ARGUMENT,
         "2.7.1",
@@ -169,14 +169,14 @@ REFUSALS: Final = (
     refusal("future", "A window in the far future", f"{_HEADERS}&from={{far}}", _NO_MATCH, "2.7.1"),
     refusal(
         "set-unknown",
-        "A set that there is not",
+        "A set that does not exist",
         f"{_HEADERS}&set=zzz-there-is-no-such-set",
         _NO_MATCH | _BAD_ARGUMENT | _NO_SETS,
         "2.7.2",
     ),
     refusal(
         "set-malformed",
-        "A set with characters that no setSpec may have",
+        "A set with characters that are not allowed in a setSpec",
         f"{_HEADERS}&set=%3Cnone%3E%20at%20all",
         _NO_MATCH | _BAD_ARGUMENT | _NO_SETS,
         "2.6",
@@ -202,38 +202,38 @@ REFUSALS: Final = (
         _NO_FORMAT,
         "4.1",
     ),
-    refusal("get-unknown", "GetRecord of an unknown item", f"{_GET}{_NO_ITEM}", _NO_ID, "4.1"),
+    refusal("get-unknown", "GetRecord for an unknown identifier", f"{_GET}{_NO_ITEM}", _NO_ID, "4.1"),
     refusal(
         "get-malformed",
-        "GetRecord of what is no identifier",
+        "GetRecord with a malformed identifier",
         f"{_GET}no%20identifier%3C%3E",
         _NO_ID | _BAD_ARGUMENT,
         "4.1",
     ),
     refusal(
         "formats-unknown",
-        "ListMetadataFormats of an unknown item",
+        "ListMetadataFormats for an unknown identifier",
         f"verb=ListMetadataFormats&identifier={_NO_ITEM}",
         _NO_ID,
         "4.4",
     ),
     refusal(
         "records-token",
-        "ListRecords with an invented token",
+        "ListRecords with an invalid token",
         f"verb=ListRecords{_NO_TOKEN}",
         _BAD_TOKEN,
         "3.5",
     ),
     refusal(
         "headers-token",
-        "ListIdentifiers with an invented token",
+        "ListIdentifiers with an invalid token",
         f"verb=ListIdentifiers{_NO_TOKEN}",
         _BAD_TOKEN,
         "3.5",
     ),
     refusal(
         "sets-token",
-        "ListSets with an invented token",
+        "ListSets with an invalid token",
         f"verb=ListSets{_NO_TOKEN}",
         _BAD_TOKEN | _NO_SETS,
         "4.6",
@@ -256,11 +256,13 @@ REFUSALS: Final = (
     ),
     refusal(
         "token-exclusive",
-        "A token with another argument",
+        "A token together with another argument",
         "verb=ListRecords&resumptionToken={token}&metadataPrefix={prefix}",
         _BAD_ARGUMENT,
         "3.5",
     ),
-    refusal("control-character", "A NUL in an argument", f"{_GET}oai%3Aa%00b", _BAD_ARGUMENT | _NO_ID),
+    refusal(
+        "control-character", "A NUL character in an argument", f"{_GET}oai%3Aa%00b", _BAD_ARGUMENT | _NO_ID
+    ),
     refusal("not-utf-8", "An argument that is not UTF-8", f"{_GET}oai%3Aa%FFb", _BAD_ARGUMENT | _NO_ID),
 )

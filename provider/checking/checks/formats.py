@@ -24,7 +24,7 @@ _MOST: Final = 8
     "oai-dc",
     "oai_dc is offered",
     section="2.5",
-    advice="Every repository has to give its records as oai_dc, too.",
+    advice="Offer all records as oai_dc, which is required.",
 )
 def _oai_dc(survey: Survey) -> Verdict:
     prefixes = [offered.prefix for offered in survey.formats]
@@ -33,9 +33,9 @@ def _oai_dc(survey: Survey) -> Verdict:
 
 @LIST.add(
     "oai-dc-namespace",
-    "oai_dc has its namespace and schema",
+    "oai_dc has the standard namespace and schema",
     section="4.4",
-    advice=f"Tell {OAI_DC_NAMESPACE} and {OAI_DC_SCHEMA}, to the letter.",
+    advice=f"Declare exactly {OAI_DC_NAMESPACE} {OAI_DC_SCHEMA}.",
 )
 def _oai_dc_namespace(survey: Survey) -> Verdict:
     told = [f"{known.namespace} {known.schema}" for known in survey.formats if known.prefix == "oai_dc"]
@@ -51,18 +51,20 @@ def _oai_dc_namespace(survey: Survey) -> Verdict:
     "unique",
     "No prefix is listed twice",
     section="3.4",
-    advice="One prefix means one format in a repository.",
+    advice="Let each prefix stand for exactly one format.",
 )
 def _unique(survey: Survey) -> Verdict:
     twice = [prefix for prefix, count in _counts(survey).items() if count > 1]
-    return verdict(not twice, survey.ask(_FORMATS), expected="each once", came=", ".join(twice) or "so")
+    return verdict(
+        not twice, survey.ask(_FORMATS), expected="each prefix once", came=", ".join(twice) or "so"
+    )
 
 
 @LIST.add(
     "prefixes",
-    "Prefixes have only the characters allowed",
+    "Prefixes have only allowed characters",
     section="3.4",
-    advice="Use letters, digits and -_.!~*'() in prefixes.",
+    advice="Use only letters, digits and -_.!~*'() in prefixes.",
 )
 def _prefixes(survey: Survey) -> Verdict:
     wrong = [prefix for prefix in _counts(survey) if not _PREFIX.fullmatch(prefix)]
@@ -77,13 +79,13 @@ def _counts(survey: Survey) -> Counter[str]:
 
 @LIST.add(
     "of-item",
-    "ListMetadataFormats of an item has the format that the item was listed in",
+    "ListMetadataFormats for an item lists the format in which the item was listed",
     section="4.4",
-    advice="Tell the item's own formats; a record that was listed in a format has that format.",
+    advice="List the formats of the item itself; a record that was listed in a format has that format.",
 )
 def _of_item(survey: Survey) -> Verdict:
     if survey.sample.deleted:
-        raise NotApplicableError("only deleted records were seen")
+        raise NotApplicableError("only deleted records were found")
     reply = survey.ask("verb=ListMetadataFormats&identifier={identifier}")
     return verdict(
         survey.prefix in reply.texts("metadataPrefix"), reply, expected=f"{survey.prefix} among the formats"
@@ -92,9 +94,9 @@ def _of_item(survey: Survey) -> Verdict:
 
 @LIST.add(
     "namespaces",
-    "Records have the namespace that their format tells",
+    "Records have the namespace that is declared for their format",
     section="3.4",
-    advice="The metadata's root element has to be in the namespace that ListMetadataFormats tells.",
+    advice="Put the root element of the metadata into the namespace that ListMetadataFormats declares.",
 )
 def _namespaces(survey: Survey) -> Verdict:
     last: Reply | None = None
@@ -106,16 +108,16 @@ def _namespaces(survey: Survey) -> Verdict:
             return verdict(passed=False, reply=reply, expected=offered.namespace, came=came)
         last = reply if spaces else last
     if last is None:
-        raise CannotBeDoneError("no record with metadata came in any format")
+        raise CannotBeDoneError("no record with metadata was found in any format")
     tried = ", ".join(offered.prefix for offered in survey.formats[:_MOST])
-    return verdict(passed=True, reply=last, expected="each its own", came=tried)
+    return verdict(passed=True, reply=last, expected="a different namespace for each format", came=tried)
 
 
 @LIST.add(
     "gettable",
-    "A record can be had, or is plainly refused, in every format offered",
+    "GetRecord returns a record or an error in every format offered",
     section="4.1",
-    advice="Give the record, or answer cannotDisseminateFormat where this item has no such format.",
+    advice="Return the record, or cannotDisseminateFormat if the item is not available in the format.",
 )
 def _gettable(survey: Survey) -> Verdict:
     for offered in survey.formats[:_MOST]:
@@ -127,16 +129,16 @@ def _gettable(survey: Survey) -> Verdict:
                 expected=f"a record in {offered.prefix}, or cannotDisseminateFormat",
             )
     if not survey.formats:
-        raise CannotBeDoneError("no formats are told")
+        raise CannotBeDoneError("no formats are listed")
     return verdict(passed=True, reply=survey.ask(_FORMATS), expected="records", came="so")
 
 
 @LIST.add(
     "schema-location",
-    "Metadata say where their schema is",
+    "Metadata name their schema",
     section="3.4",
     severity=Severity.SHOULD,
-    advice="Give the metadata's root element an xsi:schemaLocation with its namespace and schema.",
+    advice="Give the root element of the metadata an xsi:schemaLocation with its namespace and schema.",
 )
 def _schema_location(survey: Survey) -> Verdict:
     reply = _record(survey, survey.prefix)

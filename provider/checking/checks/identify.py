@@ -22,9 +22,9 @@ _SCHEME: Final = f"{{{OAI_IDENTIFIER_NAMESPACE}}}"
 
 @LIST.add(
     "elements",
-    "Every required element is there, once, and filled",
+    "Every required element is present once and not empty",
     section="4.2",
-    advice="Let Identify have each of these elements exactly once, and adminEmail at least once.",
+    advice="Include each of these elements exactly once in Identify, and adminEmail at least once.",
 )
 def _elements(survey: Survey) -> Verdict:
     wrong = [name for name in _ONCE if not _said_once(survey.identify.texts(name))]
@@ -46,7 +46,7 @@ def _said_once(texts: list[str]) -> bool:
     "protocol-version",
     "protocolVersion is 2.0",
     section="4.2",
-    advice="Write 2.0, to the letter; harvesters look at it.",
+    advice="Write exactly 2.0; harvesters check it.",
 )
 def _protocol_version(survey: Survey) -> Verdict:
     return _said(survey, "protocolVersion", PROTOCOL_VERSION)
@@ -54,9 +54,9 @@ def _protocol_version(survey: Survey) -> Verdict:
 
 @LIST.add(
     "base-url",
-    "baseURL is the address that was asked",
+    "baseURL is the address that was requested",
     section="4.2",
-    advice="Set the base URL to the address that the world uses, also behind a proxy: harvesters keep it.",
+    advice="Set baseURL to the public address, also behind a proxy: harvesters store it.",
 )
 def _base_url(survey: Survey) -> Verdict:
     return _said(survey, "baseURL", survey.client.url)
@@ -64,9 +64,9 @@ def _base_url(survey: Survey) -> Verdict:
 
 @LIST.add(
     "request-url",
-    "The request element of every answer has the baseURL",
+    "The request element of every answer contains the baseURL",
     section="3.2",
-    advice="The content of `request` is the baseURL, the same as in Identify.",
+    advice="Write the same baseURL into `request` as into Identify.",
 )
 def _request_url(survey: Survey) -> Verdict:
     base_url = survey.identified("baseURL")
@@ -79,9 +79,9 @@ def _request_url(survey: Survey) -> Verdict:
 
 @LIST.add(
     "emails",
-    "Every adminEmail can be written to",
+    "Every adminEmail is a valid mail address",
     section="4.2",
-    advice="Give an address such as oai@library.example that a person reads.",
+    advice="Give an address that is read, such as oai@library.example.",
 )
 def _emails(survey: Survey) -> Verdict:
     wrong = [address for address in survey.identify.texts("adminEmail") if not _EMAIL.fullmatch(address)]
@@ -90,9 +90,9 @@ def _emails(survey: Survey) -> Verdict:
 
 @LIST.add(
     "granularity",
-    "granularity is one of the two",
+    "granularity is one of the two allowed values",
     section="4.2",
-    advice=f"Write {Granularity.SECOND} or {Granularity.DAY}, to the letter.",
+    advice=f"Write exactly {Granularity.SECOND} or {Granularity.DAY}.",
 )
 def _granularity(survey: Survey) -> Verdict:
     told = survey.identified("granularity")
@@ -101,7 +101,7 @@ def _granularity(survey: Survey) -> Verdict:
 
 @LIST.add(
     "deleted-record",
-    "deletedRecord is one of the three",
+    "deletedRecord is one of the three allowed values",
     section="2.5.1",
     advice="Write no, transient or persistent.",
 )
@@ -114,9 +114,9 @@ def _deleted_record(survey: Survey) -> Verdict:
 
 @LIST.add(
     "earliest-form",
-    "earliestDatestamp is written in the granularity told",
+    "earliestDatestamp has the declared granularity",
     section="4.2",
-    advice="Write earliestDatestamp in the form that granularity tells, in UTC.",
+    advice="Write earliestDatestamp in UTC, in the declared granularity.",
 )
 def _earliest_form(survey: Survey) -> Verdict:
     told = survey.identified("earliestDatestamp")
@@ -129,9 +129,9 @@ def _earliest_form(survey: Survey) -> Verdict:
 
 @LIST.add(
     "earliest-listed",
-    "No record that was seen is dated before earliestDatestamp",
+    "No record found is older than earliestDatestamp",
     section="4.2",
-    advice="earliestDatestamp has to be a lower bound of all datestamps; set it further back.",
+    advice="Set earliestDatestamp to a lower bound of all datestamps.",
 )
 def _earliest_listed(survey: Survey) -> Verdict:
     told = survey.identified("earliestDatestamp")
@@ -142,9 +142,9 @@ def _earliest_listed(survey: Survey) -> Verdict:
 
 @LIST.add(
     "earliest-asked",
-    "Asking for what is older than earliestDatestamp gives nothing",
+    "A request for records older than earliestDatestamp returns no records",
     section="4.2",
-    advice="earliestDatestamp has to be a lower bound of all datestamps; set it further back.",
+    advice="Set earliestDatestamp to a lower bound of all datestamps.",
 )
 def _earliest_asked(survey: Survey) -> Verdict:
     reply = survey.ask("verb=ListIdentifiers&metadataPrefix={prefix}&until={before}")
@@ -153,25 +153,25 @@ def _earliest_asked(survey: Survey) -> Verdict:
 
 @LIST.add(
     "compression",
-    "compression names codings of HTTP, and not `identity`",
+    "compression names HTTP codings other than `identity`",
     section="4.2",
     severity=Severity.SHOULD,
-    advice="Name gzip, compress or deflate; `identity` is always understood and not to be listed.",
+    advice="Name gzip, compress or deflate; do not list `identity`, which is always supported.",
 )
 def _compression(survey: Survey) -> Verdict:
     told = survey.identify.texts("compression")
     if not told:
-        raise NotApplicableError("Identify announces no compression")
+        raise NotApplicableError("Identify does not declare compression")
     wrong = [coding for coding in told if coding not in _CODINGS]
     return verdict(not wrong, survey.identify, expected=", ".join(sorted(_CODINGS)), came=", ".join(told))
 
 
 @LIST.add(
     "descriptions",
-    "Each description says where its schema is",
+    "Each description names its schema",
     section="4.2",
     severity=Severity.SHOULD,
-    advice="Give the element in each description an xsi:schemaLocation.",
+    advice="Give the root element of each description an xsi:schemaLocation.",
 )
 def _descriptions(survey: Survey) -> Verdict:
     root = survey.identify.root
@@ -183,15 +183,15 @@ def _descriptions(survey: Survey) -> Verdict:
         not silent,
         survey.identify,
         expected="xsi:schemaLocation",
-        came=f"without: {silent}" if silent else "so",
+        came=f"without xsi:schemaLocation: {silent}" if silent else "so",
     )
 
 
 @LIST.add(
     "oai-identifier",
-    "Identifiers keep to the oai-identifier description",
+    "Identifiers match the oai-identifier description",
     section="guidelines, oai-identifier",
-    advice="Let identifiers begin with oai: and the repositoryIdentifier that the description tells.",
+    advice="Begin identifiers with oai: and the repositoryIdentifier from the description.",
 )
 def _oai_identifier(survey: Survey) -> Verdict:
     root = survey.identify.root

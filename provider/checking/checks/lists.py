@@ -16,10 +16,10 @@ _HEADERS: Final = "verb=ListIdentifiers&metadataPrefix={prefix}"
 
 @LIST.add(
     "no-repeats",
-    "No record comes twice in a list",
+    "No record occurs twice in a list",
     section="3.5",
     severity=Severity.SHOULD,
-    advice="Order lists by a unique key and go on behind the last one; OFFSET repeats and loses records.",
+    advice="Order lists by a unique key and continue after the last key; OFFSET repeats and loses records.",
 )
 def _no_repeats(survey: Survey) -> Verdict:
     counts = Counter(survey.records.identifiers)
@@ -29,24 +29,25 @@ def _no_repeats(survey: Survey) -> Verdict:
 
 @LIST.add(
     "none-lost",
-    "Records seen in the whole list are in the list of their datestamp",
+    "Records found in the whole list are also listed by their datestamp",
     section="2.7.1",
-    advice="from = until = the datestamp of a record has to list that record and all others of that time.",
+    advice="With from = until = the datestamp of a record, list that record and all others with the "
+    "same datestamp.",
 )
 def _none_lost(survey: Survey) -> Verdict:
     moment = survey.sample.datestamp
     seen = {header.identifier for header in survey.records.headers if header.datestamp == moment}
     missing = sorted(seen - set(survey.moment_records.identifiers))
     if missing and not survey.moment_records.ended:
-        raise CannotBeDoneError(f"too many records are dated {moment} to walk to their end")
+        raise CannotBeDoneError(f"too many records are dated {moment} to read them all")
     return _of(survey.moment_records, not missing, f"all of {moment}", ", ".join(missing[:3]))
 
 
 @LIST.add(
     "agree",
-    "ListIdentifiers and ListRecords list the same",
+    "ListIdentifiers and ListRecords list the same records",
     section="4.3",
-    advice="Answer both verbs from the same query: harvesters use one to plan and the other to fetch.",
+    advice="Answer both verbs from the same query: harvesters plan with one and fetch with the other.",
 )
 def _agree(survey: Survey) -> Verdict:
     for records, headers in (
@@ -57,14 +58,14 @@ def _agree(survey: Survey) -> Verdict:
             apart = set(records.headers) ^ set(headers.headers)
             told = sorted(header.identifier for header in apart)[:3]
             return _of(headers, not apart, "the headers of ListRecords", ", ".join(told))
-    raise CannotBeDoneError("no list was short enough to be walked to its end by both verbs")
+    raise CannotBeDoneError("no list was short enough to be read completely with both verbs")
 
 
 @LIST.add(
     "window",
-    "What is listed is dated within the window asked for",
+    "Listed records are dated within the requested window",
     section="2.7.1",
-    advice="Compare from and until with the datestamp that the header shows, in UTC.",
+    advice="Compare from and until with the datestamp in the header, in UTC.",
 )
 def _window(survey: Survey) -> Verdict:
     moment = format_datestamp(survey.moment.moment, survey.granularity)
@@ -76,7 +77,7 @@ def _window(survey: Survey) -> Verdict:
     "from-inclusive",
     "from is inclusive",
     section="2.7.1",
-    advice="List what is dated exactly as from says: datestamp >= from.",
+    advice="Include records with datestamp >= from.",
 )
 def _from_inclusive(survey: Survey) -> Verdict:
     return _has_sample(survey, f"{_HEADERS}&from={{moment}}&until={{later}}")
@@ -86,7 +87,7 @@ def _from_inclusive(survey: Survey) -> Verdict:
     "until-inclusive",
     "until is inclusive",
     section="2.7.1",
-    advice="List what is dated exactly as until says: datestamp <= until.",
+    advice="Include records with datestamp <= until.",
 )
 def _until_inclusive(survey: Survey) -> Verdict:
     return _has_sample(survey, f"{_HEADERS}&from={{earlier}}&until={{moment}}")
@@ -94,20 +95,20 @@ def _until_inclusive(survey: Survey) -> Verdict:
 
 @LIST.add(
     "from-excludes",
-    "from leaves out what is older",
+    "from excludes older records",
     section="2.7.1",
-    advice="Incremental harvests would fetch everything again: compare the datestamp with from.",
+    advice="Compare the datestamp with from; otherwise incremental harvests fetch all records each time.",
 )
 def _from_excludes(survey: Survey) -> Verdict:
     reply = survey.ask(f"{_HEADERS}&from={{later}}")
     moment = format_datestamp(survey.moment.moment, survey.granularity)
     older = [header for header in reply.headers if header.datestamp <= moment]
-    return verdict(not older, reply, expected=f"only later than {moment}")
+    return verdict(not older, reply, expected=f"only records later than {moment}")
 
 
 @LIST.add(
     "until-excludes",
-    "until leaves out what is newer",
+    "until excludes newer records",
     section="2.7.1",
     advice="Compare the datestamp with until.",
 )
@@ -115,14 +116,14 @@ def _until_excludes(survey: Survey) -> Verdict:
     reply = survey.ask(f"{_HEADERS}&until={{earlier}}")
     moment = format_datestamp(survey.moment.moment, survey.granularity)
     newer = [header for header in reply.headers if header.datestamp >= moment]
-    return verdict(not newer, reply, expected=f"only earlier than {moment}")
+    return verdict(not newer, reply, expected=f"only records earlier than {moment}")
 
 
 @LIST.add(
     "days",
-    "Days are understood, to their end",
+    "Dates without a time are accepted and include the whole day",
     section="2.7.1",
-    advice="from and until as YYYY-MM-DD have to work everywhere, and until takes in the whole day.",
+    advice="Accept from and until as YYYY-MM-DD in every repository; until includes the whole day.",
 )
 def _days(survey: Survey) -> Verdict:
     return _has_sample(survey, f"{_HEADERS}&from={{day}}&until={{day}}")
@@ -130,10 +131,10 @@ def _days(survey: Survey) -> Verdict:
 
 @LIST.add(
     "repeatable",
-    "The same request again gives the same first page",
+    "The same request returns the same first page",
     section="2.7",
     severity=Severity.INFO,
-    advice="Put lists in a fixed order.",
+    advice="List records in a fixed order.",
 )
 def _repeatable(survey: Survey) -> Verdict:
     query = survey.query(f"{_HEADERS}&until={{moment}}")
@@ -146,9 +147,10 @@ def _repeatable(survey: Survey) -> Verdict:
 
 @LIST.add(
     "datestamp-form",
-    "Datestamps are written in the granularity told",
+    "Datestamps have the declared granularity",
     section="2.7.1",
-    advice="Write all datestamps in the form that Identify tells, in UTC, with Z where there are seconds.",
+    advice="Write all datestamps in UTC in the granularity that Identify declares, with Z if they have "
+    "a time.",
 )
 def _datestamp_form(survey: Survey) -> Verdict:
     wrong = [header for header in survey.records.headers if not _fits(header.datestamp, survey.granularity)]
@@ -166,7 +168,7 @@ def _fits(text: str, granularity: Granularity) -> bool:
     "no-future",
     "No datestamp is in the future",
     section="2.7.1",
-    advice="A record dated ahead is missed by incremental harvests once its time has come; set it right.",
+    advice="Do not date records ahead: incremental harvests miss them once that time has passed.",
 )
 def _no_future(survey: Survey) -> Verdict:
     page = survey.records.pages[-1]
@@ -179,9 +181,9 @@ def _has_sample(survey: Survey, template: str) -> Verdict:
     walk = survey.walk(survey.query(template))
     found = survey.sample.identifier in walk.identifiers
     if not found and not walk.ended:
-        raise CannotBeDoneError("the list is too long to be walked to its end")
+        raise CannotBeDoneError("the list is too long to be read completely")
     expected = f"{survey.sample.identifier}, which is dated {survey.sample.datestamp}"
-    return _of(walk, found, expected, "" if found else "not among them")
+    return _of(walk, found, expected, "" if found else "not in the list")
 
 
 def _of(walk: Walk, passed: object, expected: str, wrong: str) -> Verdict:

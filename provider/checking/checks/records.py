@@ -31,7 +31,7 @@ _LANGUAGE: Final = "{http://www.w3.org/XML/1998/namespace}lang"
     "identifiers",
     "Identifiers are URIs",
     section="2.4",
-    advice="Write identifiers as URIs, such as oai:library.example:123; blanks and < > are not allowed.",
+    advice="Write identifiers as URIs, such as oai:library.example:123; spaces and < > are not allowed.",
 )
 def _identifiers(survey: Survey) -> Verdict:
     wrong = [name for name in survey.records.identifiers if not _URI.fullmatch(name)]
@@ -40,9 +40,9 @@ def _identifiers(survey: Survey) -> Verdict:
 
 @LIST.add(
     "metadata",
-    "A record that is not deleted has metadata, with one element in it",
+    "A record that is not deleted has metadata with one element",
     section="2.5",
-    advice="Put exactly one element, that of the format, into metadata.",
+    advice="Put exactly one element, the root element of the format, into metadata.",
 )
 def _metadata(survey: Survey) -> Verdict:
     wrong = [record for record in _living(survey) if len(_roots(record)) != 1]
@@ -53,39 +53,39 @@ def _metadata(survey: Survey) -> Verdict:
     "deleted-headers",
     "A deleted record has a header only",
     section="2.5.1",
-    advice="Leave metadata and about out of records with status=deleted.",
+    advice="Omit metadata and about in records with status=deleted.",
 )
 def _deleted_headers(survey: Survey) -> Verdict:
     deleted = [record for record in survey.records.records if record.header.deleted]
     if not deleted:
-        raise NotApplicableError("no deleted record was seen")
+        raise NotApplicableError("no deleted record was found")
     wrong = [record for record in deleted if record.metadata is not None]
     return _of(survey, not wrong, "no metadata in deleted records", _first(wrong))
 
 
 @LIST.add(
     "deleted-policy",
-    "Deleted records are only where deletedRecord allows them",
+    "Deleted records occur only if deletedRecord allows them",
     section="2.5.1",
-    advice="Identify says that deletions are not kept (no): then do not show any, or write transient.",
+    advice="Identify declares that deletions are not reported (no): do not list any, or declare transient.",
 )
 def _deleted_policy(survey: Survey) -> Verdict:
     if survey.identified("deletedRecord") != DeletedRecord.NO:
-        raise NotApplicableError("deletions are kept")
+        raise NotApplicableError("deletedRecord is not no")
     wrong = [header.identifier for header in _headers(survey) if header.deleted]
     return _of(survey, not wrong, "no deleted records", wrong[0] if wrong else "")
 
 
 @LIST.add(
     "deleted-gettable",
-    "A deleted record that was listed can be asked for",
+    "GetRecord returns a deleted record that was listed",
     section="2.5.1",
-    advice="Answer GetRecord of a deleted record with its header, not with idDoesNotExist.",
+    advice="Answer GetRecord for a deleted record with its header, not with idDoesNotExist.",
 )
 def _deleted_gettable(survey: Survey) -> Verdict:
     deleted = [header for header in _headers(survey) if header.deleted]
     if not deleted:
-        raise NotApplicableError("no deleted record was seen")
+        raise NotApplicableError("no deleted record was found")
     reply = survey.client.get(
         (
             ("verb", "GetRecord"),
@@ -100,9 +100,9 @@ def _deleted_gettable(survey: Survey) -> Verdict:
 
 @LIST.add(
     "get-header",
-    "GetRecord gives the header that was listed",
+    "GetRecord returns the header that was listed",
     section="4.1",
-    advice="Look at why identifier, datestamp or sets differ between the list and the record alone.",
+    advice="Find out why identifier, datestamp or sets differ between the list and the single record.",
 )
 def _get_header(survey: Survey) -> Verdict:
     reply = survey.ask(_GET)
@@ -112,10 +112,10 @@ def _get_header(survey: Survey) -> Verdict:
 
 @LIST.add(
     "get-metadata",
-    "GetRecord gives the metadata that were listed",
+    "GetRecord returns the metadata that were listed",
     section="4.1",
     severity=Severity.SHOULD,
-    advice="Make the record the same way for GetRecord and for lists.",
+    advice="Create records the same way for GetRecord and for lists.",
 )
 def _get_metadata(survey: Survey) -> Verdict:
     reply = survey.ask(_GET)
@@ -123,16 +123,17 @@ def _get_metadata(survey: Survey) -> Verdict:
         found for found in survey.records.records if found.header.identifier == survey.sample.identifier
     ]
     if not listed or not reply.records:
-        raise CannotBeDoneError("the record did not come both ways")
+        raise CannotBeDoneError("the record was not returned both ways")
     same = _canonical(reply.records[0]) == _canonical(listed[0])
     return verdict(same, reply, expected="the same metadata", came="so" if same else "others")
 
 
 @LIST.add(
     "oai-dc-form",
-    "oai_dc has only the fifteen elements of Dublin Core",
+    "oai_dc has only the fifteen Dublin Core elements",
     section="3.4",
-    advice="Put dc elements into oai_dc:dc, with text and xml:lang at most; for more, offer another format.",
+    advice="Use only dc elements with text, and at most xml:lang, in oai_dc:dc; offer another format "
+    "for more.",
 )
 def _oai_dc_form(survey: Survey) -> Verdict:
     if survey.prefix != "oai_dc":
@@ -144,10 +145,10 @@ def _oai_dc_form(survey: Survey) -> Verdict:
 
 @LIST.add(
     "oai-dc-filled",
-    "Metadata say something",
+    "Metadata are not empty",
     section="2.5",
     severity=Severity.INFO,
-    advice="A record without a single filled element serves nobody.",
+    advice="Fill at least one element: harvesters cannot use empty records.",
 )
 def _oai_dc_filled(survey: Survey) -> Verdict:
     empty = [record for record in _living(survey) if not "".join(_text(record)).strip()]
@@ -169,7 +170,7 @@ def _dc_complaint(record: Record) -> str | None:
 def _living(survey: Survey) -> list[Record]:
     found = [record for record in survey.records.records if not record.header.deleted]
     if not found:
-        raise NotApplicableError("only deleted records were seen")
+        raise NotApplicableError("only deleted records were found")
     return found
 
 

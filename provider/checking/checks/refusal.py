@@ -29,7 +29,7 @@ class Refusal:
             title=f"{self.title}: {codes}",
             section=self.section,
             severity=self.severity,
-            advice=f"Answer such a request with an error element of the code {codes}, and with nothing else.",
+            advice=f"Answer such a request with only an error element with the code {codes}.",
             look=self._look(codes),
         )
 

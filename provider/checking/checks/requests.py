@@ -13,7 +13,7 @@ LIST: Final = Checklist(subject="request")
 
 @LIST.add(
     "echo",
-    "A good request is repeated with all its arguments",
+    "The request element repeats all arguments of a valid request",
     section="3.2",
     advice="Give the request element one attribute for each argument, with the value that was sent.",
 )
@@ -25,9 +25,9 @@ def _echo(survey: Survey) -> Verdict:
 
 @LIST.add(
     "echo-window",
-    "from and until are repeated as they were sent",
+    "The request element repeats from and until as they were sent",
     section="3.2",
-    advice="Repeat from and until to the letter; do not write them in another granularity.",
+    advice="Repeat from and until exactly; do not change their granularity.",
 )
 def _echo_window(survey: Survey) -> Verdict:
     reply = survey.ask("verb=ListIdentifiers&metadataPrefix={prefix}&from={day}&until={day}")
@@ -38,9 +38,9 @@ def _echo_window(survey: Survey) -> Verdict:
 
 @LIST.add(
     "echo-token",
-    "A request with a token is repeated with verb and token alone",
+    "The request element of a request with a token repeats only verb and token",
     section="3.2",
-    advice="Repeat what this request had: verb and resumptionToken, not the arguments of the first one.",
+    advice="Repeat the arguments of this request, verb and resumptionToken, not those of the first one.",
 )
 def _echo_token(survey: Survey) -> Verdict:
     reply = survey.ask("verb=ListRecords&resumptionToken={token}")
@@ -49,9 +49,9 @@ def _echo_token(survey: Survey) -> Verdict:
 
 @LIST.add(
     "echo-errors",
-    "Errors other than badVerb and badArgument repeat the arguments, too",
+    "Errors other than badVerb and badArgument also repeat the arguments",
     section="3.2",
-    advice="Only badVerb and badArgument leave the attributes out; let idDoesNotExist repeat them.",
+    advice="Omit the attributes only for badVerb and badArgument; repeat them for idDoesNotExist.",
 )
 def _echo_errors(survey: Survey) -> Verdict:
     identifier = "oai:nobody.example:there-is-no-such-item"
@@ -59,7 +59,7 @@ def _echo_errors(survey: Survey) -> Verdict:
         "verb=GetRecord&metadataPrefix={prefix}&identifier=oai%3Anobody.example%3Athere-is-no-such-item"
     )
     if ErrorCode.ID_DOES_NOT_EXIST not in reply.codes:
-        raise CannotBeDoneError("an unknown identifier is not refused with idDoesNotExist")
+        raise CannotBeDoneError("the provider does not answer idDoesNotExist for an unknown identifier")
     return _repeats(reply, {"verb": "GetRecord", "identifier": identifier, "metadataPrefix": survey.prefix})
 
 
@@ -67,7 +67,7 @@ def _echo_errors(survey: Survey) -> Verdict:
     "bad-verb",
     "After badVerb the request element has no attributes",
     section="3.2",
-    advice="Leave all attributes out of the request element where the error is badVerb.",
+    advice="Omit all attributes of the request element if the error is badVerb.",
 )
 def _bad_verb(survey: Survey) -> Verdict:
     return _silent(survey.ask("verb=Nonsense"), ErrorCode.BAD_VERB)
@@ -77,7 +77,7 @@ def _bad_verb(survey: Survey) -> Verdict:
     "bad-argument",
     "After badArgument the request element has no attributes",
     section="3.2",
-    advice="Leave all attributes out of the request element where the error is badArgument.",
+    advice="Omit all attributes of the request element if the error is badArgument.",
 )
 def _bad_argument(survey: Survey) -> Verdict:
     return _silent(survey.ask("verb=ListRecords"), ErrorCode.BAD_ARGUMENT)
@@ -89,7 +89,7 @@ def _repeats(reply: Reply, sent: dict[str, str]) -> Verdict:
 
 def _silent(reply: Reply, code: ErrorCode) -> Verdict:
     if code not in reply.codes:
-        raise CannotBeDoneError(f"the request is not refused with {code}")
+        raise CannotBeDoneError(f"the provider does not answer the request with {code}")
     return verdict(not reply.arguments, reply, expected="no attributes", came=_written(reply.arguments))
 
 

@@ -15,9 +15,9 @@ _SET_SPEC: Final = re.compile(rf"{_PART}(:{_PART})*")
 
 @LIST.add(
     "form",
-    "setSpecs have only the characters allowed",
+    "setSpecs have only allowed characters",
     section="2.6",
-    advice="Use letters, digits and -_.!~*'() in setSpecs, with colons between the levels.",
+    advice="Use only letters, digits and -_.!~*'() in setSpecs, with colons between the levels.",
 )
 def _form(survey: Survey) -> Verdict:
     wrong = [known.set_spec for known in _sets(survey) if not _SET_SPEC.fullmatch(known.set_spec)]
@@ -28,7 +28,7 @@ def _form(survey: Survey) -> Verdict:
     "names",
     "Every set has a name",
     section="4.6",
-    advice="Write a setName that people understand.",
+    advice="Give each set a setName that people understand.",
 )
 def _names(survey: Survey) -> Verdict:
     wrong = [known.set_spec for known in _sets(survey) if not known.name]
@@ -39,7 +39,7 @@ def _names(survey: Survey) -> Verdict:
     "unique",
     "No set is listed twice",
     section="4.6",
-    advice="List each setSpec once; look at how the pages of ListSets follow each other.",
+    advice="List each setSpec once; check that the pages of ListSets do not overlap.",
 )
 def _unique(survey: Survey) -> Verdict:
     specs = [known.set_spec for known in _sets(survey)]
@@ -49,10 +49,10 @@ def _unique(survey: Survey) -> Verdict:
 
 @LIST.add(
     "parents",
-    "The parents of sets are sets",
+    "The parents of sets are also sets",
     section="2.6",
     severity=Severity.SHOULD,
-    advice="A colon means a level: list `a` where `a:b` is listed, or use another character.",
+    advice="A colon separates levels: list `a` if `a:b` is listed, or use another character.",
 )
 def _parents(survey: Survey) -> Verdict:
     known = {offered.set_spec for offered in _whole(survey)}
@@ -60,27 +60,27 @@ def _parents(survey: Survey) -> Verdict:
     if not nested:
         raise NotApplicableError("the sets have no levels")
     orphans = sorted(spec for spec in nested if spec.rpartition(":")[0] not in known)
-    return _on_list(survey, not orphans, "the set above each set", ", ".join(orphans[:5]))
+    return _on_list(survey, not orphans, "the parent of each set", ", ".join(orphans[:5]))
 
 
 @LIST.add(
     "listed",
-    "The sets that headers name are listed by ListSets",
+    "ListSets lists the sets that headers name",
     section="2.6",
-    advice="List every set that records are in.",
+    advice="List every set that has records.",
 )
 def _listed(survey: Survey) -> Verdict:
     known = {offered.set_spec for offered in _whole(survey)}
     named = {spec for header in survey.records.headers for spec in header.set_specs}
     unknown = sorted(named - known)
-    return _on_list(survey, not unknown, "the sets of the headers seen", ", ".join(unknown[:5]))
+    return _on_list(survey, not unknown, "the sets of all headers found", ", ".join(unknown[:5]))
 
 
 @LIST.add(
     "membership",
-    "What is listed of a set says that it is in that set",
+    "Records listed for a set name that set in their headers",
     section="2.7.2",
-    advice="Let each header name the set asked for, or one below it, in a setSpec.",
+    advice="Let each header name the requested set, or one below it, in a setSpec.",
 )
 def _membership(survey: Survey) -> Verdict:
     chosen = survey.chosen_set
@@ -95,9 +95,9 @@ def _membership(survey: Survey) -> Verdict:
 
 @LIST.add(
     "complete",
-    "What says that it is in a set is listed of it",
+    "Records whose headers name a set are listed for it",
     section="2.7.2",
-    advice="Look at why the record is left out when the set that its header names is asked for.",
+    advice="Find out why the record is not listed for the set that its header names.",
 )
 def _complete(survey: Survey) -> Verdict:
     chosen = survey.chosen_set
@@ -108,27 +108,27 @@ def _complete(survey: Survey) -> Verdict:
         if chosen in header.set_specs and header.identifier not in listed
     ]
     if missing and not survey.set_records.ended:
-        raise CannotBeDoneError(f"the set {chosen} is too long to be walked to its end")
+        raise CannotBeDoneError(f"the set {chosen} is too long to be read completely")
     came = f"missing: {missing[0]}" if missing else _seen(survey)
     return verdict(not missing, survey.set_records.pages[0], expected=f"all of {chosen}", came=came)
 
 
 @LIST.add(
     "ancestors",
-    "Asking for a set gives what is in the sets below it",
+    "A set includes the records of the sets below it",
     section="2.7.2",
-    advice="A record in `a:b` is in `a`, too, and has to be listed when `a` is asked for.",
+    advice="A record in `a:b` is also in `a`; list it when `a` is requested.",
 )
 def _ancestors(survey: Survey) -> Verdict:
     nested = [spec for spec in survey.sample.set_specs if ":" in spec]
     if not nested:
-        raise NotApplicableError("the record chosen is in no set with levels")
+        raise NotApplicableError("the selected record is not in a set with levels")
     above = nested[0].rpartition(":")[0]
     query = survey.query("verb=ListIdentifiers&metadataPrefix={prefix}&from={moment}&until={moment}")
     walk = survey.walk(f"{query}&set={above}")
     found = survey.sample.identifier in walk.identifiers
     if not found and not walk.ended:
-        raise CannotBeDoneError(f"the set {above} is too long to be walked to its end")
+        raise CannotBeDoneError(f"the set {above} is too long to be read completely")
     return verdict(found, walk.pages[0], expected=f"{survey.sample.identifier}, which is in {nested[0]}")
 
 
@@ -136,14 +136,14 @@ def _sets(survey: Survey) -> list[OfferedSet]:
     if not survey.set_walk.pages:
         raise NotApplicableError("the provider has no sets")
     if not survey.sets:
-        raise CannotBeDoneError("ListSets tells no sets")
+        raise CannotBeDoneError("ListSets lists no sets")
     return survey.sets
 
 
 def _whole(survey: Survey) -> list[OfferedSet]:
     found = _sets(survey)
     if not survey.set_walk.ended:
-        raise CannotBeDoneError("there are more sets than were walked through")
+        raise CannotBeDoneError("there are more sets than were read")
     return found
 
 

@@ -18,9 +18,9 @@ _SAFE: Final = re.compile(r"[A-Za-z0-9\-._~]+")
 
 @LIST.add(
     "follow",
-    "A token gives the next page",
+    "A token returns the next page",
     section="3.5",
-    advice="Accept the token that was given out, percent-encoded as URLs need it.",
+    advice="Accept the token that was issued, percent-encoded as URLs require.",
 )
 def _follow(survey: Survey) -> Verdict:
     reply = survey.ask("verb=ListRecords&resumptionToken={token}")
@@ -29,9 +29,9 @@ def _follow(survey: Survey) -> Verdict:
 
 @LIST.add(
     "reuse",
-    "The last token may be used again",
+    "The last token can be used again",
     section="3.5",
-    advice="Give the same page for the same token: harvesters ask again when an answer got lost on the way.",
+    advice="Return the same page for the same token: harvesters repeat a request when its answer was lost.",
 )
 def _reuse(survey: Survey) -> Verdict:
     query = survey.query("verb=ListRecords&resumptionToken={token}")
@@ -44,9 +44,9 @@ def _reuse(survey: Survey) -> Verdict:
 
 @LIST.add(
     "reuse-headers",
-    "The last token of ListIdentifiers may be used again",
+    "The last token of ListIdentifiers can be used again",
     section="3.5",
-    advice="Give the same page for the same token: harvesters ask again when an answer got lost on the way.",
+    advice="Return the same page for the same token: harvesters repeat a request when its answer was lost.",
 )
 def _reuse_headers(survey: Survey) -> Verdict:
     query = survey.query("verb=ListIdentifiers&resumptionToken={headers_token}")
@@ -57,10 +57,10 @@ def _reuse_headers(survey: Survey) -> Verdict:
 
 @LIST.add(
     "other-verb",
-    "A token of ListRecords is no token of ListSets",
+    "A ListRecords token is not valid for ListSets",
     section="3.5",
     severity=Severity.SHOULD,
-    advice="Tie tokens to the verb that they were given out for.",
+    advice="Tie tokens to the verb for which they were issued.",
 )
 def _other_verb(survey: Survey) -> Verdict:
     reply = survey.ask("verb=ListSets&resumptionToken={token}")
@@ -70,9 +70,9 @@ def _other_verb(survey: Survey) -> Verdict:
 
 @LIST.add(
     "progress",
-    "Every token is another",
+    "Every token is different",
     section="3.5",
-    advice="A token that comes back sends harvesters round in a circle; move it on with each page.",
+    advice="Change the token with each page: a repeated token sends harvesters round in circles.",
 )
 def _progress(survey: Survey) -> Verdict:
     for walk in _walks(survey):
@@ -86,7 +86,7 @@ def _progress(survey: Survey) -> Verdict:
     "no-empty-pages",
     "No page with a token is empty",
     section="3.5",
-    advice="Fill each page, or end the list: an empty page breaks the schema, and harvesters stop at it.",
+    advice="Fill each page or end the list: an empty page violates the schema, and harvesters stop there.",
 )
 def _no_empty_pages(survey: Survey) -> Verdict:
     for walk in _walks(survey):
@@ -100,12 +100,12 @@ def _no_empty_pages(survey: Survey) -> Verdict:
     "last-empty",
     "The last of several pages has an empty resumptionToken",
     section="3.5",
-    advice="End a list of several pages with an empty resumptionToken element, not without one.",
+    advice="End a list of several pages with an empty resumptionToken element; do not omit it.",
 )
 def _last_empty(survey: Survey) -> Verdict:
     walks = [walk for walk in _ending_walks(survey) if walk.ended and len(walk.pages) > 1]
     if not walks:
-        raise CannotBeDoneError("no list of several pages was short enough to be walked to its end")
+        raise CannotBeDoneError("no list of several pages was short enough to be read completely")
     wrong = [walk for walk in walks if walk.pages[-1].token is None]
     page = (wrong or walks)[0].pages[-1]
     return verdict(not wrong, page, expected="<resumptionToken/>", came="none" if wrong else "so")
@@ -115,7 +115,7 @@ def _last_empty(survey: Survey) -> Verdict:
     "cursor",
     "cursor counts the items before the page",
     section="3.5",
-    advice="cursor is the number of items given so far, from 0 on the first page.",
+    advice="Set cursor to the number of items returned so far, 0 on the first page.",
 )
 def _cursor(survey: Survey) -> Verdict:
     looked = False
@@ -134,10 +134,11 @@ def _cursor(survey: Survey) -> Verdict:
 
 @LIST.add(
     "size",
-    "completeListSize is not less than what came",
+    "completeListSize is not less than the number of items received",
     section="3.5",
     severity=Severity.SHOULD,
-    advice="Estimate completeListSize from above, correct it on later pages, or leave it out.",
+    advice="Overestimate completeListSize rather than underestimate it, correct it on later pages, or "
+    "omit it.",
 )
 def _size(survey: Survey) -> Verdict:
     looked = False
@@ -158,7 +159,7 @@ def _size(survey: Survey) -> Verdict:
     "expiration",
     "expirationDate is in the future",
     section="3.5",
-    advice="Let expirationDate be later than responseDate, by a day if you can.",
+    advice="Set expirationDate later than responseDate, by a day if possible.",
 )
 def _expiration(survey: Survey) -> Verdict:
     looked = False
@@ -185,7 +186,7 @@ def _later(told: str, response_date: str) -> bool:
     "Tokens need no encoding in URLs",
     section="3.5",
     severity=Severity.INFO,
-    advice="Many harvesters forget to encode tokens; use letters, digits and -._~ only.",
+    advice="Use only letters, digits and -._~ in tokens: many harvesters do not encode them.",
 )
 def _safe(survey: Survey) -> Verdict:
     token = survey.token
@@ -198,7 +199,7 @@ def _walks(survey: Survey) -> list[Walk]:
     """The walks with a token in them."""
     walks = [walk for walk in (*survey.item_walks, survey.set_walk) if _tokens(walk)]
     if not walks:
-        raise NotApplicableError("every list fits one page, so no token is given out")
+        raise NotApplicableError("every list fits on one page, so no token was issued")
     return walks
 
 

@@ -25,7 +25,7 @@ _REQUESTS: Final = {
 
 def _fulfilled(verb: Verb, reply: Reply) -> Verdict:
     if reply.codes == [ErrorCode.NO_RECORDS_MATCH]:
-        raise NotApplicableError("the repository has no records, as it says")
+        raise NotApplicableError("Identify declares that the repository has no records")
     answered = reply.container(verb) is not None
     if verb is Verb.LIST_SETS:
         answered = answered or reply.codes == [ErrorCode.NO_SET_HIERARCHY]
@@ -48,7 +48,7 @@ def _verb_check(verb: Verb, method: str, look: Look) -> Check:
         title=f"{verb} by {method}",
         section="3.1.1",
         severity=Severity.MUST,
-        advice=f"Answer {verb} by {method}: harvesters may use GET and POST alike.",
+        advice=f"Answer {verb} by {method}: harvesters may use both GET and POST.",
         look=look,
     )
 
@@ -61,10 +61,10 @@ VERB_CHECKS: Final = [
 
 @LIST.add(
     "head",
-    "HEAD is answered as GET, without the body",
+    "HEAD is answered like GET, without the body",
     section="3.1",
     severity=Severity.SHOULD,
-    advice="Let the server answer HEAD; monitors and proxies use it.",
+    advice="Let the server answer HEAD; monitoring tools and proxies use it.",
 )
 def _head(survey: Survey) -> Verdict:
     reply = survey.client.head("verb=Identify")
@@ -80,7 +80,7 @@ def _head(survey: Survey) -> Verdict:
     "content-type",
     "Answers are text/xml",
     section="3.1.2.1",
-    advice="Send `Content-Type: text/xml; charset=utf-8` with every answer, errors included.",
+    advice="Send `Content-Type: text/xml; charset=utf-8` with every answer, including errors.",
 )
 def _content_type(survey: Survey) -> Verdict:
     return _of_all(survey, lambda kind: kind.partition(";")[0].strip() == "text/xml", "text/xml")
@@ -88,9 +88,10 @@ def _content_type(survey: Survey) -> Verdict:
 
 @LIST.add(
     "charset",
-    "Content-Type names no other charset than UTF-8",
+    "Content-Type declares no charset other than UTF-8",
     section="3.2",
-    advice="The XML is UTF-8, and a charset in Content-Type overrules it: write utf-8 there or nothing.",
+    advice="Declare charset=utf-8 or no charset: the XML is UTF-8, and a charset in Content-Type "
+    "overrides it.",
 )
 def _charset(survey: Survey) -> Verdict:
     def fits(kind: str) -> bool:
@@ -109,10 +110,11 @@ def _of_all(survey: Survey, fits: Callable[[str], bool], expected: str) -> Verdi
 
 @LIST.add(
     "error-status",
-    "Protocol errors come with HTTP status 200",
+    "Protocol errors have HTTP status 200",
     section="3.1.2.2",
     severity=Severity.SHOULD,
-    advice="A protocol error is a good HTTP answer: send 200, or HTTP libraries hide the error's text.",
+    advice="Send protocol errors with HTTP status 200: with another status, HTTP libraries hide the "
+    "error's text.",
 )
 def _error_status(survey: Survey) -> Verdict:
     reply = survey.ask("verb=Nonsense")
@@ -123,9 +125,9 @@ def _error_status(survey: Survey) -> Verdict:
 
 @LIST.add(
     "identity",
-    "An answer without compression can be had",
+    "An answer without compression is available",
     section="3.1.3",
-    advice="Compress only where Accept-Encoding names a compression.",
+    advice="Compress answers only if Accept-Encoding names a compression.",
 )
 def _identity(survey: Survey) -> Verdict:
     reply = survey.client.get("verb=Identify")
@@ -140,16 +142,16 @@ def _identity(survey: Survey) -> Verdict:
 
 @LIST.add(
     "gzip",
-    "The compression announced is given",
+    "The declared compression is used",
     section="3.1.3",
-    advice="Identify announces gzip: give it to clients with `Accept-Encoding: gzip`, or announce nothing.",
+    advice="Compress answers for clients with `Accept-Encoding: gzip`, or do not declare gzip in Identify.",
 )
 def _gzip(survey: Survey) -> Verdict:
     if "gzip" not in survey.identify.texts("compression"):
-        raise NotApplicableError("Identify announces no gzip")
+        raise NotApplicableError("Identify does not declare gzip")
     reply = survey.client.get("verb=Identify", encoding="gzip")
     coding = reply.received.headers.get("content-encoding", "identity")
     packed = coding.lower() in {"gzip", "x-gzip"} and reply.fault is None and reply.root is not None
     return verdict(
-        packed, reply, expected="Content-Encoding: gzip, and a body that is", came=reply.fault or coding
+        packed, reply, expected="Content-Encoding: gzip, and a compressed body", came=reply.fault or coding
     )

@@ -35,7 +35,7 @@
         <link rel="stylesheet" href="{$folder}style.css"/>
       </head>
       <body>
-        <a class="skip" href="#content">To the content</a>
+        <a class="skip" href="#content">Skip to content</a>
         <header class="top"><div class="inside">
           <a class="name" href="?">OAI-PMH</a>
           <nav aria-label="Requests"><ul>
@@ -83,7 +83,7 @@
       <h2><xsl:value-of select="@code"/></h2>
       <p><xsl:value-of select="."/></p>
     </section>
-    <xsl:if test="position() = last()"><p><a href="?">How to ask this repository</a></p></xsl:if>
+    <xsl:if test="position() = last()"><p><a href="?">How to harvest this repository</a></p></xsl:if>
   </xsl:template>
 
   <xsl:template match="o:Identify">
@@ -101,7 +101,7 @@
 
   <xsl:template match="o:ListMetadataFormats">
     <table class="wide">
-      <thead><tr><th scope="col">metadataPrefix</th><th scope="col">Namespace and schema</th><th scope="col">Go on</th></tr></thead>
+      <thead><tr><th scope="col">metadataPrefix</th><th scope="col">Namespace and schema</th><th scope="col">Browse</th></tr></thead>
       <tbody>
         <xsl:for-each select="o:metadataFormat">
           <tr>
@@ -124,7 +124,7 @@
 
   <xsl:template match="o:ListSets">
     <table class="wide">
-      <thead><tr><th scope="col">setSpec</th><th scope="col">Name</th><th scope="col">Go on</th></tr></thead>
+      <thead><tr><th scope="col">setSpec</th><th scope="col">Name</th><th scope="col">Browse</th></tr></thead>
       <tbody>
         <xsl:for-each select="o:set">
           <tr>
@@ -177,7 +177,7 @@
     <p class="muted">
       <xsl:value-of select="concat('From number ', @cursor + 1)"/>
       <xsl:if test="@completeListSize"> of <xsl:value-of select="@completeListSize"/></xsl:if>
-      <xsl:if test="@expirationDate">; the next page can be had until <time><xsl:value-of select="@expirationDate"/></time></xsl:if>
+      <xsl:if test="@expirationDate">; the next page is available until <time><xsl:value-of select="@expirationDate"/></time></xsl:if>
       <xsl:text>.</xsl:text>
     </p>
     <xsl:choose>

@@ -20,10 +20,12 @@ def registry(*formats: Format) -> Mapping[str, Format]:
     for format_ in formats:
         if not _PREFIX.fullmatch(format_.prefix):
             raise UsageError(
-                f"metadataPrefix {format_.prefix!r}: write letters, digits and any of - _ . ! ~ * ' ( )"
+                f"metadataPrefix {format_.prefix!r}: use only letters, digits and - _ . ! ~ * ' ( )"
             )
         if format_.prefix in found:
-            raise UsageError(f"metadataPrefix {format_.prefix!r} is there twice; give each format its own")
+            raise UsageError(
+                f"metadataPrefix {format_.prefix!r} is used twice; give each format its own prefix"
+            )
         found[format_.prefix] = format_
     return MappingProxyType(found)
 
@@ -41,7 +43,8 @@ def offered_formats(chosen: Iterable[str]) -> Mapping[str, Format]:
     unknown = sorted(wanted - FORMATS.keys())
     if unknown:
         raise SettingsError(
-            f"setting 'provider.protocol.formats': no format {unknown[0]!r}; choose from {', '.join(FORMATS)}"
+            f"setting 'provider.protocol.formats': unknown format {unknown[0]!r}; choose from "
+            f"{', '.join(FORMATS)}"
         )
     if not wanted:
         return FORMATS

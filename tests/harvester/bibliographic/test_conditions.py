@@ -75,15 +75,15 @@ def test_a_condition_is_written_as_it_is_read(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("", "no condition"),
-        ("245", "no condition"),
-        ("245$a is x", "no condition"),
-        ("245$a contains", "contains what"),
-        ("245$a equals ...", "equals what"),
-        ("245$a exists x", "no value"),
-        ("245$a matches (a", "refused"),
+        ("", "not a condition"),
+        ("245", "not a condition"),
+        ("245$a is x", "not a condition"),
+        ("245$a contains", "contains needs a value"),
+        ("245$a equals ...", "equals needs a value"),
+        ("245$a exists x", "does not take a value"),
+        ("245$a matches (a", "not valid"),
         ("245$a matches (?=x)", "look-around"),
-        ("008/37-35 equals cze", "end before they begin"),
+        ("008/37-35 equals cze", "the last position is before the first"),
     ],
 )
 def test_conditions_that_can_be_true_of_nothing_are_refused(line: str, words: str) -> None:
@@ -110,7 +110,9 @@ async def test_a_set_in_use_is_not_removed(catalogue: Catalogue) -> None:
     with catalogue.database.session() as session:
         made = add_set(session, name="a", match=Match.ANY, conditions=[parse_condition("245 exists")])
         save_source(session, SourceSettings(repository_id=catalogue.repository_id, set_id=made.set_id))
-        with pytest.raises(UsageError, match=f"repositories {catalogue.repository_id} choose"):
+        with pytest.raises(
+            UsageError, match=f"used by the imports of repositories {catalogue.repository_id};"
+        ):
             remove_set(session, "a")
 
 

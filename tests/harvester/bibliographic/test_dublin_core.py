@@ -116,9 +116,9 @@ def test_what_cannot_be_read_is_told() -> None:
     )
     assert {note.field: note.fault for note in record.notes if note.fault} == {
         "dc:dc": "text between the elements",
-        "dc:language": "no language that is known",
-        "dc:title": "there is no title (dc:title)",
-        "dc:date": "no year can be read from this date",
+        "dc:language": "unknown language",
+        "dc:title": "no title (dc:title)",
+        "dc:date": "no year recognized in this date",
     }
     assert Note(kind=NoteKind.KEPT, field="dc:nonsense", text="x") in record.notes
 

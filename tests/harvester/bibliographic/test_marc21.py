@@ -131,8 +131,8 @@ def test_leading_articles_are_dropped_for_sorting() -> None:
     ("line", "fault"),
     [
         ("245 1x $aThe Czech language", "'x', not a digit"),
-        ("245 13 $aThe Czech language", "first 3 characters are no leading article"),
-        ("245 19 $aThe", "first 9 characters are no leading article"),
+        ("245 13 $aThe Czech language", "first 3 characters are not a leading article"),
+        ("245 19 $aThe", "first 9 characters are not a leading article"),
     ],
 )
 def test_a_wrong_indicator_is_told_and_the_whole_title_sorted_by(line: str, fault: str) -> None:
@@ -150,7 +150,7 @@ def test_parts_of_a_title_come_after_it() -> None:
 def test_a_record_without_245_gets_another_title_and_says_so() -> None:
     record = converted("240 10 $aBible. $lČesky")
     assert record.title == "Bible. Česky"
-    assert "there is no title" in faults(record)["245"]
+    assert "no title" in faults(record)["245"]
 
 
 def test_a_second_245_is_kept() -> None:
@@ -262,14 +262,14 @@ def test_years_come_from_008_and_else_from_the_imprint(fixed: str, years: Years)
 @pytest.mark.parametrize("fixed", ["240115s1x98    ", "240115m20031998", "240115z1998    "])
 def test_impossible_dates_in_008_are_told(fixed: str) -> None:
     record = converted("245 10 $aX", "260 ## $aPraha$c1999", fixed=fixed + FIXED[15:])
-    assert "tell no year" in faults(record)["008"]
+    assert "no year in type and dates" in faults(record)["008"]
     assert record.years == Years(first=1999, last=1999)
 
 
 def test_country_and_language_that_changed_places_are_put_right() -> None:
     swapped = converted("245 10 $aX", fixed="120730s1990----cze|||||||||||||||||xr |d")
     assert (swapped.country, swapped.languages) == ("xr", ("cze",))
-    assert "each other's place" in faults(swapped)["008"]
+    assert "interchanged" in faults(swapped)["008"]
 
 
 def test_languages_run_together_and_originals() -> None:
@@ -389,7 +389,7 @@ def test_links_and_notes() -> None:
         Link(url="C:\\soubor.pdf", relation="resource"),
     )
     assert Note(field="500", text="Obsahuje bibliografii") in record.notes
-    assert faults(record)["856"] == "this is no http or ftp address"
+    assert faults(record)["856"] == "this is not an http or ftp address"
 
 
 def test_what_has_no_column_is_kept_with_its_subfields() -> None:
@@ -407,7 +407,7 @@ def test_control_characters_are_left_out_and_told() -> None:
 
 def test_an_empty_record_says_what_it_lacks() -> None:
     record = converted(leader="", fixed=None)
-    assert faults(record) == {"LDR": "there is no leader", "245": "there is no title (field 245, subfield a)"}
+    assert faults(record) == {"LDR": "no leader", "245": "no title (field 245, subfield a)"}
 
 
 def test_the_leader_is_kept_for_whoever_needs_it() -> None:

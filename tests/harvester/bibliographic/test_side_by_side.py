@@ -77,7 +77,7 @@ def test_a_process_that_is_killed_fails_the_import_and_the_next_goes_on(
             process.kill()
             process.join()
 
-    with pytest.raises(ZatvaError, match="ended by force; import again"):
+    with pytest.raises(ZatvaError, match="was killed; to continue, run the import again"):
         two_processes.imported(on_progress=kill)
     with two_processes.database.session() as session:
         assert list_imports(session)[0].state == "failed"

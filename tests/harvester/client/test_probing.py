@@ -69,19 +69,19 @@ async def test_of_a_sound_repository_nothing_is_odd() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("<granularity>YYYY-MM-DDThh:mm:ssZ", "<granularity>YYYY-MM-DD", "5 of 5 datestamps are odd"),
-        ("<granularity>YYYY-MM-DDThh:mm:ssZ", "<granularity>seconds", "neither day nor second"),
+        ("<granularity>YYYY-MM-DDThh:mm:ssZ", "<granularity>YYYY-MM-DD", "5 of 5 datestamps are wrong"),
+        ("<granularity>YYYY-MM-DDThh:mm:ssZ", "<granularity>seconds", "not day or second"),
         ("<responseDate>2024-06-01T12:00:00Z", "<responseDate>2024-06-01T14:00+02:00", "not UTC written as"),
         ("<responseDate>2024-06-01T12:00:00Z", "<responseDate>2024-06-01T14:00:00Z", "7,200 seconds ahead"),
         ("<deletedRecord>persistent", "<deletedRecord>no", "only a full harvest finds"),
-        ("<deletedRecord>persistent", "<deletedRecord>maybe", "none of no, transient, persistent"),
+        ("<deletedRecord>persistent", "<deletedRecord>maybe", "not no, transient or persistent"),
         ("<protocolVersion>2.0", "<protocolVersion>1.1", "The protocol version is '1.1'"),
-        ("<adminEmail>admin@fake.example", "<adminEmail>", "no adminEmail"),
-        ("<baseURL>http:", "<baseURL>https:", "Identify gives another base URL"),
+        ("<adminEmail>admin@fake.example", "<adminEmail>", "No adminEmail"),
+        ("<baseURL>http:", "<baseURL>https:", "Identify declares a different base URL"),
         ("<earliestDatestamp>2000", "<earliestDatestamp>2024-05", "earliestDatestamp is '2024-05-01-01"),
         ("<earliestDatestamp>2000-01", "<earliestDatestamp>2024-05", "5 of 5 records are older"),
         ("<metadataPrefix>oai_dc", "<metadataPrefix>marc21", "oai_dc is missing"),
-        ("<dc:title>Title 1 ", "<dc:title>&nbsp;", "A part of the first page cannot be read: "),
+        ("<dc:title>Title 1 ", "<dc:title>&nbsp;", "Part of the first page cannot be read: "),
     ],
 )  # fmt: skip
 async def test_what_identify_and_the_first_page_get_wrong_is_told(old: str, new: str, words: str) -> None:
@@ -91,13 +91,13 @@ async def test_what_identify_and_the_first_page_get_wrong_is_told(old: str, new:
 
 async def test_what_is_odd_about_tokens_is_told() -> None:
     odd = await _odd(_sound(items=many(25), sizes=False))
-    assert any("no completeListSize" in line for line in odd)
+    assert any("completeListSize is missing" in line for line in odd)
     assert any("must be encoded in addresses: '|'" in line for line in odd)
 
 
 async def test_compression_content_type_and_status_are_told() -> None:
     odd = await _odd(_sound(fault=lambda _, good: (200, {"Content-Type": "text/html"}, good)))
-    assert "Answers are not compressed, though gzip was asked for." in odd
+    assert "Answers are not compressed, although gzip was requested." in odd
     assert "The Content-Type is 'text/html', not 'text/xml'." in odd
     headers = {"Content-Type": "text/xml"}
     odd = await _odd(_sound(fault=lambda _, good: (422, headers, gzip.compress(good))))
@@ -108,8 +108,8 @@ async def test_compression_content_type_and_status_are_told() -> None:
 async def test_setspecs_and_missing_metadata_are_told() -> None:
     items = [Item(identifier="oai:f:1", metadata=" "), Item(identifier="oai:f:2", deleted=True)]
     odd = await _odd(_sound(sets=("a:b", "not so"), items=items))
-    assert "1 of 2 setSpecs have characters that are not allowed, as 'not so'." in odd
-    assert any(line.startswith("A part of the first page cannot be read: ") for line in odd)
+    assert "1 of 2 setSpecs have characters that are not allowed, such as 'not so'." in odd
+    assert any(line.startswith("Part of the first page cannot be read: ") for line in odd)
 
 
 async def test_one_question_that_fails_is_a_finding() -> None:
@@ -120,7 +120,7 @@ async def test_one_question_that_fails_is_a_finding() -> None:
     found = await _probe(repository)
     assert found.page is not None
     assert any(
-        line.startswith("ListMetadataFormats was not answered as it should be: HTTP status 404")
+        line.startswith("ListMetadataFormats was not answered correctly: HTTP status 404")
         for line in oddities(found, now=_MOMENT)
     )
 

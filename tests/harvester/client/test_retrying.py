@@ -162,7 +162,7 @@ async def test_a_wait_that_is_asked_for_and_kept_uses_up_no_try(status: int, ret
 async def test_tries_that_failed_for_other_reasons_still_count_between_the_waits() -> None:
     busy, broken = _reply(503, {"Retry-After": "7"}), _reply(500)
     bench = Bench(busy, broken, busy, broken, busy, broken, retries=2)
-    with pytest.raises(HttpStatusError, match="HTTP status 500 after 3 tries"):
+    with pytest.raises(HttpStatusError, match="HTTP status 500 after 3 attempts"):
         await bench.fetch()
     assert bench.slept == [7, 0.5, 7, 1, 7]
 
@@ -220,7 +220,7 @@ async def test_who_asks_for_more_patience_than_there_is_is_left_for_later(status
 async def test_a_server_that_stays_busy_is_left_for_later_and_one_that_stays_broken_has_failed() -> None:
     with pytest.raises(ServerBusyError):
         await Bench(_reply(503), _reply(503), retries=1).fetch()
-    with pytest.raises(HttpStatusError, match="HTTP status 500 after 2 tries"):
+    with pytest.raises(HttpStatusError, match="HTTP status 500 after 2 attempts"):
         await Bench(_reply(500), _reply(500), retries=1).fetch()
 
 
@@ -233,11 +233,11 @@ async def test_what_no_patience_mends_is_not_tried_again(kind: TransportKind) ->
 
 
 async def test_an_answer_that_broke_off_is_tried_again_and_a_part_of_it_is_for_the_loose() -> None:
-    broken = TransportError("http://x.example/", TransportKind.DISCONNECTED, "the connection broke")
+    broken = TransportError("http://x.example/", TransportKind.DISCONNECTED, "the connection was lost")
     part = HttpReply(url="http://x.example/", status=200, headers={}, body=b"<OAI-PMH><a>", cut=broken)
     assert (await Bench(part, _reply(200, body=_WHOLE)).fetch()).body == _WHOLE
     assert (await Bench(part, part, retries=1).fetch(loose=True)).body == part.body
-    with pytest.raises(TransportError, match="the connection broke"):
+    with pytest.raises(TransportError, match="the connection was lost"):
         await Bench(part, part, retries=1).fetch()
     no_xml = HttpReply(url="http://x.example/", status=200, headers={}, body=b"<html>", cut=broken)
     with pytest.raises(TransportError):

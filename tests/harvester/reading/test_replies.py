@@ -64,7 +64,7 @@ def test_an_oai_error_is_raised_by_its_code_even_an_unknown_one() -> None:
         (b"<html><body>Down for maintenance</body></html>", "OAI-PMH"),
         (b"<!DOCTYPE html><html><p>x</html>", "HTML"),
         (b"Fatal error in index.php", "Fatal error"),
-        (b"", "no XML"),
+        (b"", "not XML"),
         (b"<rss/>", "'rss'"),
     ],
 )
@@ -170,7 +170,7 @@ def test_what_stands_around_the_answer_is_noted_and_costs_nothing() -> None:
         _read(body)
     page = _read(body, loose=True)
     assert (len(page.records), page.next_token, page.faults, page.cut_off) == (3, "3|||", (), False)
-    assert page.notes == ("something stands before the XML", "something stands behind the XML")
+    assert page.notes == ("there is content before the XML", "there is content after the XML")
 
 
 @pytest.mark.parametrize("namespace", [b"", b"https://www.openarchives.org/OAI/2.0/", b"urn:x"])

@@ -170,11 +170,11 @@ def test_what_came_packed_is_unpacked_once() -> None:
     ("body", "encoding", "words"),
     [
         (gzip.compress(b"x" * 20_000), "gzip", "larger than"),
-        (gzip.compress(b"x" * 500)[:-9], "gzip", "break off"),
-        (b"\x00nothing", "gzip", "broken"),
-        (b"x", "compress", "not known"),
+        (gzip.compress(b"x" * 500)[:-9], "gzip", "are truncated"),
+        (b"\x00nothing", "gzip", "damaged"),
+        (b"x", "compress", "not supported"),
     ],
-    ids=["too large", "cut off", "broken", "unknown"],
+    ids=["too large", "cut off", "damaged", "unknown"],
 )
 def test_what_cannot_be_unpacked_is_said(body: bytes, encoding: str, words: str) -> None:
     with pytest.raises(PackedError, match=words):

@@ -64,7 +64,7 @@ def test_a_scope_is_a_set_or_what_lies_below_a_url(
 
 
 def test_a_url_without_a_host_is_no_scope() -> None:
-    with pytest.raises(UsageError, match="neither a setSpec nor a URL"):
+    with pytest.raises(UsageError, match="not a setSpec or a URL"):
         read_scope("http:///x")
 
 

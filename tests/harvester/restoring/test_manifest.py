@@ -74,10 +74,10 @@ def test_a_folder_of_another_restore_or_of_other_things_is_refused(tmp_path: Pat
         _reopened(tmp_path / "restore", Request(what="collection:y", form="files"))
     with pytest.raises(UsageError, match="'files', not 'warc'"):
         _reopened(tmp_path / "restore", Request(what="collection:x", form="warc"))
-    with pytest.raises(UsageError, match="holds other things"):
+    with pytest.raises(UsageError, match="has other contents"):
         _reopened(tmp_path)
     (tmp_path / "restore" / "manifest.jsonl").write_text("[1]\n")
-    with pytest.raises(UsageError, match="no manifest"):
+    with pytest.raises(UsageError, match="not the manifest"):
         _reopened(tmp_path / "restore")
 
 

@@ -58,7 +58,7 @@ def test_who_changed_an_older_version_is_told(settings: Settings, database: Data
     with database.session() as session:
         rule = _added(session, settings)
         save_version(session, settings, rule.rule_id, _OTHER, by="Alena")
-        with pytest.raises(UsageError, match="version 2 was saved while you changed version 1"):
+        with pytest.raises(UsageError, match="version 2 was saved while you were editing version 1"):
             save_version(session, settings, rule.rule_id, FILTERS, by="Petr", based_on=1)
 
 
@@ -92,9 +92,9 @@ def test_a_file_that_there_is_is_looked_after_where_it_is(settings: Settings, da
     with database.session() as session:
         rule = add_rule(session, settings, _DRAFT, by=None, path="mine/x.xml")
         assert (rule.path, Path(file).read_bytes()) == ("mine/x.xml", FILTERS)
-        with pytest.raises(UsageError, match="looked after already"):
+        with pytest.raises(UsageError, match="already managed as a rule"):
             add_rule(session, settings, _DRAFT, by=None, path="mine/../mine/x.xml")
-        with pytest.raises(UsageError, match="does not lie in the data folder"):
+        with pytest.raises(UsageError, match="not in the data folder"):
             add_rule(session, settings, _DRAFT, by=None, path="../x.xml")
 
 

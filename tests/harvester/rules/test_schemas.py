@@ -105,15 +105,15 @@ INCLUDING = schema('<xs:include schemaLocation="b.xsd"/><xs:element name="book"/
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ({}, "the schema http://s/a.xsd, named by ListMetadataFormats, cannot be had: HTTP status 404"),
-        ({"/a.xsd": "<html/>"}, "ListMetadataFormats, cannot be had: it is not an XML Schema but 'html'"),
+        ({}, "the schema http://s/a.xsd, named by ListMetadataFormats, is not available: HTTP status 404"),
+        ({"/a.xsd": "<html/>"}, "ListMetadataFormats, is not available: it is not an XML Schema but 'html'"),
         ({"/a.xsd": "no"}, "it is not XML (Start tag expected"),
-        ({"/a.xsd": INCLUDING}, "http://s/b.xsd, named by the schema http://s/a.xsd, cannot be had: HTTP"),
-        ({"/a.xsd": INCLUDING, "/b.xsd": 503}, "b.xsd, named by the schema http://s/a.xsd, cannot be had: "),
-        ({"/a.xsd": INCLUDING, "/b.xsd": "<p>"}, "the schema http://s/a.xsd, cannot be had: it is not XML"),
-        ({"/a.xsd": INCLUDING.replace("b.xsd", "file:///a")}, "'file:///a', which is no http or https"),
-        ({"/a.xsd": INCLUDING.replace("b.xsd", "http://[")}, "cannot be had: it is"),
-        ({"/a.xsd": "file:///etc/passwd"}, "neither http nor https"),
+        ({"/a.xsd": INCLUDING}, "s/b.xsd, named by the schema http://s/a.xsd, is not available: HTTP"),
+        ({"/a.xsd": INCLUDING, "/b.xsd": 503}, "named by the schema http://s/a.xsd, is not available: "),
+        ({"/a.xsd": INCLUDING, "/b.xsd": "<p>"}, "schema http://s/a.xsd, is not available: it is not XML"),
+        ({"/a.xsd": INCLUDING.replace("b.xsd", "file:///a")}, "'file:///a', which is not an http or https"),
+        ({"/a.xsd": INCLUDING.replace("b.xsd", "http://[")}, "is not available: it is"),
+        ({"/a.xsd": "file:///etc/passwd"}, "not an http or https address"),
         ({"/a.xsd": UNKNOWN_TYPE}, "the schema http://s/a.xsd cannot be used: http://s/a.xsd, line 2: "),
         ({"/a.xsd": schema("", "urn:other")}, "of the namespace 'urn:other', not of 'urn:example:book'"),
     ],
@@ -124,7 +124,7 @@ async def test_a_schema_that_cannot_be_had_says_which_and_why(
     told = await refusal(tmp_path, files)
 
     assert reason in told
-    assert "put a good one into the cache of schemas, or use validation 0 (well-formed) or 2 (loose)" in told
+    assert "put a valid one into the schema cache, or use validation 0 (well-formed) or 2 (lenient)" in told
 
 
 async def test_what_is_no_schema_is_not_kept(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ async def test_an_endless_chain_of_schemas_ends(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(module, "MAX_FILES", 3)
     chain: dict[str, str | int] = {f"/{n}.xsd": INCLUDING.replace("b.xsd", f"{n + 1}.xsd") for n in range(10)}
 
-    assert "it would be more than 3 schema files" in await refusal(tmp_path, chain, "/0.xsd")
+    assert "the schema consists of more than 3 files" in await refusal(tmp_path, chain, "/0.xsd")
 
 
 async def test_a_schema_that_is_too_large_is_refused(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ async def test_a_schema_with_a_document_type_is_taken(tmp_path: Path) -> None:
 async def test_a_repository_in_the_world_leads_nobody_into_our_own_network(tmp_path: Path) -> None:
     async with serve_schemas() as server:
         found = schemas(tmp_path, base_url="http://8.8.8.8/oai")
-        with pytest.raises(StrictCheckError, match="an address in our own network"):
+        with pytest.raises(StrictCheckError, match="the address is in our own network"):
             await found.gather(BOOK, f"{server.url}/book.xsd", by="a record")
 
     assert not server.asked
@@ -248,5 +248,5 @@ async def test_a_folder_that_cannot_be_written_fails_the_run(tmp_path: Path) -> 
     fetch = schema_fetcher(HarvesterSettings(retries=0), "http://127.0.0.1/oai")
     found = Schemas(cache=SchemaCache(folder=tmp_path / "file" / "schemas"), fetch=fetch)
     async with serve_schemas() as server:
-        with pytest.raises(StrictCheckError, match="cannot be kept in"):
+        with pytest.raises(StrictCheckError, match="cannot be stored in"):
             await found.gather(NOTE, f"{server.url}/note.xsd", by="a record")

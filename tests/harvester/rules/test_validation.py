@@ -73,12 +73,12 @@ def header(identifier: str = "a", datestamp: str = "2024-05-01", rest: str = "")
 @pytest.mark.parametrize(
     ("bad", "line", "element", "reason"),
     [
-        (record("\n<dc:titel>a</dc:titel>"), 2, "dc:titel", "this element is not known here"),
-        (record("\n<dc:title><b/></dc:title>"), 2, "dc:title", "holds text only"),
+        (record("\n<dc:titel>a</dc:titel>"), 2, "dc:titel", "this element is not defined here"),
+        (record("\n<dc:title><b/></dc:title>"), 2, "dc:title", "may contain only text"),
         (record("\n<x xmlns='urn:x'/>"), 2, "{urn:x}x", "not expected"),
-        (record("\n\n<dc:title id='a'/>"), 3, "dc:title/@id", "this attribute is not known here"),
+        (record("\n\n<dc:title id='a'/>"), 3, "dc:title/@id", "this attribute is not defined here"),
         (record("<dc:title xml:lang='en US'/>"), 1, "dc:title/@xml:lang", "'en US'"),
-        (record("text"), 1, "oai_dc:dc", "holds elements only"),
+        (record("text"), 1, "oai_dc:dc", "may contain only elements"),
         (record("", header=header(identifier="")), 1, "oai:identifier", "minimum length"),
         (record("", header=header(datestamp="2024-02-30")), 2, "oai:datestamp", "'2024-02-30'"),
         (record("", header=header(datestamp="2024-05-01T10:00:00")), 2, "oai:datestamp", "T10:00:00"),
@@ -94,13 +94,13 @@ def header(identifier: str = "a", datestamp: str = "2024-05-01", rest: str = "")
         (record("", about="<about/>"), 1, "oai:about", "Missing child"),
         (record("", about='<about><a xmlns="u"/><b xmlns="u"/></about>'), 1, "{u}b", "not expected"),
         (raw("", ""), 1, "oai:record", "oai:header"),
-        (raw(""), 1, "oai:record", "there is no oai:metadata"),
+        (raw(""), 1, "oai:record", "it has no oai:metadata"),
         (raw("<metadata/>"), 3, "oai:metadata", "Missing child"),
         (raw("<metadata>text</metadata>"), 3, "oai:metadata", "Missing child"),
-        (raw('<metadata><a xmlns="urn:a"/></metadata>'), 3, "{urn:a}a", "format oai_dc is in the namespace"),
+        (raw('<metadata><a xmlns="urn:a"/></metadata>'), 3, "{urn:a}a", "format oai_dc are in the namespace"),
         (raw("<metadata><dc/></metadata>"), 3, "oai:dc", "not expected"),
         (raw('<metadata><a xmlns="urn:a"/><b xmlns="urn:a"/></metadata>'), 3, "{urn:a}b", "not expected"),
-        (etree.fromstring(f'<header xmlns="{OAI}"/>'), 1, "oai:header", "not known here"),
+        (etree.fromstring(f'<header xmlns="{OAI}"/>'), 1, "oai:header", "not defined here"),
     ],
 )  # fmt: skip
 def test_each_fault_is_named_with_line_element_and_reason(
@@ -125,7 +125,7 @@ def test_all_faults_of_a_record_are_given_in_the_order_of_its_lines() -> None:
 def test_lines_are_those_of_the_answer_and_neighbours_do_not_matter() -> None:
     _, second = list_of(record_xml("\n<dc:a/>\n"), record_xml("\n<dc:b/>\n"))
 
-    assert faults(second) == ["line 4, element 'dc:b': this element is not known here"]
+    assert faults(second) == ["line 4, element 'dc:b': this element is not defined here"]
 
 
 def test_a_fault_with_an_endless_value_is_cut() -> None:
@@ -199,7 +199,7 @@ async def test_the_schema_that_the_repository_announces_is_the_one_that_counts(t
         )
     ]
     assert checks.faults(raw('<metadata><book xmlns="urn:x"/></metadata>')) == [
-        "line 3, element '{urn:x}book': metadata in the format book is in the namespace urn:example:book"
+        "line 3, element '{urn:x}book': metadata in the format book are in the namespace urn:example:book"
     ]
     assert "/other.xsd" not in server.asked
 
@@ -230,7 +230,7 @@ async def test_schema_locations_around_the_record_count_and_unused_ones_do_not(t
             f'{NOTE} {server.url}/no.xsd {OAI} {server.url}/oai.xsd">'
             f"{etree.tostring(book(title='')).decode()}</OAI-PMH>"
         )
-        assert "names a schema for the namespace urn:example:book" in checks.faults(answer[0])[0]
+        assert "no schema is named for the namespace urn:example:book" in checks.faults(answer[0])[0]
         await checks.learn([answer[0]])
 
     assert "underruns" in checks.faults(answer[0])[0]
@@ -242,7 +242,7 @@ async def test_a_schema_that_a_record_names_and_nobody_has_fails_the_run(tmp_pat
         checks = await validator(tmp_path, server)
 
         with pytest.raises(
-            StrictCheckError, match=r"no\.xsd, named by a record, cannot be had: HTTP status 404"
+            StrictCheckError, match=r"no\.xsd, named by a record, is not available: HTTP status 404"
         ):
             await checks.learn([book(NOTE_ELEMENT, location=f"{NOTE} {server.url}/no.xsd")])
 
@@ -401,5 +401,5 @@ def test_stray_text_in_a_recorded_answer_is_found() -> None:
 
     assert found == [
         [],
-        ["line 22, element 'oai_dc:dc': this element holds elements only, but text stands in it"],
+        ["line 22, element 'oai_dc:dc': this element may contain only elements, not text"],
     ]

@@ -282,7 +282,10 @@ async def test_a_run_that_would_delete_too_much_is_held_and_deletes_nothing(libr
     assert watermark(library) == "2024-06-01T12:00:00Z"
     row = last_history(library)
     assert (row.status, row.verdict, row.deleted_count) == ("held", "partial", 0)
-    assert row.failure_reason == "held: it would delete 12 of 25 records; without a yes it may delete 20 %"
+    assert row.failure_reason == (
+        "held by the mass-change guard: the run would delete 12 of 25 records; without approval it may "
+        "delete 20 %"
+    )
     (hold,) = library.holds()
     assert (hold.history_id, hold.kind, hold.would_delete, hold.active) == (
         row.history_id,
@@ -315,7 +318,7 @@ async def test_the_release_of_a_held_run_makes_its_deletions(library: Library) -
     outcome = await library.run()
     assert (outcome.verdict, outcome.status) == ("complete", "no changes")
     code, _, err = await library.command("job", "release", "2")
-    assert (code, "held no more" in err) == (2, True)
+    assert (code, "no longer held" in err) == (2, True)
     code, _, err = await library.command("job", "release", "1")
     assert (code, "was not held" in err) == (2, True)
 
@@ -391,7 +394,7 @@ async def test_a_run_that_would_change_too_much_stops_before_the_page_that_does(
     assert library.files() == before
     assert (await library.run(full=True)).status == "held"
     code, out, _ = await library.command("job", "release", str(last_history(library).history_id))
-    assert (code, "released" in out) == (0, True)
+    assert (code, "approved" in out) == (0, True)
     outcome = await library.run(full=True)
     assert (outcome.verdict, outcome.counts["updated"]) == ("complete", 20)
     assert [hold.state for hold in library.holds()] == [HoldState.SUPERSEDED, HoldState.DONE]
@@ -413,7 +416,7 @@ async def test_deletions_of_a_run_that_was_cut_off_are_made_when_it_has_gone_on(
     library.fake.before = interrupt
     outcome = await library.run(full=True, stop=stop)
     assert outcome.status == "incomplete"
-    assert any("4 deletions wait" in warning for warning in outcome.warnings)
+    assert any("4 deletions are postponed" in warning for warning in outcome.warnings)
     library.fake.before = None
     assert len(library.living()) == 25
     library.change_settings(brake_deletions=50)
@@ -431,7 +434,7 @@ async def test_a_command_sets_what_a_repository_allows(library: Library) -> None
         "repository_id": 1, "deletion_policy": "mark", "brake_deletions": 5.0, "brake_updates": None,
     }  # fmt: skip
     code, _, err = await library.command("repository", "policy", "1", "--brake-updates", "much")
-    assert (code, "'much' is no share in per cent" in err) == (2, True)
+    assert (code, "'much' is not a valid percentage" in err) == (2, True)
 
 
 def test_no_brake_is_the_same_as_one_that_allows_everything() -> None:

@@ -311,7 +311,10 @@ async def test_where_no_date_can_be_read_the_history_and_the_plan_say_so(bench: 
     with bench.database.session() as session:
         planned = rehearse(session, bench.settings, request, url=None, folder=None)
     assert planned.from_ is None
-    assert planned.why == "for the last harvest left no date: its responseDate '18th of April' cannot be read"
+    assert (
+        planned.why
+        == "because the last harvest has no valid date: its responseDate '18th of April' cannot be read"
+    )
     bench.fake.now = NOW
     outcome = await bench.run()
     assert (outcome.warnings, bench.harvest_row().watermark) == ((), NOW)
@@ -367,7 +370,7 @@ async def test_the_first_record_that_was_refused_is_told_whatever_was_odd_before
     )
     outcome = await bench.run()
     told = outcome.in_words().splitlines()[2]
-    assert told.startswith("1 record was refused; the first: ")
+    assert told.startswith("1 record was rejected; the first: ")
     assert "oai:fake.example:12" in told
     identify, *_ = bench.history()[0].warnings
     assert identify.startswith("Identify: ")
@@ -455,7 +458,7 @@ async def test_an_expired_token_begins_the_list_again_from_the_same_date(bench: 
     outcome = await bench.run()
     assert outcome.verdict == "complete"
     assert counts(outcome)["records"] == 25
-    assert any("began again" in warning for warning in outcome.warnings)
+    assert any("was started again" in warning for warning in outcome.warnings)
     assert [asked.get("from") for asked in bench.fake.lists()][-4:] == [
         None,
         "2024-06-01T11:59:00Z",
@@ -493,7 +496,7 @@ async def test_a_503_is_waited_out_and_one_too_long_ends_the_run(bench: Bench) -
     asked = len(bench.fake.asked)
     again = await bench.run()
     assert (again.exit_code, len(bench.fake.asked)) == (ExitCode.TRY_LATER, asked)
-    assert "asked to be left alone until" in (again.failure_reason or "")
+    assert "asked to wait until" in (again.failure_reason or "")
     assert (await bench.run(ignore_wait=True)).verdict == "complete"
     assert (await bench.run()).verdict == "complete"
 
@@ -657,7 +660,7 @@ async def test_an_older_version_that_comes_later_in_a_list_does_not_replace_the_
     assert b"of day 4" in files["fake.example/78.xml"]
     assert bench.records()["oai:fake.example:77"].datestamp == "2024-05-09T00:00:00Z"
     (warning,) = outcome.warnings
-    assert warning.endswith("the newer one counts: 1; the first: 'oai:fake.example:77'")
+    assert warning.endswith("the newer version counts: 1; the first: 'oai:fake.example:77'")
     assert outcome.verdict == "complete"
 
 
@@ -742,7 +745,7 @@ async def test_a_list_in_circles_fails_a_strict_run_and_is_not_resumed(bench: Be
     bench.fake.fault = at_page("20", lambda good: good.replace(b">", b">").replace(b"></res", b">20|||</res"))
     outcome = await bench.run(validation=Level.STRICT)
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.STRICT_CHECK)
-    assert "circles" in (outcome.failure_reason or "")
+    assert "circular" in (outcome.failure_reason or "")
     assert bench.harvest_row().resumption_token is None
 
 

@@ -77,7 +77,7 @@ async def test_documents_that_do_not_come_are_made_here(
         later = await reading(asked, nobody)
         assert [record.header for record in later.records] == list(page.headers)
     assert len(begun) == 1
-    assert "from now on they are read without it" in caplog.text
+    assert "further pages are read without it" in caplog.text
 
 
 async def test_a_process_that_was_killed_is_done_without(

@@ -29,10 +29,15 @@ def planned(standing: Standing = DONE, target: Target = TARGET, **parameters: An
 @pytest.mark.parametrize(
     ("parameters", "standing", "from_", "why"),
     [
-        ({}, Standing(), None, "no harvest of this format and set was complete so far"),
-        ({}, DONE, "2024-05-01T11:59:00Z", "began at 2024-05-01T12:00:00Z, less 60 seconds"),
-        ({"full": True}, DONE, None, "everything was asked for"),
-        ({"harvest_from": "2024-02-01"}, DONE, "2024-02-01T00:00:00Z", "as asked"),
+        ({}, Standing(), None, "no harvest of this format and set is complete yet"),
+        (
+            {},
+            DONE,
+            "2024-05-01T11:59:00Z",
+            "the start of the last complete harvest, 2024-05-01T12:00:00Z, less 60 seconds",
+        ),
+        ({"full": True}, DONE, None, "all records were requested"),
+        ({"harvest_from": "2024-02-01"}, DONE, "2024-02-01T00:00:00Z", "as requested"),
     ],
 )
 def test_a_plan_says_why_it_begins_where_it_does(
@@ -70,7 +75,7 @@ def test_slices_are_listed_one_by_one() -> None:
     assert len(found.lists()) == len(found.as_json()["lists"]) == 6
     assert "until 2024-01-31T23:59:59Z" in found.in_words()
     assert str(found.first_request()).endswith("verb=ListRecords&metadataPrefix=oai_dc")
-    assert any("each year is asked for as a whole first" in remark for remark in found.remarks)
+    assert any("each year is requested as a whole first" in remark for remark in found.remarks)
 
 
 def test_many_slices_are_not_all_shown_to_people() -> None:

@@ -40,14 +40,14 @@ def test_a_loose_run_leaves_out_a_record_that_meets_a_limit_and_says_which_and_w
     refusal = batch.refused[0]
     assert (refusal.identifier, refusal.url) == ("2", URL)
     assert "f.xml, line 1, column " in refusal.reason
-    assert "'//dc:title' meets a limit: its values have more than 10 characters" in refusal.reason
+    assert "'//dc:title' exceeds a limit: its values have more than 10 characters" in refusal.reason
     assert etree.fromstring(refusal.raw).findtext(".//{*}title") == "a" * 11
 
 
 def test_a_rule_that_meets_its_limit_again_and_again_ends_even_a_loose_run() -> None:
     preparer = Preparer(filters=parse_filters(FILTERS, source="f.xml", limits=SHORT))
 
-    with pytest.raises(RuleFileError, match="more than 2 records met it"):
+    with pytest.raises(RuleFileError, match="more than 2 records exceeded it"):
         preparer.prepare([entry(str(number), "a" * 11) for number in range(3)], url=URL)
 
 
@@ -56,7 +56,7 @@ def test_a_strict_run_ends_with_the_record_that_meets_a_limit(level: Level) -> N
     preparer = Preparer(filters=parse_filters(FILTERS, source="f.xml", limits=SHORT), level=level)
 
     with pytest.raises(
-        StrictCheckError, match=r"record '2': f\.xml, line 1, column .* meets a limit"
+        StrictCheckError, match=r"record '2': f\.xml, line 1, column .* exceeds a limit"
     ) as caught:
         preparer.prepare([entry("1"), entry("2", "a" * 11)], url=URL)
 

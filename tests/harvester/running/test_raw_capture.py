@@ -71,7 +71,7 @@ async def test_request_and_answer_are_joined_and_have_what_was_sent(tmp_path: Pa
 
 
 async def test_a_request_asked_again_gets_its_answers_in_their_order(tmp_path: Path) -> None:
-    broken = TransportError(_GET.url, TransportKind.DISCONNECTED, "the connection broke")
+    broken = TransportError(_GET.url, TransportKind.DISCONNECTED, "the connection was lost")
     kept = Kept(tmp_path / "a.warc.gz", _reply(b"1"), broken, _reply(b"3"))
     kept.capture.note_run(_RUN)
     await kept.send(_GET)
@@ -81,7 +81,7 @@ async def test_a_request_asked_again_gets_its_answers_in_their_order(tmp_path: P
     kept.capture.close()
     replay = open_replay(kept.capture.path)
     assert (await replay(_GET)).body == b"1"
-    with pytest.raises(TransportError, match="the connection broke"):
+    with pytest.raises(TransportError, match="the connection was lost"):
         await replay(_GET)
     assert [(await replay(_GET)).body for _ in range(2)] == [b"3", b"3"]
 
@@ -108,7 +108,7 @@ async def test_what_was_not_asked_or_not_answered_is_missing(tmp_path: Path) -> 
     replay = open_replay(kept.capture.path)
     with pytest.raises(TransportError, match="nobody there"):
         await replay(_GET)
-    with pytest.raises(MissingAnswerError, match=r"got no answer .*nobody there"):
+    with pytest.raises(MissingAnswerError, match=r"received no answer .*nobody there"):
         await replay(_GET)
     with pytest.raises(MissingAnswerError, match=r"POST http://r\.example/oai with 'verb=Identify'"):
         await replay(_POST)
@@ -159,7 +159,7 @@ async def test_only_files_of_the_same_run_are_joined(tmp_path: Path) -> None:
     replay = open_replay(tmp_path / "20240103T000004Z.warc.gz")
     assert len(replay.answers) == 2
     assert (await replay(HttpRequest(method="GET", url="http://r.example/0"))).body == b"0"
-    with pytest.raises(UsageError, match="before it began its list"):
+    with pytest.raises(UsageError, match="before it started its list"):
         open_replay(tmp_path / "20240103T000003Z.warc.gz")
 
 

@@ -32,7 +32,7 @@ NONE_MATCH = OaiError(URL, "noRecordsMatch", "")
 BROKEN = MalformedAnswerError(URL, "not well-formed")
 HTML = NotOaiPmhError(URL, "an HTML page", b"<html>")
 STAYS = HttpStatusError(URL, 500)
-KILLED = TransportError(URL, TransportKind.DISCONNECTED, "the connection broke")
+KILLED = TransportError(URL, TransportKind.DISCONNECTED, "the connection was lost")
 CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
     "an expired token": ({"error": EXPIRED}, Remedy.AGAIN),
     "an expired token, strictly": ({"error": EXPIRED, "loose": False}, Remedy.AGAIN),

@@ -135,5 +135,5 @@ async def test_what_has_no_identifier_cannot_be_asked_for(library: Library) -> N
     error = await _with_a_broken_record(library)
     error.identifier = None
 
-    with pytest.raises(UsageError, match="no identifier"):
+    with pytest.raises(UsageError, match="identifier of rejected record 1 is not known"):
         await _again(library, error)

@@ -126,9 +126,9 @@ async def test_nothing_is_kept_unless_it_is_asked_for(bench: Bench) -> None:
     outcome = await bench.run()
     assert outcome.raw_path is None
     assert not (bench.settings.data / "raw").exists()
-    with pytest.raises(UsageError, match="nothing was kept of run"):
+    with pytest.raises(UsageError, match="run 1 has no stored answers"):
         await bench.replay(bench.history()[0].history_id)
-    with pytest.raises(UsageError, match="there is no run 999"):
+    with pytest.raises(UsageError, match="no run 999;"):
         await bench.replay(999)
 
 
@@ -193,7 +193,10 @@ async def test_what_later_harvests_changed_or_deleted_stays_as_they_have_it(benc
     await bench.run(full=True)
     outcome = await bench.replay(bench.history()[0].history_id)
     assert outcome.counts["superseded"] == 2
-    assert any("2 records were left as later harvests have them" in words for words in outcome.warnings)
+    assert any(
+        "2 records were left unchanged because later harvests have newer versions" in words
+        for words in outcome.warnings
+    )
     assert b"Renewed" in bench.files()["3.xml"]
     assert bench.statuses()["oai:fake.example:4"] == "deleted"
 
@@ -249,7 +252,7 @@ async def test_a_harvest_that_can_be_gone_on_with_is_not_displaced(bench: Bench)
     await bench.run_up_to("10|", full=True)
     outcome = await bench.replay(first)
     assert outcome.exit_code == 2
-    assert "was cut off and can be gone on with" in (outcome.failure_reason or "")
+    assert "can be resumed" in (outcome.failure_reason or "")
     assert (await bench.run(full=True)).evidence.resumed_at == 10
 
 
@@ -268,5 +271,5 @@ async def test_an_answer_that_was_not_kept_is_told(bench: Bench) -> None:
 async def test_a_file_that_was_moved_away_is_told(bench: Bench) -> None:
     await bench.run()
     bench.warc().unlink()
-    with pytest.raises(UsageError, match="raw answers are not there"):
+    with pytest.raises(UsageError, match="stored answers of the run were not found"):
         await bench.replay(bench.history()[0].history_id)

@@ -118,7 +118,7 @@ async def test_other_levels_ask_for_no_schema_and_keep_such_a_record(
 @pytest.mark.parametrize(
     ("path", "answer", "reason"),
     [
-        ("/book.xsd", 404, "book.xsd, named by ListMetadataFormats, cannot be had: HTTP status 404"),
+        ("/book.xsd", 404, "book.xsd, named by ListMetadataFormats, is not available: HTTP status 404"),
         ("/people/person.xsd", 404, "person.xsd, named by the schema http"),
         ("/parts/title.xsd", "<html/>", "it is not an XML Schema but 'html'"),
     ],
@@ -195,4 +195,4 @@ async def test_a_rule_that_meets_its_limit_on_every_record_ends_the_run(bench: B
     outcome = await bench.run(metadata_prefix="book", filter_file=costly)
 
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.USAGE)
-    assert "more than 20 records met it; write the rule more simply" in (outcome.failure_reason or "")
+    assert "more than 20 records exceeded it; simplify the rule" in (outcome.failure_reason or "")

@@ -178,7 +178,7 @@ async def test_an_import_follows_what_changes_in_a_catalogue_harvested_by_sru(sh
 async def test_dates_belong_into_the_query(shelf: Shelf) -> None:
     outcome = await shelf.run(harvest_from="2024-01-01")
     assert outcome.failure_reason is not None
-    assert "put them into the query" in outcome.failure_reason
+    assert "add them to the query" in outcome.failure_reason
 
 
 async def test_the_commands_speak_sru(environment: dict[str, str], tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_the_commands_speak_sru(environment: dict[str, str], tmp_path: Pat
         )  # fmt: skip
         again = await run(environment, "harvest", "1", "--query", "cats", "--format", "marcxml", "--json")
     assert probed.code == 0, probed.err
-    for words in ("Fake catalogue", "SRU 1.2", "12 of 12 on the first page", "Nothing is odd."):
+    for words in ("Fake catalogue", "SRU 1.2", "12 of 12 on the first page", "No problems found."):
         assert words in probed.out
     assert harvested.code == 0, harvested.err
     assert {"verdict": "complete", "new": 12}.items() <= harvested.json.items()

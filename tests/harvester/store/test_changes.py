@@ -117,7 +117,7 @@ async def test_changes_are_kept_for_some_days_and_a_reader_who_comes_too_late_is
         session.commit()
     assert prune_changes(library.database, keep_days=30) == 20
     assert len(read(library.database)) == 5
-    with pytest.raises(UsageError, match="change 7 is not kept any more"):
+    with pytest.raises(UsageError, match="change 7 is no longer kept"):
         read(library.database, since=7)
 
 

@@ -31,8 +31,8 @@ def test_a_header_is_read_as_it_came() -> None:
     ("data", "reason"),
     [
         (b"<r/>", "a/1.xml: the root is 'r', not a record with a header"),
-        (RECORD.replace(b"<datestamp>2024-01-01</datestamp>", b""), "a/1.xml: a header without datestamp"),
-        (RECORD.replace(b" oai:a:1 ", b" "), "a/1.xml: a header without identifier"),
+        (RECORD.replace(b"<datestamp>2024-01-01</datestamp>", b""), "a/1.xml: the header has no datestamp"),
+        (RECORD.replace(b" oai:a:1 ", b" "), "a/1.xml: the header has no identifier"),
         (b"<!DOCTYPE r><r/>", "a/1.xml, line 1, column 0: a document type declaration"),
         (b"half", "a/1.xml, line 1, column 1: "),
     ],

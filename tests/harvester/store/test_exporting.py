@@ -115,7 +115,7 @@ async def test_a_run_whose_changes_are_forgotten_is_no_empty_export(library: Lib
     await library.run()
     code, out, err = await library.command("store", "export", "--run", "1", "--as", "tar")
     assert (code, out) == (2, "")
-    assert "the changes of run 1 are kept no more" in err
+    assert "the changes of run 1 are no longer kept" in err
 
 
 async def test_an_export_into_a_pipe_leaves_the_pipe_there(library: Library) -> None:

@@ -159,14 +159,15 @@ async def test_files_that_are_no_records_and_copies_are_left_out_with_a_reason(l
     assert (rebuilt.added, rebuilt.refused) == (25, 3)
     assert set(refused) == {"fake.example/copy.xml", "notes.txt", "bomb.xml"}
     assert (
-        "a second file of 'oai:fake.example:3', beside fake.example/3.xml" in refused["fake.example/copy.xml"]
+        "a second file of 'oai:fake.example:3', in addition to fake.example/3.xml"
+        in refused["fake.example/copy.xml"]
     )
 
 
 async def test_an_empty_folder_drops_no_rows(library: Library) -> None:
     await library.run()
     shutil.rmtree(library.folder)
-    with pytest.raises(UsageError, match="no files there"):
+    with pytest.raises(UsageError, match="no files found"):
         rebuild(library)
     assert len(library.records()) == 25
 

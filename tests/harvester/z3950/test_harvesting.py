@@ -95,7 +95,7 @@ async def test_a_result_that_shrank_is_a_fault_and_no_error(ztest: str) -> None:
 async def test_errors_say_what_is_wrong(ztest: str) -> None:
     with pytest.raises(OaiError, match="diagnostic 109: Database unavailable"):
         await first(ztest.replace("Default", "Elsewhere"), "water")
-    with pytest.raises(OaiError, match="the query is no PQF"):
+    with pytest.raises(OaiError, match="the query is not valid PQF"):
         await first(ztest, "@and")
     with pytest.raises(CannotDisseminateFormatError, match="--format marcxml"):
         await first(ztest, "water", prefix="oai_dc")

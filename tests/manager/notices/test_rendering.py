@@ -94,7 +94,7 @@ def test_letters_name_the_command_where_one_helps() -> None:
     facts = {**RUN, "failure_kind": "held", "failure": {"code": "held"}}
     held = render(Occasion.FAILING, "en", facts, dashboard=None).body
 
-    assert "release it if that is right. `zatva job release 17` says yes.\n" in held
+    assert "approve the run if they are correct. To approve it, use `zatva job release 17`.\n" in held
 
 
 def test_languages_differ_and_numbers_are_written_as_their_readers_do() -> None:
@@ -109,5 +109,5 @@ def test_languages_differ_and_numbers_are_written_as_their_readers_do() -> None:
 def test_words_from_elsewhere_stay_on_their_line() -> None:
     evil = {**RUN, "repository_name": "A\r\nBcc: all@x.example\x00\u2028B", "failure_reason": "a\n\nb"}
     letter = render("failing", "en", evil, dashboard=None)
-    assert letter.subject == "Harvest fails: A Bcc: all@x.example B, oai_dc, set books"
+    assert letter.subject == "Harvest failed: A Bcc: all@x.example B, oai_dc, set books"
     assert "Reason: a b" in letter.body

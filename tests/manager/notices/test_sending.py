@@ -53,11 +53,11 @@ async def test_a_failure_comes_as_a_mail_with_the_request_and_what_to_do(
             await tick()
     (mail,) = server.mails
     assert (mail.sender, mail.to) == ("zatva@localhost.localdomain", [MAILBOX])
-    assert mail.message["Subject"] == "Harvest fails: City Library, oai_dc"
+    assert mail.message["Subject"] == "Harvest failed: City Library, oai_dc"
     for words in (
         "Request: https://library.example/oai?verb=Identify",
         "Ask for the new base URL",
-        "Records seen: 7",
+        "Records processed: 7",
         "keeper@library.example",
         "More: https://zatva.example/runs/1",
     ):
@@ -133,7 +133,7 @@ async def test_no_mail_server_is_told_and_the_notice_waits(
     told.run("failed")
     async with teller(settings, database) as tick:
         await tick()
-    assert told.tables.one("SELECT last_error FROM notice") == "there is no mail server; set mail.host"
+    assert told.tables.one("SELECT last_error FROM notice") == "no mail server is set; set mail.host"
     assert told.states() == ["waiting"]
 
 
@@ -323,7 +323,7 @@ async def test_what_one_recipient_is_told_about_a_repository_stays_in_its_order(
             for _ in range(2):
                 await tick()
     subjects = [mail.message["Subject"].split(":")[0] for mail in server.mails]
-    assert subjects == ["Harvest fails", "Works again"]
+    assert subjects == ["Harvest failed", "Works again"]
 
 
 @pytest.mark.parametrize("age", ["91 days", "89 days"])

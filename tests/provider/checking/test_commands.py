@@ -69,8 +69,8 @@ def test_what_failed_is_told_in_words(
     with running(environment, tmp_path / "log", *serving, ready="provider at") as (_, url):
         done = check(environment, url, "--polite", "0")
     assert done.returncode == 3
-    assert "identify.base-url (must, section 4.2): baseURL is the address that was asked" in done.stdout
-    assert "came      http://elsewhere.example/oai" in done.stdout
+    assert "identify.base-url (must, section 4.2): baseURL is the address that was requested" in done.stdout
+    assert "received  http://elsewhere.example/oai" in done.stdout
     assert f"expected  {url}" in done.stdout
     assert "1 failed" in done.stderr
 

@@ -145,7 +145,7 @@ async def test_a_small_document_with_another_digest_is_not_given(
     response = await archive.get()
     assert response.status == 500
     assert "damaged" in await response.text()
-    assert f"{path}, offset 0: the content has not the digest" in caplog.text
+    assert f"{path}, offset 0: the content does not have the digest" in caplog.text
 
 
 @pytest.mark.parametrize("fields", [(), ("Transfer-Encoding: chunked",)])
@@ -158,7 +158,7 @@ async def test_a_large_document_with_another_digest_breaks_off(
     assert response.status == 200
     with pytest.raises(ClientPayloadError):
         await response.read()
-    assert f"{path}, offset 0: the content has not the digest" in caplog.text
+    assert f"{path}, offset 0: the content does not have the digest" in caplog.text
 
 
 async def test_a_file_that_is_gone_is_told_in_the_log(
@@ -179,7 +179,7 @@ async def test_a_file_that_only_a_listing_told_of_is_not_there_yet(archive: Docu
         session.commit()
     answer = await archive.get()
     assert answer.status == 503
-    assert "'told.warc' is listed, and has not been seen" in await answer.text()
+    assert "'told.warc' is listed in a CDX file, but this server has not found it" in await answer.text()
 
 
 async def test_a_file_that_has_changed_gives_no_other_document(archive: DocumentArchive) -> None:

@@ -72,7 +72,7 @@ async def test_a_revisit_of_nothing_that_we_have_is_not_found(archive: DocumentA
     archive.index(warc_record(ELSEWHERE), revisit(LATER))
     response = await archive.get(AGAIN)
     assert response.status == 404
-    assert "no such earlier capture" in await response.text()
+    assert "the archive does not have that capture" in await response.text()
 
 
 def rule(archive: DocumentArchive, rule: Rule, url: str = URL) -> None:

@@ -85,7 +85,7 @@ def test_another_record_at_the_place_is_told_by_its_url(database: Database, plai
     content = plain.read_bytes().replace(b"http://a.example/2", b"http://a.example/X")
     plain.write_bytes(content)
     (file,) = checked(database)
-    assert [one.reason for one in file.findings] == ["a record of http://a.example/X is there"]
+    assert [one.reason for one in file.findings] == ["a record of http://a.example/X was found"]
 
 
 def test_a_file_written_anew_in_another_form_is_told_capture_by_capture(

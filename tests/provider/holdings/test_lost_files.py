@@ -41,7 +41,7 @@ def runs(environment: dict[str, str]) -> list[tuple[int, int, int]]:
 @pytest.mark.usefixtures("queued")
 def test_files_with_a_task_are_not_lost(environment: dict[str, str]) -> None:
     assert runs(environment) == [(2, 0, 0)]
-    assert "gone from the queue" not in zatva(environment, "status").stderr
+    assert "no longer in the queue" not in zatva(environment, "status").stderr
 
 
 def test_a_file_without_a_task_is_told_of(
@@ -49,7 +49,7 @@ def test_a_file_without_a_task_is_told_of(
 ) -> None:
     lose(database, queued[0])
     assert runs(environment) == [(2, 1, 0)]
-    assert "1 files wait for tasks that are gone from the queue" in zatva(environment, "status").stderr
+    assert "lost files: 1; their tasks are no longer in the queue" in zatva(environment, "status").stderr
     files = objects(environment, "status", "--run", "1")
     assert {file["path"]: bool(file["reason"]) for file in files} == {
         str(queued[0]): True,
@@ -63,7 +63,7 @@ def test_a_lost_file_can_be_queued_again(
     lose(database, queued[0])
     done = zatva(environment, "index", "--queue", queued[0])
     assert done.returncode == 0
-    assert "1 of the files waited for tasks that are gone" in done.stderr
+    assert "lost files: 1; their tasks are no longer in the queue" in done.stderr
     assert runs(environment) == [(1, 0, 0), (1, 0, 1)]
     (lost, _) = objects(environment, "status", "--run", "1")
     assert (lost["state"], lost["path"]) == ("failed", str(queued[0]))

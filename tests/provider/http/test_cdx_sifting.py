@@ -181,7 +181,7 @@ async def test_who_does_not_go_on_is_told_that_it_was_too_much(
     provider = Provider(client=await aiohttp_client(app))
     response = await provider.client.get("/cdx?url=*.a.example&filter=status:404")
     assert response.status == 400
-    assert "about 3 captures were examined" in await response.text()
+    assert "the limit of 3 captures per request" in await response.text()
     assert "showResumeKey=true" in await response.text()
 
 
@@ -247,7 +247,7 @@ async def test_a_key_is_good_for_its_look_up_alone(provider: Provider, other: Ma
     same = await provider.client.get("/cdx", params={**asked, "resumeKey": key})
     response = await provider.client.get("/cdx", params={**asked, **other, "resumeKey": key})
     assert (same.status, response.status) == (200, 400)
-    assert "none of this look-up" in await response.text()
+    assert "does not belong to this look-up" in await response.text()
 
 
 async def test_pywb_s_way_of_asking_is_answered(provider: Provider) -> None:

@@ -46,7 +46,7 @@ def test_a_first_load_is_refused_where_there_are_documents(
     before = indexes(database)
     done = first_load(environment, write_pages(tmp_path / "y.warc.gz", PAGES))
     assert done.returncode == 2
-    assert "--first-load is for an empty archive" in done.stderr
+    assert "--first-load requires an empty archive" in done.stderr
     assert indexes(database) == before
 
 
@@ -58,12 +58,12 @@ def test_an_interrupted_first_load_is_noticed_and_gone_on_with(
     begin_first_load(database)
     assert len(indexes(database)) < len(before)
     index_file(database, path, IndexOptions(margin=1, first_load=True))
-    with database.session() as session, pytest.raises(DatabaseNotReadyError, match="not finished"):
+    with database.session() as session, pytest.raises(DatabaseNotReadyError, match="incomplete"):
         refuse_unserved(session)
     with pytest.raises(DatabaseNotReadyError, match="--first-load"):
         index_file(database, path, IndexOptions(margin=1))
     served = zatva(environment, "provider", "serve", "--port", "0")
-    assert (served.returncode, "first load is not finished" in served.stderr) == (6, True)
+    assert (served.returncode, "first load is incomplete" in served.stderr) == (6, True)
     done = first_load(environment, path)
     assert done.returncode == 0, done.stderr
     assert indexes(database) == before

@@ -166,7 +166,7 @@ def test_a_capture_with_other_content_is_a_problem(database: Database, tmp_path:
 def test_documents_that_vanish_from_a_file_are_told(database: Database, tmp_path: Path) -> None:
     index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), OPTIONS)
     report = index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES[:1]), OPTIONS)
-    assert "3 documents that were indexed from this file before" in report.merged.problems[0].reason
+    assert "3 documents that were indexed from this file earlier" in report.merged.problems[0].reason
 
 
 def test_problems_are_kept_and_told_again_when_the_file_is_skipped(
@@ -186,7 +186,7 @@ def test_problems_are_kept_and_told_again_when_the_file_is_skipped(
 def test_a_file_that_cannot_be_read_is_told_and_tried_again(database: Database, tmp_path: Path) -> None:
     for path in (tmp_path / "gone.warc", tmp_path):
         report = index_file(database, path, OPTIONS)
-        assert "cannot be looked at" in report.merged.problems[0].reason
+        assert "cannot be opened" in report.merged.problems[0].reason
 
 
 def test_a_name_that_is_not_in_utf_8_is_told(database: Database, tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_name_that_is_not_in_utf_8_is_told(database: Database, tmp_path: Path)
         path.write_bytes(warc_record(PAGES[0]))
     except OSError:
         pytest.skip("this file system keeps no such names")
-    assert "cannot be looked at" in index_file(database, path, OPTIONS).merged.problems[0].reason
+    assert "cannot be opened" in index_file(database, path, OPTIONS).merged.problems[0].reason
 
 
 def test_a_given_file_is_known_by_its_first_bytes(database: Database, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_thousands_of_problems_are_told_as_a_number(database: Database, tmp_path
     bad = warc_record(Page(url="no url"))
     report = index_file(database, write_archive(tmp_path / "x.warc", [bad] * 1500), OPTIONS)
     assert len(report.merged.problems) == 1001
-    assert report.merged.problems[-1].reason == "and 500 problems more in this file"
+    assert report.merged.problems[-1].reason == "and 500 more problems in this file"
 
 
 def test_an_interruption_leaves_nothing_half_done(database: Database, tmp_path: Path) -> None:

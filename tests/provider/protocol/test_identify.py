@@ -155,7 +155,7 @@ async def test_a_format_that_there_is_not_stops_the_start(database: Database, se
     ("setting", "words"),
     [
         ("earliest_datestamp = '2000-01-01'", ["'2000-01-01'", "to the second"]),
-        ("earliest_datestamp = '2000-02-30T00:00:00Z'", ["no possible date"]),
+        ("earliest_datestamp = '2000-02-30T00:00:00Z'", ["not a valid date"]),
         ("replay_url = 'https://replay.example/{uri}'", ["{uri}", "{key}, {timestamp}, {url}"]),
         ("replay_url = 'https://replay.example/'", ["the same for all", "{key}"]),
         ("replay_url = 'ftp://replay.example/{key}'", ["https?://"]),

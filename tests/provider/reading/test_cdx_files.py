@@ -96,15 +96,15 @@ def test_a_revisit_and_a_finer_time_are_understood(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "line", "reason"),
     [
-        ("x.cdx", LINE_9.replace(" 200 ", " "), "8 columns where the file's first line announces 9"),
-        ("x.cdx", LINE_9.replace("20071102030405", "20071302030405"), "no possible capture time"),
-        ("x.cdx", LINE_9.replace("20071102030405", "2007"), "no time stamp of 14"),
-        ("x.cdx", LINE_9.replace("1234", "-"), "there is no offset"),
-        ("x.cdx", LINE_9.replace("1234", "12x"), "no number of bytes"),
-        ("x.cdx", LINE_9.replace("http://a.example/", "nonsense"), "is no URL"),
-        ("x.cdxj", "key 20071102030405", "no sort key, time stamp and JSON object"),
+        ("x.cdx", LINE_9.replace(" 200 ", " "), "8 columns, but the first line of the file declares 9"),
+        ("x.cdx", LINE_9.replace("20071102030405", "20071302030405"), "not a valid capture time"),
+        ("x.cdx", LINE_9.replace("20071102030405", "2007"), "not a time stamp of 14"),
+        ("x.cdx", LINE_9.replace("1234", "-"), "offset missing"),
+        ("x.cdx", LINE_9.replace("1234", "12x"), "not a number of bytes"),
+        ("x.cdx", LINE_9.replace("http://a.example/", "nonsense"), "is not a URL"),
+        ("x.cdxj", "key 20071102030405", "not a sort key, time stamp and JSON object"),
         ("x.cdxj", "key 20071102030405 {", "not JSON"),
-        ("x.cdxj", JSON.replace("filename", "file"), "there is no filename"),
+        ("x.cdxj", JSON.replace("filename", "file"), "filename missing"),
     ],
 )
 def test_a_faulty_line_is_told_with_its_number(tmp_path: Path, name: str, line: str, reason: str) -> None:
@@ -120,7 +120,7 @@ def test_a_faulty_line_is_told_with_its_number(tmp_path: Path, name: str, line: 
 def test_columns_that_nobody_named_are_not_guessed(tmp_path: Path) -> None:
     (found,) = read(write(tmp_path / "x.cdx", LINE_9))
     assert isinstance(found, FaultyLine)
-    assert "what the columns are" in found.reason
+    assert "names the columns" in found.reason
 
 
 def test_damaged_gzip_ends_the_file_with_a_faulty_line(tmp_path: Path) -> None:
@@ -212,4 +212,4 @@ def test_other_content_at_the_same_url_and_time_is_a_problem(database: Database,
     index_file(database, write(tmp_path / "x.cdxj", JSON), OPTIONS)
     report = index_file(database, write(tmp_path / "y.cdxj", JSON.replace(DIGEST, "B" * 32)), OPTIONS)
     assert counts(report) == (0, 0, 0, 0, 0)
-    assert "not the content (digest)" in report.merged.problems[0].reason
+    assert "the digest differs from" in report.merged.problems[0].reason

@@ -170,7 +170,7 @@ def test_a_record_that_is_whole_by_its_http_header_is_kept_and_told(
         assert len(captures) == 4
         (problem,) = problems
         assert problem.offset == offsets(path, whole)[place]
-        assert "and was taken" in problem.reason
+        assert "and was indexed" in problem.reason
 
 
 @pytest.mark.parametrize("name", ["x.warc", "x.warc.gz"])
@@ -193,7 +193,7 @@ def test_stray_bytes_behind_a_record_with_a_digest_do_not_cost_it(
     captures, problems = read(write_archive(tmp_path / name, whole))
     assert [one.url for one in captures] == [page.url for page in PAGES]
     assert len(problems) == 1
-    assert "and was taken" in problems[0].reason
+    assert "and was indexed" in problems[0].reason
 
 
 @pytest.mark.parametrize("name", ["x.arc", "x.arc.gz"])

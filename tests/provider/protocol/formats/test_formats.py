@@ -140,7 +140,7 @@ def test_a_time_without_a_fraction_has_none_in_webarchive() -> None:
 
 
 def test_a_prefix_that_is_there_twice_is_refused() -> None:
-    with pytest.raises(UsageError, match="'webarchive' is there twice"):
+    with pytest.raises(UsageError, match="'webarchive' is used twice"):
         registry(webarchive.FORMAT, webarchive.FORMAT)
 
 
