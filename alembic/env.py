@@ -7,16 +7,16 @@ from alembic import context
 from sqlalchemy import Connection
 
 import harvester.bibliographic.models
+import harvester.harvest.models
 import harvester.models
 import harvester.rule_lab.models
-import harvester.running.models
 import harvester.store.models
 import manager.models
 import manager.notices.models
 import oai.audit
 import oai.owners
 import provider.aggregate.models
-import provider.http.models
+import provider.clients.models
 import provider.models
 import web.models
 from oai.database import open_database
@@ -27,12 +27,12 @@ _PARTS = (  # imported for their tables
     harvester.bibliographic.models,
     harvester.models,
     harvester.rule_lab.models,
-    harvester.running.models,
+    harvester.harvest.models,
     harvester.store.models,
     manager.models,
     manager.notices.models,
     provider.aggregate.models,
-    provider.http.models,
+    provider.clients.models,
     provider.models,
     oai.audit,
     oai.owners,

@@ -2,7 +2,7 @@
 
 import sys
 
-from harvester.harvest_cli import build_process_parser
+from harvester.cli.harvest_parser import build_process_parser
 from oai.cli import run
 
 if __name__ == "__main__":

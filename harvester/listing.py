@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from sqlalchemy import Row, Select, or_, select, tuple_
 from sqlalchemy.orm import Session
 
+from harvester.harvest.models import Quarantined
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Record, Repository, SetMapping
-from harvester.running.models import Quarantined
 from harvester.store.paths import identifier_key
 
 Among = Select[int] | None

@@ -5,11 +5,11 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, Unpack
 
-from harvester.client.circles import ListPatience, list_patience
 from harvester.client.exchange import Send
+from harvester.client.loops import ListPatience, list_patience
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Client, ReadPage
-from harvester.client.retrying import Patience
+from harvester.client.retries import Patience
 from harvester.client.transport import Transport, open_transport
 from harvester.vocabulary import AccessProtocol
 from harvester.z3950.address import SCHEME

@@ -5,8 +5,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from sqlalchemy import case, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
@@ -18,7 +20,7 @@ from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.protocols import open_protocol_client, protocol_of, spoken_at
 from harvester.reading.answers import FormatInfo, Identity, SetInfo
 from harvester.reading.errors import ClientError, OaiError, TransportError
-from harvester.vocabulary import AccessProtocol
+from harvester.vocabulary import AccessProtocol, DeletionPolicy
 from harvester.z3950.address import read_address
 from oai.errors import UsageError
 from oai.settings import Settings
@@ -318,3 +320,69 @@ def _replace_formats(session: Session, repository_id: int, formats: Sequence[For
         prefix_id = session.scalars(select(MetadataFormat.prefix_id).filter_by(**key)).one()
         mapping = insert(PrefixMapping).values(repository_id=repository_id, prefix_id=prefix_id)
         session.execute(mapping.on_conflict_do_nothing())
+
+
+_ONE_LINE: Final = r"^[^\x00-\x1f]*$"
+
+RepositoryName = Annotated[str, Field(max_length=500, pattern=_ONE_LINE)]
+BaseUrl = Annotated[str, Field(min_length=1, max_length=2000, pattern=_ONE_LINE)]
+DeletionsShare = Annotated[float, Field(ge=0, le=100)]
+"""Per cent of the records that one run may delete."""
+UpdatesShare = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""Per cent of the records that one run may change."""
+
+_WANTED: Final = {
+    "repository_name": "name of a repository; give one line of at most 500 characters",
+    "base_url": "base URL; give one line of at most 2000 characters",
+    "deletion_policy": "policy for deletions; give remove, mark or move",
+    "brake_deletions": "percentage; give a number from 0 to 100, such as 20, or `default`",
+    "brake_updates": "percentage; give a number such as 20, or `default`",
+}
+
+
+class _Decided(BaseModel):
+    """The columns of `oai_repository` that a person decides on, those that are given."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True, use_enum_values=True)
+
+    repository_name: RepositoryName | None = None
+    base_url: BaseUrl = ""
+    deletion_policy: DeletionPolicy = DeletionPolicy.REMOVE
+    brake_deletions: DeletionsShare | None = None
+    brake_updates: UpdatesShare | None = None
+
+    @field_validator("repository_name")
+    @classmethod
+    def _blank_is_none(cls, value: str | None) -> str | None:
+        return value or None
+
+
+def change_repository(session: Session, repository_id: int, **columns: Any) -> Repository:  # noqa: ANN401 each column's own type
+    """Change columns of a repository; None for the name or a brake takes it back. The caller commits.
+
+    A name that is given stays when the repository is asked for its own; taken back, its own follows.
+    A harvest that runs goes on as it began. Raises UsageError for an unknown repository, a value that cannot
+    be, and an address of another protocol than the repository's; then nothing is changed.
+    """
+    decided = _checked(columns)
+    repository = get_repository(session, repository_id)
+    if "base_url" in decided:
+        check_base_url(decided["base_url"], protocol_of(decided["base_url"], repository.protocol))
+    if "repository_name" in decided:
+        name_repository(repository, decided.pop("repository_name"))
+    for name, value in decided.items():
+        setattr(repository, name, value)
+    session.flush()
+    return repository
+
+
+def _checked(columns: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return _Decided.model_validate(columns).model_dump(exclude_unset=True)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        name = str(fault["loc"][0])
+        if name not in _WANTED:
+            kept = ", ".join(_WANTED)
+            raise UsageError(f"{name} of a repository cannot be changed; only {kept} can") from None
+        raise UsageError(f"{fault['input']!r} is not a valid {_WANTED[name]}") from None

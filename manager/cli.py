@@ -1,18 +1,287 @@
 """The commands of manager and workers, described; their handlers are in `commands.py`."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from manager.job_cli import add_job_commands
+from harvester.cli.harvest_parser import add_protocol
+from harvester.harvest_plan import Default, Option, Parameter, Surface, carried
 from manager.notices.cli import add_commands as add_notify
-from manager.rule_cli import add_rule_commands
-from manager.schedule_cli import add_schedule_commands
 from oai.cli import add_command, add_group
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
 
-_HANDLERS = "manager.commands:"
+
+_HANDLERS = "manager.job_commands:"
+
+
+def add_job_commands(job: "Subcommands") -> None:
+    """Add what can be done with jobs, and with the runs that they became."""
+    _add_listings(job)
+    _add_errors(job)
+    _add_controls(job)
+    _add_changes(job)
+    _add_wait(job)
+
+
+def _add_listings(job: "Subcommands") -> None:
+    listing = add_command(job, "list", help="list waiting and running jobs", handler=f"{_HANDLERS}list_jobs")
+    history = add_command(job, "history", help="list finished harvests", handler=f"{_HANDLERS}list_history")
+    show = add_command(job, "show", help="show a job in detail", handler=f"{_HANDLERS}show_job")
+    show.add_argument("job_id", type=int, metavar="ID")
+    history.add_argument("history_id", type=int, nargs="?", metavar="RUN", help="everything about this run")
+    for parser in (listing, history):
+        parser.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
+    history.add_argument(
+        "--limit", type=int, default=50, metavar="N", help="number of rows (default: %(default)s)"
+    )
+    history.add_argument("--before", type=int, metavar="ID", help="only rows older than this one")
+
+
+def _add_errors(job: "Subcommands") -> None:
+    errors = add_command(
+        job,
+        "errors",
+        help="list rejected records with the reasons",
+        handler="harvester.cli.store:list_errors",
+    )
+    errors.add_argument("history_id", type=int, nargs="?", metavar="HISTORY_ID", help="only of this run")
+    errors.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
+    errors.add_argument(
+        "--all", action="store_true", help="include records that were stored successfully later"
+    )
+    errors.add_argument(
+        "--raw", type=int, metavar="N", help="write the bytes of record N as they were received"
+    )
+
+
+def _add_controls(job: "Subcommands") -> None:
+    remove = add_command(
+        job, "remove", help="remove a job; a running harvest is ended first", handler=f"{_HANDLERS}remove_job"
+    )
+    remove.add_argument("job_id", type=int, metavar="ID")
+    for name, text in (
+        ("pause", "pause a job; a running harvest stops after its page and can be resumed"),
+        ("resume", "resume a paused job where it stopped, or check a rejected one again"),
+        ("stop", "stop a harvest after its page; the next one resumes there"),
+        ("kill", "kill a harvest at once; committed records are kept"),
+    ):
+        command = add_command(job, name, help=text, handler=f"{_HANDLERS}change_job")
+        command.set_defaults(change=name)
+        command.add_argument("job_id", type=int, metavar="ID")
+
+
+def _add_changes(job: "Subcommands") -> None:
+    changes = add_command(
+        job,
+        "changes",
+        help="list changes in the store, for programs that follow them",
+        handler="harvester.cli.store:changes",
+    )
+    changes.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
+    changes.add_argument(
+        "--since",
+        type=int,
+        default=0,
+        metavar="ID",
+        help="only after this change (default: from the beginning)",
+    )
+    changes.add_argument("--run", type=int, metavar="HISTORY_ID", help="only of this run")
+    release = add_command(
+        job,
+        "release",
+        help="approve a run that the mass-change guard held",
+        handler="harvester.cli.store:release",
+    )
+    release.add_argument("history_id", type=int, metavar="HISTORY_ID")
+    release.add_argument("--show", action="store_true", help="only show what the run would do")
+
+
+def _add_wait(job: "Subcommands") -> None:
+    wait = add_command(
+        job,
+        "wait",
+        help="wait until a job has ended or a repository has no jobs, and return its exit code",
+        handler="manager.job_commands:wait",
+    )
+    wait.add_argument("job_id", type=int, nargs="?", metavar="ID")
+    wait.add_argument(
+        "--repository", type=int, metavar="ID", help="wait until no job of this repository is running or due"
+    )
+    wait.add_argument(
+        "--timeout", type=float, metavar="S", help="give up after this many seconds with exit code 75"
+    )
+
+
+_CHANGES = "manager.rule_commands:"
+_TRIALS = "manager.rule_commands:"
+_KINDS = ("filter", "normalise")
+_RULE_HELP = "number or name of a rule"
+
+
+def add_rule_commands(rule: "Subcommands") -> None:
+    """Add what can be done with rule files."""
+    _add_looks(rule)
+    _add_rule_changes(rule)
+    _add_checks(rule)
+    _add_replay(rule)
+
+
+def _add_looks(rule: "Subcommands") -> None:
+    listing = add_command(
+        rule, "list", help="list rules with their latest versions", handler=f"{_CHANGES}list_all"
+    )
+    listing.add_argument("--kind", choices=_KINDS, help="only of this kind")
+    show = add_command(
+        rule, "show", help="show a rule: where it is used, and its file", handler=f"{_CHANGES}show"
+    )
+    _add_rule(show)
+    show.add_argument("--version", type=int, metavar="N", help="version to show")
+    versions = add_command(
+        rule,
+        "versions",
+        help="list the versions of a rule with their changes",
+        handler=f"{_CHANGES}list_versions",
+    )
+    _add_rule(versions)
+    versions.add_argument("--diff", action="store_true", help="show the differences between the versions")
+    examples = add_command(
+        rule, "examples", help="list example rules, or print one", handler=f"{_CHANGES}show_examples"
+    )
+    examples.add_argument("key", metavar="EXAMPLE", nargs="?", help="example to print")
+
+
+def _add_rule_changes(rule: "Subcommands") -> None:
+    add = add_command(rule, "add", help="add a rule file", handler=f"{_CHANGES}add")
+    add.add_argument("name", metavar="NAME")
+    add.add_argument("file", metavar="FILE", nargs="?", help="the rules as XML; `-` for standard input")
+    add.add_argument("--example", metavar="EXAMPLE", help="start from an example instead of a file")
+    add.add_argument(
+        "--repository",
+        type=int,
+        metavar="ID",
+        help="repository that the rule belongs to (default: none, for all repositories)",
+    )
+    add.add_argument("--description", default="", metavar="TEXT", help="description of the rule")
+    add.add_argument("--note", default="", metavar="TEXT", help="comment on this version")
+    edit = add_command(rule, "edit", help="save a new version of a rule", handler=f"{_CHANGES}edit")
+    _add_rule(edit)
+    edit.add_argument(
+        "file", metavar="FILE", nargs="?",
+        help="the rules as XML, `-` for standard input (default: the current contents of the rule's file)",
+    )  # fmt: skip
+    edit.add_argument("--restore", type=int, metavar="N", help="restore this version")
+    edit.add_argument("--note", default="", metavar="TEXT", help="comment on this version")
+    remove = add_command(
+        rule, "remove", help="stop managing a rule; its file stays", handler=f"{_CHANGES}remove"
+    )
+    _add_rule(remove)
+
+
+def _add_checks(rule: "Subcommands") -> None:
+    check = add_command(
+        rule, "check", help="check a rule file and report its errors",
+        handler=f"{_TRIALS}check",
+    )  # fmt: skip
+    check.add_argument("rule", metavar="RULE|FILE", help=f"{_RULE_HELP}, or a file")
+    attempt = add_command(
+        rule, "try", help="test a rule on stored records or on a repository's first page",
+        handler=f"{_TRIALS}attempt",
+    )  # fmt: skip
+    attempt.add_argument("rule", metavar="RULE|FILE", help=f"{_RULE_HELP}, or a file")
+    attempt.add_argument("--repository", type=int, metavar="ID", help="stored records of this repository")
+    attempt.add_argument("--live", metavar="URL|ID", help="first page of this repository")
+    attempt.add_argument("--format", default="", metavar="PREFIX", help="metadataPrefix")
+    attempt.add_argument(
+        "--set", "--query", default="", metavar="SPEC",
+        help="setSpec, with --live; for SRU a CQL query, for Z39.50 a PQF query",
+    )  # fmt: skip
+    add_protocol(attempt)
+    attempt.add_argument(
+        "--records", type=int, default=100, metavar="N", help="number of sample records (default: 100)"
+    )
+    attempt.add_argument(
+        "--shown", type=int, default=3, metavar="N", help="samples shown for each result (default: 3)"
+    )
+    attempt.add_argument(
+        "--seconds", type=float, default=60, metavar="S", help="maximum seconds (default: 60)"
+    )
+
+
+def _add_replay(rule: "Subcommands") -> None:
+    replay = add_command(
+        rule, "replay", help="preview or apply rules to a run's stored answers",
+        handler=f"{_TRIALS}replay",
+    )  # fmt: skip
+    replay.add_argument("run", type=int, metavar="HISTORY_ID", help="run whose raw answers were stored")
+    for name in ("filter", "normalise"):
+        replay.add_argument(
+            f"--{name}", metavar="RULE|FILE",
+            help="rules to apply, or `none` (without --filter and --normalise: the current rules of "
+            "the run's schedule)",
+        )  # fmt: skip
+    replay.add_argument("--apply", action="store_true", help="apply the rules after the preview")
+
+
+def _add_rule(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("rule", metavar="RULE", help=_RULE_HELP)
+
+
+_SCHEDULES = "manager.schedule_commands:"
+
+
+def add_schedule_commands(schedule: "Subcommands") -> None:
+    """Add what can be done with schedules."""
+    add = add_command(
+        schedule, "add", help="plan harvests of a repository", handler=f"{_SCHEDULES}add_schedule"
+    )
+    add.add_argument("repository_id", type=int, metavar="REPOSITORY_ID")
+    _add_plan_options(add, with_defaults=True)
+    listing = add_command(schedule, "list", help="list schedules", handler=f"{_SCHEDULES}list_schedules")
+    listing.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
+    for name, text in (
+        ("show", "show a schedule and its next due time"),
+        ("edit", "change the given options; an empty value resets an option, as in `--set ''`"),
+        ("remove", "remove a schedule and its planned jobs"),
+        ("run", "harvest now, in addition to the schedule"),
+        ("sample", "harvest a few records now, in addition to the schedule"),
+        ("pause", "pause a schedule: no jobs are created"),
+        ("resume", "resume a schedule that was paused, rejected or suspended"),
+    ):
+        command = add_command(schedule, name, help=text, handler=f"{_SCHEDULES}{name}_schedule")
+        command.add_argument("recurring_id", type=int, metavar="ID")
+        if name == "sample":
+            command.add_argument(
+                "--records", type=int, default=100, metavar="N", help="how many (default: %(default)s)"
+            )
+        if name == "edit":
+            _add_plan_options(command, with_defaults=False)
+
+
+def _add_plan_options(parser: argparse.ArgumentParser, *, with_defaults: bool) -> None:
+    """Add an option for each parameter: with its default for a new schedule, without for a change."""
+    options = [(one.schedule, one) for one in carried(Surface.SCHEDULE_COMMAND) if one.schedule]
+    for _, one in sorted(options, key=lambda pair: pair[0].place):
+        shown = with_defaults and one.stored not in (None, Default.NOW)
+        for option, value in ((one.schedule, True), (one.schedule_no, False)):
+            if option is None:
+                continue
+            text = option.help + (" (default: %(default)s)" if shown and one.kind is not bool else "")
+            default = one.stored if shown else None
+            how = {"action": "store_const", "const": value} if one.kind is bool else _value(one, option)
+            parser.add_argument(option.flags, dest=one.column, help=text, default=default, **how)
+
+
+def _value(one: Parameter, option: Option) -> dict[str, Any]:
+    how: dict[str, Any] = {"type": int if one.kind is int else str, "metavar": option.metavar}
+    choices = tuple(choice.value for choice in one.choices or ())
+    if choices and one.stored is None:
+        # An empty value takes the option back.
+        return {**how, "choices": (*choices, ""), "metavar": f"{{{','.join(map(str, choices))}}}"}
+    return {**how, "choices": choices} if choices else how
+
+
+_PROGRAMS = "manager.commands:"
 
 
 def add_commands(commands: "Subcommands") -> None:
@@ -40,13 +309,13 @@ def add_queue_option(index: argparse.ArgumentParser) -> None:
         "--queue",
         dest="handler",
         action="store_const",
-        const="manager.indexing:queue_index",
+        const="manager.index_queue:queue_index",
         help="queue the files for workers, on any machine that sees them at the same paths",
     )
 
 
 def _add(commands: "Subcommands", name: str, *, help: str, handler: str) -> argparse.ArgumentParser:  # noqa: A002 argparse's own word
-    return add_command(commands, name, help=help, handler=_HANDLERS + handler)
+    return add_command(commands, name, help=help, handler=_PROGRAMS + handler)
 
 
 def _add_concurrency(parser: argparse.ArgumentParser) -> None:

@@ -1,21 +1,124 @@
 """`zatva manager` and `zatva worker`."""
 
 import asyncio
+import contextlib
+import signal
+from collections.abc import Coroutine, Sequence
 from dataclasses import asdict
+from typing import Any
 
-from manager import running, workers
-from manager.status import ManagerStatus, manager_status
+from manager.health import health
+from manager.leader.loop import Manager
+from manager.transactions import Transactions
+from manager.worker import registry
+from manager.worker.process import HARVESTER
+from manager.worker.registry import ManagerStatus, manager_status
+from manager.worker.worker import Worker
 from oai.cli import Invocation
-from oai.database import open_database
+from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
+from oai.settings import Settings
+
+
+async def run(
+    settings: Settings,
+    database: Database,
+    *,
+    concurrency: int | None = None,
+    command: Sequence[str] = HARVESTER,
+    drain: asyncio.Event | None = None,
+) -> None:
+    """Lead, or stand by to lead, and work, until cancelled; then the harvests under way are ended first.
+
+    `concurrency` is how many harvests run here at a time (default: as set); `command` starts a harvester.
+    Once `drain` is set, nothing more is worked on here, and another manager leads where one stands by; it
+    ends when nothing is left to do and another one leads.
+    """
+    drain = asyncio.Event() if drain is None else drain
+    with Transactions(database) as transactions:
+        worker = Worker(settings, database, transactions, command=command, drain=drain)
+        manager = Manager(settings, database, transactions, worker, drain=drain)
+        async with health(settings.manager, transactions, manager.leads):
+            await _lead_and_work(manager, worker.run(concurrency=concurrency))
+
+
+async def serve_worker(
+    settings: Settings,
+    database: Database,
+    *,
+    concurrency: int | None = None,
+    command: Sequence[str] = HARVESTER,
+    drain: asyncio.Event | None = None,
+) -> None:
+    """Work without ever leading, until cancelled or drained: for further machines."""
+    with Transactions(database) as transactions:
+        worker = Worker(settings, database, transactions, command=command, drain=drain)
+        await worker.run(concurrency=concurrency)
+
+
+async def _lead_and_work(manager: Manager, work: Coroutine[Any, Any, None]) -> None:
+    leading = asyncio.create_task(manager.lead())
+    working = asyncio.create_task(work)
+    try:
+        await asyncio.wait([leading, working], return_when=asyncio.FIRST_COMPLETED)
+        if working.done() and working.exception() is None:
+            await _first_of(leading, manager.dispensable())
+    finally:
+        # In this order, so that what ends here is not started here again.
+        await _end(leading)
+        await _end(working)
+    # Neither ends by itself but by a fault, or the work by draining.
+    if not leading.cancelled():
+        leading.result()
+    working.result()
+
+
+async def _first_of(task: asyncio.Task[None], other: Coroutine[Any, Any, None]) -> None:
+    """Wait for either to end; the other one than the task is cancelled where it is not the first."""
+    second = asyncio.create_task(other)
+    try:
+        await asyncio.wait([task, second], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _end(second)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel the task and wait for its end, however often we are told to end ourselves meanwhile."""
+    task.cancel()
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+
+
+def until_told(work: Coroutine[Any, Any, None], *, drain: asyncio.Event | None = None) -> None:
+    """Run `run` or `serve_worker` until told to end; that is how such a program ends, and no fault.
+
+    SIGTERM, SIGINT and the end of the terminal, unless it was started with `nohup`, tell it to end; SIGUSR1
+    sets `drain`, where there is one.
+    """
+
+    async def watched() -> None:
+        task = asyncio.create_task(work)
+        loop = asyncio.get_running_loop()
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
+        for number in numbers:
+            loop.add_signal_handler(number, task.cancel)
+        if drain is not None:
+            loop.add_signal_handler(signal.SIGUSR1, drain.set)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(watched())
 
 
 def run_manager(invocation: Invocation) -> ExitCode:
     """Run a manager until it is told to end."""
     with open_database(invocation.settings) as database:
         concurrency, drain = _concurrency(invocation), asyncio.Event()
-        work = running.run(invocation.settings, database, concurrency=concurrency, drain=drain)
-        running.until_told(work, drain=drain)
+        work = run(invocation.settings, database, concurrency=concurrency, drain=drain)
+        until_told(work, drain=drain)
     return ExitCode.DONE
 
 
@@ -23,8 +126,8 @@ def run_worker(invocation: Invocation) -> ExitCode:
     """Run a worker until it is told to end, or drained."""
     with open_database(invocation.settings) as database:
         concurrency, drain = _concurrency(invocation), asyncio.Event()
-        work = running.run_worker(invocation.settings, database, concurrency=concurrency, drain=drain)
-        running.until_told(work, drain=drain)
+        work = serve_worker(invocation.settings, database, concurrency=concurrency, drain=drain)
+        until_told(work, drain=drain)
     return ExitCode.DONE
 
 
@@ -42,7 +145,7 @@ def drain_worker(invocation: Invocation) -> ExitCode:
     if bool(given.worker_id) is given.all:
         raise UsageError("worker drain: give worker numbers, or --all")
     with open_database(invocation.settings) as database, database.session() as session:
-        drained = workers.drain(session, None if given.all else given.worker_id)
+        drained = registry.drain(session, None if given.all else given.worker_id)
         session.commit()
     text = "\n".join(f"worker {number}: takes no new jobs" for number in drained) or "no workers"
     invocation.console.result({"drained": drained}, text)

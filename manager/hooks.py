@@ -21,10 +21,9 @@ from sqlalchemy.orm import Session
 from harvester.models import History
 from harvester.store.models import RecordChange
 from manager.notices import webhooks
-from manager.notices.outbox import Claimed
-from manager.notices.refusals import NotSentError, RefusedError
-from manager.processes import environment_for
+from manager.notices.outbox import Claimed, NotSentError, RefusedError
 from manager.transactions import Transactions
+from manager.worker.process import environment_for
 from oai.outgoing import HookSettings
 from oai.settings import Settings
 

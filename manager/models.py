@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from harvester.plan import Default, Surface, carried
+from harvester.harvest_plan import Default, Surface, carried
 from oai.failures import Failure
 from oai.models import Base
 
@@ -125,7 +125,7 @@ def _server_default(stored: object) -> Any:  # noqa: ANN401 text or an SQL expre
 
 
 if TYPE_CHECKING:
-    # What rows' readers may rely on; `harvester.plan` declares the columns.
+    # What rows' readers may rely on; `harvester.harvest_plan` declares the columns.
 
     class _Parameters:
         metadata_prefix: Mapped[str]

@@ -21,14 +21,14 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from oai.database import Database
-from provider.holdings import lost_files
+from provider.holdings import status
 
 if TYPE_CHECKING:
     from procrastinate.types import JSONDict
 
 QUEUE: Final = "harvest"
 TASK: Final = "harvest"
-INDEX_QUEUE: Final = lost_files.QUEUE
+INDEX_QUEUE: Final = status.QUEUE
 INDEX_TASK: Final = "index_file"
 SIGNS_OF_LIFE: Final = 3.0
 """How many signs of life a worker gives in the time after which it counts as lost."""

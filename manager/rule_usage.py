@@ -9,9 +9,8 @@ from sqlalchemy.orm import Session
 from harvester.listing import Among
 from harvester.models import History, Repository
 from harvester.rule_lab.files import file_of
-from harvester.rule_lab.kinds import RuleKind
-from harvester.rule_lab.models import Rule, RuleVersion
-from harvester.rule_lab.queries import version_of_digest
+from harvester.rule_lab.models import Rule, RuleKind, RuleVersion
+from harvester.rule_lab.versions import version_of_digest
 from manager.models import RecurringJob
 from oai.settings import Settings
 

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
-from harvester.plan import Surface, carried
-from manager import samples, schedules
-from manager.plans import read_plan
-from manager.schedule_listing import find_schedules, find_view
-from manager.schedules import ScheduleView
+from harvester.harvest_plan import Surface, carried
+from manager.schedules import service as samples
+from manager.schedules import service as schedules
+from manager.schedules.plan import read_plan
+from manager.schedules.service import ScheduleView, find_schedules, find_view
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.datestamps import utc_now

@@ -184,7 +184,7 @@ def _told(error: "ZatvaError", *, verbose: bool) -> int:
 
 def _mishap(error: Exception, invocation: Invocation | None) -> "ZatvaError | None":
     # Most commands need no database; what knows its errors takes a while to import.
-    from oai.mishaps import mishap
+    from oai.error_translation import mishap
 
     return mishap(error, invocation.settings if invocation else None)
 

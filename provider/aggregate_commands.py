@@ -12,8 +12,8 @@ from oai.database import open_database
 from oai.errors import ExitCode, TryLaterError
 from provider.aggregate import sources
 from provider.aggregate.models import AggregateSource
-from provider.aggregate.status import Status, read_status
-from provider.aggregate.updating import updater
+from provider.aggregate.overview import Status, read_status
+from provider.aggregate.update import updater
 
 _COLUMNS: Final = {
     "repository_id": "ID",

@@ -4,28 +4,58 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from aiohttp import web
-from sqlalchemy import QueuePool
+from sqlalchemy import QueuePool, text
 
 from oai.connections import CONNECTIONS, bound, limits_of
 from oai.database import Database
 from oai.settings import Settings
-from provider.http import aggregate_endpoint, cdx, document_routes, endpoint, health
-from provider.http.admission import ADMISSION, Admission
-from provider.http.aggregating import AGGREGATING, Aggregating, aggregating
-from provider.http.attending import ATTENDANCE, attendance, attended
-from provider.http.bookkeeping import bookkeeping
+from provider.clients.store import bookkeeping
+from provider.http import aggregate, cdx, documents, endpoint
+from provider.http.admission import ADMISSION, Admission, admitted
+from provider.http.aggregate import AGGREGATING, Aggregating, aggregating
 from provider.http.keys import BASE_URL, DATABASE, SETTINGS
 from provider.http.metrics import METRICS, Metrics, metrics_listener
-from provider.http.statements import Statements
+from provider.http.middleware import ATTENDANCE, attendance, attended
+from provider.http.query_cancellation import Statements
+
+ALIVE: Final = "/healthz"
+READY: Final = "/readyz"
+
+
+def _add_health(app: web.Application) -> None:
+    """Add both paths; they are for our own watchers and are not counted."""
+    app.router.add_get(ALIVE, _alive)
+    app.router.add_get(READY, _ready)
+    app[ATTENDANCE].uncounted.update({ALIVE, READY})
+
+
+async def _alive(_: web.Request) -> web.Response:
+    return _said("alive")
+
+
+async def _ready(request: web.Request) -> web.Response:
+    """Ready is who gets a thread and an answer from the database in time; else 503 says why."""
+
+    def work() -> None:
+        with request.app[DATABASE].session() as session:
+            session.execute(text("SELECT 1"))
+
+    await admitted(request, work)
+    return _said("ready")
+
+
+def _said(word: str) -> web.Response:
+    return web.Response(text=f"{word}\n", headers={"Cache-Control": "no-store"})
+
 
 PATH: Final = endpoint.PATH
 _LONGEST_BODY: Final = 64 * 1024
 
 _ROUTES: Final = (
     endpoint.add_routes,
-    aggregate_endpoint.add_routes,
-    health.add_routes,
-    document_routes.add_routes,
+    aggregate.add_routes,
+    _add_health,
+    documents.add_routes,
     cdx.add_routes,
 )
 """Each adds the routes of its module, whose database work goes through `provider.http.admission.admitted`."""

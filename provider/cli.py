@@ -5,10 +5,65 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oai.cli import add_command, add_group, add_shared_options
-from provider import aggregate_cli
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
+
+
+_HANDLERS = "provider.aggregate_commands"
+
+
+def _add_aggregate_commands(aggregate: "Subcommands") -> None:
+    """Add what can be done with the aggregate."""
+    _add_sources(aggregate)
+    add_command(
+        aggregate,
+        "status",
+        help="show how much of each repository is published, and why the rest is not",
+        handler=f"{_HANDLERS}:show_status",
+    )
+    update = add_command(
+        aggregate,
+        "update",
+        help="publish harvested records; `zatva provider serve` does this automatically",
+        handler=f"{_HANDLERS}:update",
+    )
+    update.add_argument(
+        "--whole", action="store_true", help="read all records, not only those in the change feed"
+    )
+
+
+def _add_sources(aggregate: "Subcommands") -> None:
+    add = add_command(
+        aggregate, "add", help="republish the records of a harvested repository", handler=f"{_HANDLERS}:add"
+    )
+    add.add_argument("repository", metavar="REPOSITORY", help="number, base URL or name of the repository")
+    add.add_argument(
+        "--set", dest="name", metavar="NAME", help="set of its records (default: named after the host)"
+    )
+    add.add_argument(
+        "--identifiers",
+        choices=("original", "own"),
+        help="identifiers of the records: as harvested (default), or new ones in this provider's namespace",
+    )
+    add.add_argument(
+        "--altered",
+        action="store_true",
+        help="report the records as altered in their provenance, even if no schedule normalises them",
+    )
+    remove = add_command(
+        aggregate,
+        "remove",
+        help="withdraw a repository: report its records as deleted",
+        handler=f"{_HANDLERS}:remove",
+    )
+    remove.add_argument(
+        "repository", metavar="REPOSITORY", help="number, base URL, name or set of the repository"
+    )
+    add_command(
+        aggregate, "list", help="list the repositories in the aggregate", handler=f"{_HANDLERS}:show_sources"
+    )
+
 
 _LONGEST_PAUSE = 3600
 
@@ -36,7 +91,7 @@ def add_commands(commands: "Subcommands") -> None:
     _add_find(provider)
     _add_verify(provider)
     aggregate = add_group(provider, "aggregate", help="manage the aggregate: republish harvested records")
-    aggregate_cli.add_commands(aggregate)
+    _add_aggregate_commands(aggregate)
 
 
 def index_command(commands: "Subcommands") -> argparse.ArgumentParser:
@@ -73,7 +128,7 @@ def _add_harvesters(provider: "Subcommands") -> None:
         provider,
         "harvesters",
         help="list harvesters and what they received",
-        handler="provider.client_commands:show_harvesters",
+        handler="provider.commands:show_harvesters",
     )
     harvesters.add_argument("--lists", action="store_true", help="show the progress of each list instead")
 
@@ -127,7 +182,7 @@ def _add_statistics(provider: "Subcommands") -> None:
         provider,
         "statistics",
         help="show numbers of documents",
-        handler="provider.holdings.statistics:show_statistics",
+        handler="provider.holdings.status:show_statistics",
     )
     statistics.add_argument(
         "--by",
@@ -224,7 +279,7 @@ _ARGUMENTS = {
 
 def _add_find(provider: "Subcommands") -> None:
     find = add_command(
-        provider, "find", help="find captures of a URL", handler="provider.lookup_commands:find"
+        provider, "find", help="find captures of a URL", handler="provider.collection_commands:find"
     )
     find.add_argument(
         "url",
@@ -262,7 +317,7 @@ def _add_verify(provider: "Subcommands") -> None:
         provider,
         "verify",
         help="read the archive files and compare them with the index",
-        handler="provider.verify_commands:verify",
+        handler="provider.commands:verify",
     )
     verify.add_argument(
         "files", nargs="*", metavar="FILE", help="name or absolute path of an archive file (default: all)"

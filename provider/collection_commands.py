@@ -12,8 +12,11 @@ from oai.console import counted
 from oai.database import open_database
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.errors import ExitCode, UsageError
-from provider.holdings import access, collections, hiding
-from provider.holdings.identifiers import parse_oai_identifier
+from provider.holdings import access, collections, selection
+from provider.holdings.capture import Found, read_collapse, read_filters
+from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
+from provider.holdings.index_reads import Order
+from provider.holdings.lookup import Match, Query, find_captures, read_wildcard
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection
 from provider.holdings.sets import collection_set_spec
@@ -131,12 +134,12 @@ def _change_collection(invocation: Invocation, change: Callable[..., int], done:
 
 def hide(invocation: Invocation) -> ExitCode:
     """`provider hide`: show documents as deleted."""
-    return _mark(invocation, hiding.hide, "hidden")
+    return _mark(invocation, selection.hide, "hidden")
 
 
 def unhide(invocation: Invocation) -> ExitCode:
     """`provider unhide`: show them again."""
-    return _mark(invocation, hiding.unhide, "shown again")
+    return _mark(invocation, selection.unhide, "shown again")
 
 
 def _mark(invocation: Invocation, mark: Callable[..., int], done: str) -> ExitCode:
@@ -191,3 +194,65 @@ def _margin(invocation: Invocation) -> float:
 def _session(invocation: Invocation) -> Iterator[Session]:
     with open_database(invocation.settings) as database, database.session() as session:
         yield session
+
+
+_CAPTURE_COLUMNS = {
+    "archived": "Captured",
+    "status": "Status",
+    "mime_type": "Type",
+    "url": "URL",
+    "access": "Access",
+    "identifier": "Identifier",
+}
+_LISTED = tuple(rule for rule in Access if rule is not Access.WITHHELD)
+
+
+def find(invocation: Invocation) -> ExitCode:
+    """`provider find`: what is archived of a URL."""
+    arguments, settings = invocation.arguments, invocation.settings
+    closest = parse_moment("--closest", arguments.closest)
+    order = Order.REVERSE if arguments.reverse else Order.FORWARD
+    url, match = (arguments.url, Match(arguments.match)) if arguments.match else read_wildcard(arguments.url)
+    query = Query(
+        url=url,
+        match=match,
+        since=parse_moment("--from", arguments.since),
+        until=parse_moment("--until", arguments.until, last=True),
+        order=order if closest is None else Order.CLOSEST,
+        closest=closest,
+        limit=arguments.limit,
+        filters=read_filters(arguments.filter or []),
+        collapse=read_collapse(arguments.collapse),
+        rules=tuple(Access) if arguments.all else _LISTED,
+        hidden=arguments.all,
+    )
+    with open_database(settings) as database, database.session() as session:
+        result = find_captures(session, query)
+    rows = [_capture_row(one, settings.provider.namespace) for one in result.found]
+    invocation.console.table(rows, _CAPTURE_COLUMNS, empty=_nothing(query))
+    if result.end is not None:
+        invocation.console.note(f"showing the first {len(rows):,} captures; to see more, use --limit")
+    return ExitCode.DONE
+
+
+def _nothing(query: Query) -> str:
+    asked = f"no captures of {query.url!r}"
+    if query.match is Match.EXACT:
+        return f"{asked}; to search more widely, use --prefix, --host or --domain"
+    return f"{asked} ({query.match})"
+
+
+def _capture_row(found: Found, namespace: str) -> dict[str, object]:
+    return {
+        "identifier": oai_identifier(namespace, found.key),
+        "url": found.url,
+        "archived": format_datestamp(found.archived),
+        "status": found.http_status,
+        "mime_type": found.mime_type,
+        "record_type": found.record_type,
+        "digest": found.digest,
+        "length": found.length,
+        "file": found.path,
+        "offset": found.offset,
+        "access": "hidden" if found.deleted else found.access,
+    }

@@ -2,12 +2,13 @@
 
 import os
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
@@ -15,7 +16,10 @@ from oai.cli import Invocation
 from oai.console import Console
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
+from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings import access, collections
+from provider.holdings.fixity import Checker, Choice, Fault, FileCheck, Finding
+from provider.holdings.identifiers import oai_identifier
 from provider.holdings.sets import collection_set_spec
 from provider.holdings.status import archive_status, run_status, run_statuses
 from provider.indexing.first_load import begin_first_load, finish_first_load, refuse_unserved
@@ -212,3 +216,135 @@ def _plain(value: object) -> str:
 def _session(invocation: Invocation) -> Iterator[Session]:
     with open_database(invocation.settings) as database, database.session() as session:
         yield session
+
+
+_CLIENT_COLUMNS: Final = {
+    "address": "Address",
+    "user_agent": "User-Agent",
+    "sender": "From",
+    "last_request": "Last request",
+    "requests": "Requests",
+    "bytes_sent": "Bytes",
+    "refused": "503",
+    "told": "Errors",
+    "under_way": "In progress",
+    "finished": "Finished",
+    "abandoned": "Abandoned",
+}
+_LIST_COLUMNS: Final = {
+    "address": "Address",
+    "user_agent": "User-Agent",
+    "verb": "List",
+    "metadata_prefix": "Format",
+    "set_spec": "Set",
+    "from_date": "From",
+    "until_date": "Until",
+    "passed": "Passed",
+    "complete_size": "Of",
+    "state": "State",
+    "started": "Begun",
+    "last_request": "Last request",
+}
+
+
+def show_harvesters(invocation: Invocation) -> ExitCode:
+    """`provider harvesters`: who harvests, or with `--lists` how far through which lists."""
+    settings, console = invocation.settings, invocation.console
+    after = timedelta(hours=settings.provider.abandoned_hours)
+    with open_database(settings) as database, database.session() as session:
+        clients = harvesters(session, abandoned_after=after)
+        lists = harvested_lists(session, abandoned_after=after) if invocation.arguments.lists else []
+    if invocation.arguments.lists:
+        known = {client.key: client for client in clients}
+        rows = [_list_row(list_, known.get(list_.client)) for list_ in lists]
+        console.table(rows, _LIST_COLUMNS, empty="no lists requested yet")
+    else:
+        console.table([_client_row(client) for client in clients], _CLIENT_COLUMNS, empty="no requests yet")
+    return ExitCode.DONE
+
+
+def _client_row(client: Harvester) -> dict[str, Any]:
+    told = ", ".join(f"{code} {number:,}" for code, number in client.errors.items())
+    return asdict(client) | {"key": str(client.key), "told": told}
+
+
+def _list_row(list_: HarvestedList, client: Harvester | None) -> dict[str, Any]:
+    whose = {"address": client.address, "user_agent": client.user_agent} if client else {}
+    keys = {"key": str(list_.key), "client": str(list_.client)}
+    return whose | asdict(list_) | keys | {"state": list_.state.value}
+
+
+_SHOWN = 20
+"""Findings of one file that people are shown; programs get all."""
+
+
+def verify(invocation: Invocation) -> ExitCode:
+    """`provider verify`: read archive files and compare them with the index."""
+    arguments, console = invocation.arguments, invocation.console
+    choice = Choice(
+        files=arguments.files,
+        set_spec=arguments.set,
+        sample=arguments.sample,
+        after=arguments.after,
+    )
+    elsewhere = _by_name(arguments.search or [])
+    totals: Counter[str] = Counter()
+    last = arguments.after
+    with open_database(invocation.settings) as database, database.session() as session:
+        checker = Checker(session=session, choice=choice, elsewhere=elsewhere)
+        files = checker.files()
+        with console.progress("verifying, files") as advance:
+            try:
+                for file in checker.check():
+                    last = file.number
+                    totals += _counted(file)
+                    _tell(console, file, invocation.settings.provider.namespace)
+                    advance(totals["files"], total=files, note=f"{totals['documents']:,} documents")
+            except KeyboardInterrupt:
+                console.note(f"to continue, run the same command with --after {last}")
+                raise
+    console.result({"total": _facts(totals)}, _words(totals))
+    return ExitCode.RECORDS_REFUSED if any(totals[fault] for fault in Fault) else ExitCode.DONE
+
+
+def _by_name(folders: Sequence[Path]) -> dict[str, Path]:
+    """Archive files below folders, by the name that they are known again by."""
+    return {path.name.removesuffix(".gz"): path for path in find_archives(folders)}
+
+
+def _counted(file: FileCheck) -> Counter[str]:
+    found = Counter({"files": 1, "documents": file.checked, "without_digest": file.without_digest})
+    for finding in file.findings:
+        found[finding.fault] += 1
+    return found
+
+
+def _tell(console: Console, file: FileCheck, namespace: str) -> None:
+    for number, finding in enumerate(file.findings):
+        if console.as_json or number < _SHOWN:
+            console.result(_as_json(finding, namespace), _in_words(finding))
+    if len(file.findings) > _SHOWN and not console.as_json:
+        console.result({}, f"  … and {len(file.findings) - _SHOWN:,} more in {file.path}; see --json")
+
+
+def _as_json(finding: Finding, namespace: str) -> dict[str, Any]:
+    facts = asdict(finding)
+    key = facts.pop("key")
+    return {**facts, "identifier": None if key is None else oai_identifier(namespace, key)}
+
+
+def _in_words(finding: Finding) -> str:
+    if finding.offset is None:
+        return f"{finding.fault}: {finding.file} (documents: {finding.documents:,}): {finding.reason}"
+    return f"{finding.fault}: {finding.file}, offset {finding.offset}, {finding.url}: {finding.reason}"
+
+
+def _facts(totals: Counter[str]) -> dict[str, int]:
+    return {name: totals[name] for name in ("files", "documents", "without_digest", *Fault)}
+
+
+def _words(totals: Counter[str]) -> str:
+    found = ", ".join(f"{totals[fault]:,} {fault}" for fault in Fault)
+    unsure = f" ({totals['without_digest']:,} without a digest: only the length was checked)"
+    checked = f"documents {totals['documents']:,}" + (unsure if totals["without_digest"] else "")
+    return f"files {totals['files']:,}, {checked}: {found}"

@@ -15,43 +15,41 @@ from babel.messages.catalog import Catalog
 from babel.messages.extract import extract, extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
-from harvester.doctor import letters
-from harvester.doctor import sentences as doctor
-from harvester.doctor.subjects import SUBJECTS
-from harvester.plan import PARAMETERS
+from harvester.harvest_plan import PARAMETERS
+from harvester.probing import report
+from harvester.probing import report as doctor
+from harvester.probing.case import SUBJECTS
 from harvester.vocabulary import RunStatus
+from manager.jobs.reasons import SENTENCES
 from manager.models import RecurringState
-from manager.reasons import SENTENCES
 from oai.rights import Role
-from web import states
-from web.languages import CATALOGUES, LANGUAGES, SOURCE
+from web.site import formats
+from web.site.i18n import CATALOGUES, LANGUAGES, SOURCE
 
 _WEB: Final = CATALOGUES.parent
 _ROOT: Final = _WEB.parent
 _SPEAKING: Final = {
     "harvester/access.py": "SelectionError",
-    "harvester/doctor/letters.py": "translate",
+    "harvester/probing/report.py": "translate",
     "harvester/protocols.py": "UsageError",
     "harvester/repositories.py": "UsageError",
     "harvester/rule_lab/examples.py": "translate",
     "harvester/rule_lab/files.py": "UsageError",
-    "harvester/rule_lab/queries.py": "UsageError",
     "harvester/rule_lab/samples.py": "UsageError",
     "harvester/rule_lab/versions.py": "UsageError",
-    "harvester/running/holds.py": "UsageError",
-    "harvester/running/locks.py": "RepositoryBusyError",
-    "harvester/running/refetching.py": "UsageError",
+    "harvester/harvest/approval.py": "UsageError",
+    "harvester/harvest/checkpoint.py": "RepositoryBusyError",
+    "harvester/harvest/refetch.py": "UsageError",
     "harvester/store/changes.py": "UsageError",
-    "manager/frequency.py": "UsageError",
-    "manager/notices/addresses.py": "UsageError",
+    "manager/schedules/frequency.py": "UsageError",
+    "manager/notices/webhooks.py": "UsageError",
     "manager/notices/rules.py": "UsageError",
-    "manager/plans.py": "UsageError",
+    "manager/schedules/plan.py": "UsageError",
     "provider/holdings/access.py": "UsageError",
     "provider/holdings/collections.py": "UsageError",
     "provider/holdings/lookup.py": "UsageError",
     "provider/holdings/selection.py": "UsageError",
     "provider/holdings/sets.py": "UsageError",
-    "provider/holdings/trees.py": "UsageError",
 }
 """Modules whose words pages show, and what these words are given to."""
 _METHODS: Final = [("**.py", "python"), ("templates/**.html", "jinja2")]
@@ -92,7 +90,7 @@ def _of_other_parts() -> Iterator[str]:
 def _doctors_words() -> set[str]:
     wordings = doctor.SENTENCES.values()
     words = {wording.text for wording in wordings} | {wording.advice for wording in wordings}
-    return words | set(SUBJECTS.values()) | set(letters.METHODS) | set(letters.LEVELS)
+    return words | set(SUBJECTS.values()) | set(report.METHODS) | set(report.LEVELS)
 
 
 def places(text: str) -> set[str]:
@@ -133,7 +131,7 @@ def _settle_header(file: Path) -> None:
 
 def _table_words() -> set[str]:
     """Words that stand in tables of the code and are translated where they are shown."""
-    looks = set(states._LOOKS)  # noqa: SLF001 the words are its keys
+    looks = set(formats._LOOKS)  # noqa: SLF001 the words are its keys
     runs = {status.value for status in RunStatus}
     schedules = {
         state.name.lower().replace("_", " ").replace("one off", "one-off") for state in RecurringState

@@ -7,9 +7,9 @@ from pathlib import Path
 from sqlalchemy import Table
 
 import harvester.bibliographic.models
+import harvester.harvest.models
 import harvester.models
 import harvester.rule_lab.models
-import harvester.running.models
 import harvester.store.models
 import manager.models
 import manager.notices.models
@@ -17,7 +17,7 @@ import oai.audit
 import oai.owners
 import provider.aggregate.models
 import provider.app
-import provider.http.models
+import provider.clients.models
 import provider.models
 import web.app
 import web.models
@@ -32,12 +32,12 @@ ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "reference"
 MODELS = (
     provider.models,
-    provider.http.models,
+    provider.clients.models,
     provider.aggregate.models,
     harvester.bibliographic.models,
     harvester.models,
     harvester.rule_lab.models,
-    harvester.running.models,
+    harvester.harvest.models,
     harvester.store.models,
     manager.models,
     manager.notices.models,

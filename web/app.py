@@ -9,102 +9,89 @@ from aiohttp import web
 from oai.connections import CONNECTIONS, bound, limits_of
 from oai.database import Database
 from oai.settings import Settings
-from web import streams
-from web.access import access
+from web.admin import pages as admin
+from web.admin import pages_audit, pages_organisations, pages_users
+from web.alerts import pages as alerts
 from web.api import table
 from web.api.limits import LIMITER, Limiter
-from web.audit import auditing
-from web.csrf import csrf
-from web.drafts import DRAFTS, Drafts
-from web.events import Hub
-from web.examinations import EXAMINATIONS, Examinations
-from web.explorations import EXPLORATIONS, Explorations
-from web.faults import faults
-from web.headers import add_headers
-from web.identifying import sessions
-from web.import_processes import IMPORTS, ImportProcesses
-from web.keys import SETTINGS
-from web.languages import languages
-from web.pages import (
-    account,
-    admin,
-    alerts,
-    archive,
-    archive_activity,
-    archive_aggregate,
-    archive_collections,
-    archive_documents,
-    archive_exports,
-    audit_log,
-    bibliographic_records,
-    doctor,
-    errors,
-    explorer,
-    exports,
-    filtering_sets,
-    guide,
-    health,
-    history,
-    imports,
-    jobs,
-    organisations,
-    overview,
-    records,
-    repositories,
-    rule_editor,
-    rule_replay,
-    rules,
-    runs,
-    schedules,
-    sign_in,
-    users,
-    wizard,
-)
-from web.rendering import STATIC, TEMPLATES, make_environment
-from web.replays import REPLAYS, Replays
-from web.rule_trials import TRIALS, Trials
-from web.self_tests import SELF_TESTS, SelfTests
-from web.streams import HUB, STREAMS, Streams
+from web.archive import exports as archive_exports
+from web.archive import pages as archive
+from web.archive import pages_activity, pages_collections, pages_documents
+from web.archive.pages_activity import SELF_TESTS, SelfTests
+from web.auth import account
+from web.auth import pages as sign_in
+from web.auth.access import access
+from web.auth.audit import auditing
+from web.auth.csrf import csrf
+from web.auth.identify import sessions
+from web.errors import pages as errors
+from web.imports import pages as imports
+from web.imports import pages_records as imported_records
+from web.imports import pages_sets
+from web.imports.sources import IMPORTS, ImportProcesses
+from web.jobs import pages as jobs
+from web.overview import exports, guide
+from web.overview import pages as overview
+from web.repositories import diagnostics, explorer, wizard
+from web.repositories import pages as repositories
+from web.repositories import pages_records as harvested_records
+from web.repositories.diagnostics import EXAMINATIONS, Examinations
+from web.repositories.explorer import EXPLORATIONS, Explorations
+from web.repositories.wizard import DRAFTS, Drafts
+from web.rules import editor, replay
+from web.rules import pages as rules
+from web.rules.replay import REPLAYS, Replays
+from web.rules.trials import TRIALS, Trials
+from web.runs import pages as runs
+from web.runs import pages_history
+from web.schedules import pages as schedules
+from web.site import health, sse
+from web.site.faults import add_headers, faults
+from web.site.i18n import languages
+from web.site.keys import SETTINGS
+from web.site.live_rows import Hub
+from web.site.render import STATIC, TEMPLATES, make_environment
+from web.site.sse import HUB, STREAMS, Streams
+from web.site.zones import zones
 from web.threads import DATABASE, DatabaseThreads
-from web.zones import zones
 
 _FORM_BYTES = 1024 * 1024
-_PARTS = (
-    sign_in,
-    account,
-    admin,
-    users,
-    organisations,
-    audit_log,
-    overview,
-    wizard,
-    repositories,
-    records,
-    bibliographic_records,
-    imports,
-    filtering_sets,
-    doctor,
-    explorer,
-    exports,
-    schedules,
-    jobs,
-    history,
-    runs,
-    errors,
-    alerts,
-    rule_editor,
-    rule_replay,
-    rules,
-    streams,
-    archive,
-    archive_activity,
-    archive_aggregate,
-    archive_collections,
-    archive_documents,
-    archive_exports,
-    guide,
-    health,
-    table,
+_ROUTES = (
+    sign_in.ROUTES,
+    account.ROUTES,
+    admin.ROUTES,
+    pages_users.ROUTES,
+    pages_organisations.ROUTES,
+    pages_audit.ROUTES,
+    overview.ROUTES,
+    wizard.ROUTES,
+    repositories.ROUTES,
+    harvested_records.ROUTES,
+    imported_records.ROUTES,
+    imports.ROUTES,
+    pages_sets.ROUTES,
+    diagnostics.ROUTES,
+    explorer.ROUTES,
+    exports.ROUTES,
+    schedules.ROUTES,
+    jobs.ROUTES,
+    pages_history.ROUTES,
+    runs.ROUTES,
+    errors.ROUTES,
+    alerts.ROUTES,
+    editor.ROUTES,
+    replay.ROUTES,
+    rules.ROUTES,
+    sse.ROUTES,
+    archive.ROUTES,
+    pages_activity.ROUTES,
+    archive.AGGREGATE_ROUTES,
+    pages_collections.ROUTES,
+    pages_documents.ROUTES,
+    archive_exports.ROUTES,
+    guide.ROUTES,
+    health.ROUTES,
+    table.ROUTES,
 )
 
 
@@ -138,8 +125,8 @@ def create_app(settings: Settings, database: Database, *, poll_seconds: float = 
     app.cleanup_ctx.append(_poller)
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(_end_streams)
-    for part in _PARTS:
-        app.add_routes(part.ROUTES)
+    for routes in _ROUTES:
+        app.add_routes(routes)
     app.router.add_static("/static", STATIC)
     return app
 

@@ -27,30 +27,30 @@ def add_commands(commands: "Subcommands") -> None:
 
 
 def _add_user_commands(user: "Subcommands") -> None:
-    add = add_command(user, "add", help="add a user", handler="web.commands:add")
+    add = add_command(user, "add", help="add a user", handler="web.admin.commands:user_add")
     _add_what_a_user_is(add)
     invite = add_command(
         user,
         "invite",
         help="add a user, unless the name exists, and print an invitation link that asks for a password",
-        handler="web.commands:invite",
+        handler="web.admin.commands:invite",
     )
     _add_what_a_user_is(invite)
     _add_base_url(invite)
-    link = add_command(user, "link", help="print a one-time sign-in link", handler="web.commands:link")
+    link = add_command(user, "link", help="print a one-time sign-in link", handler="web.admin.commands:link")
     link.add_argument("name", metavar="NAME")
     _add_base_url(link)
-    role = add_command(user, "role", help="change a user's role", handler="web.commands:role")
+    role = add_command(user, "role", help="change a user's role", handler="web.admin.commands:role")
     role.add_argument("name", metavar="NAME")
     role.add_argument("role", choices=_ROLES)
     role.add_argument(
         "--organisation", metavar="SHORT", help="short name of the organisation (default: none)"
     )
-    disable = add_command(user, "disable", help="disable a user", handler="web.commands:disable")
+    disable = add_command(user, "disable", help="disable a user", handler="web.admin.commands:disable")
     disable.add_argument("name", metavar="NAME")
-    enable = add_command(user, "enable", help="enable a user", handler="web.commands:enable")
+    enable = add_command(user, "enable", help="enable a user", handler="web.admin.commands:enable")
     enable.add_argument("name", metavar="NAME")
-    add_command(user, "list", help="list users", handler="web.commands:show")
+    add_command(user, "list", help="list users", handler="web.admin.commands:user_show")
 
 
 def _add_what_a_user_is(parser: "argparse.ArgumentParser") -> None:
@@ -75,7 +75,7 @@ def _add_base_url(parser: "argparse.ArgumentParser") -> None:
 
 def _add_organisation_commands(organisation: "Subcommands") -> None:
     add = add_command(
-        organisation, "add", help="add an organisation", handler="web.organisation_commands:add"
+        organisation, "add", help="add an organisation", handler="web.admin.commands:organisation_add"
     )
     add.add_argument("short_name", metavar="SHORT", help="letters, digits, dots and hyphens, such as mzk")
     add.add_argument("--name", default="", help="full name (default: the short name)")
@@ -83,7 +83,7 @@ def _add_organisation_commands(organisation: "Subcommands") -> None:
         organisation,
         "give",
         help="assign a repository to an organisation",
-        handler="web.organisation_commands:give",
+        handler="web.admin.commands:give",
     )
     give.add_argument("short_name", metavar="SHORT", help="short name, or - for the administrators")
     give.add_argument("repository", type=int, metavar="ID")
@@ -91,15 +91,20 @@ def _add_organisation_commands(organisation: "Subcommands") -> None:
         organisation,
         "remove",
         help="remove an organisation that has no users; its repositories then belong to the administrators",
-        handler="web.organisation_commands:remove",
+        handler="web.admin.commands:remove",
     )
     remove.add_argument("short_name", metavar="SHORT")
-    add_command(organisation, "list", help="list organisations", handler="web.organisation_commands:show")
+    add_command(
+        organisation, "list", help="list organisations", handler="web.admin.commands:organisation_show"
+    )
 
 
 def _add_token_commands(token: "Subcommands") -> None:
     add = add_command(
-        token, "add", help="create an API token for a user and print it", handler="web.token_commands:add"
+        token,
+        "add",
+        help="create an API token for a user and print it",
+        handler="web.admin.commands:token_add",
     )
     add.add_argument("user", metavar="USER")
     add.add_argument("name", metavar="NAME", help="purpose of the token")
@@ -110,7 +115,7 @@ def _add_token_commands(token: "Subcommands") -> None:
         help="scope of the token, repeatable (default: read)",
     )
     add.add_argument("--days", type=float, metavar="N", help="validity in days (default: until revoked)")
-    listed = add_command(token, "list", help="list API tokens", handler="web.token_commands:show")
+    listed = add_command(token, "list", help="list API tokens", handler="web.admin.commands:token_show")
     listed.add_argument("--user", metavar="USER", help="only tokens of this user")
-    revoke = add_command(token, "revoke", help="revoke an API token", handler="web.token_commands:revoke")
+    revoke = add_command(token, "revoke", help="revoke an API token", handler="web.admin.commands:revoke")
     revoke.add_argument("token_id", type=int, metavar="ID")

@@ -17,7 +17,7 @@ import provider.app
 from harvester.models import History
 from harvester.repositories import add_repository, identify_repository, note_facts
 from harvester.vocabulary import RunStatus
-from manager.schedules import add_schedule
+from manager.schedules.service import add_schedule
 from oai.cli import Invocation
 from oai.console import Console
 from oai.database import Database, open_database
@@ -25,14 +25,13 @@ from oai.datestamps import utc_now
 from oai.errors import ExitCode, ZatvaError
 from oai.serving import address, open_listener, told_to_stop
 from oai.settings import Settings
-from provider.holdings import collections, hiding
+from provider.holdings import collections, selection
 from provider.holdings.selection import Selection
 from provider.indexing.indexer import IndexOptions, find_archives, index_file
 from provider.models import Document
-from web.signing_in import make_link
+from web.auth.sign_in import make_link
 from zatva.libraries import UNREADABLE, DemoRepository, broken_library, slow_library
-from zatva.sample import write_archive
-from zatva.sample_history import write_past
+from zatva.sample import write_archive, write_past
 from zatva.serve import everything
 
 _COLLECTION: Final = "collection:serials:spring-2024"
@@ -103,7 +102,7 @@ def _make_archive(settings: Settings) -> Archive:
             options = IndexOptions(margin=margin, collections=family if number == 0 else ())
             index_file(database, path, options)
         with database.session() as session:
-            hidden = hiding.hide(session, Selection(url_prefix=_HIDDEN), margin=margin)
+            hidden = selection.hide(session, Selection(url_prefix=_HIDDEN), margin=margin)
             documents, due = session.execute(select(func.count(), func.max(Document.datestamp))).one()
     return Archive(files=len(files), documents=documents, hidden=hidden, due=due)
 

@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 from oai import migrations
 from oai.cli import Invocation
 from oai.database import open_database
+from oai.error_translation import mishap
 from oai.errors import ExitCode, ZatvaError
-from oai.mishaps import mishap
 from oai.settings import Settings
 from provider.indexing.first_load import missing_indexes
 

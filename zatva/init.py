@@ -12,7 +12,7 @@ from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from oai.settings import Settings
-from web.signing_in import make_link
+from web.auth.sign_in import make_link
 
 FILE = Path("zatva.toml")
 DASHBOARD = "http://127.0.0.1:8090"

@@ -2,30 +2,254 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp import web
+from sqlalchemy.orm import Session
 
 from harvester.vocabulary import Level
 from oai.connections import ConnectionLimits, bound
 from oai.database import Database
-from oai.datestamps import utc_now
+from oai.datestamps import format_datestamp, utc_now
 from oai.sections import ProviderSettings
 from oai.serving import address, create_runner, open_listener, serving
-from oai.vocabulary import OAI_DC_NAMESPACE, OAI_DC_SCHEMA, Verb
+from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, OAI_DC_SCHEMA, XSI_NAMESPACE, Verb
+from oai.xml import escape
 from provider.protocol import answers
-from provider.protocol.catalogue import OfferedFormat
+from provider.protocol.catalogue import Identity, OfferedFormat, SetRow
 from provider.protocol.formats.format import Site
 from provider.protocol.formats.marc21 import NAMESPACE as MARC_NAMESPACE
 from provider.protocol.repository import Repository
 from provider.protocol.requests import read_pairs
-from provider.protocol.tokens import bad_token
-from zatva.sample_catalogue import SampleCatalogue
-from zatva.sample_records import SET_NAMES, Book, Writer, as_dublin_core, as_marc, write_records
+from provider.protocol.tokens import Position, bad_token
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleRecord:
+    """A generated record, in every format of its catalogue."""
+
+    id: int
+    identifier: str
+    datestamp: datetime
+    """UTC, whole seconds."""
+    set_spec: str
+    metadata: Mapping[str, str]
+    """By metadataPrefix, XML that goes out as it is, faults included; empty for a record without metadata."""
+
+    def header(self) -> str:
+        """The `header` element."""
+        return (
+            f"<header><identifier>{escape(self.identifier)}</identifier>"
+            f"<datestamp>{format_datestamp(self.datestamp)}</datestamp>"
+            f"<setSpec>{escape(self.set_spec)}</setSpec></header>"
+        )
+
+    def in_format(self, prefix: str) -> str:
+        """The `record` element."""
+        content = self.metadata[prefix]
+        return f"<record>{self.header()}{f'<metadata>{content}</metadata>' if content else ''}</record>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleCatalogue:
+    """Records in memory as `provider.protocol.catalogue.Catalogue` has it; no session is looked at."""
+
+    offered: Sequence[OfferedFormat]
+    set_names: Mapping[str, str]
+    held: Sequence[SampleRecord]
+    """By datestamp and id."""
+
+    @property
+    def prefixes(self) -> frozenset[str]:
+        """The metadataPrefixes on offer."""
+        return frozenset(each.prefix for each in self.offered)
+
+    def formats(self, session: Session) -> Sequence[OfferedFormat]:
+        """The formats on offer."""
+        del session
+        return self.offered
+
+    def has_format(self, session: Session, prefix: str) -> bool:
+        """Whether the format is on offer."""
+        del session
+        return prefix in self.prefixes
+
+    def item(self, session: Session, identifier: str, now: datetime) -> "_Item | None":
+        """The record with this identifier; None where there is none."""
+        del session, now
+        found = (record for record in self.held if record.identifier == identifier)
+        return next((_Item(found=record, offered=self.offered) for record in found), None)
+
+    def extent(self, session: Session, prefix: str, set_spec: str | None) -> "_Extent | None":
+        """The records of a set, all for None; None where there is no such set."""
+        del session
+        if set_spec is None:
+            return _Extent(prefix=prefix, held=self.held)
+        if set_spec not in self.set_names:
+            return None
+        return _Extent(prefix=prefix, held=[record for record in self.held if record.set_spec == set_spec])
+
+    def sets(self, session: Session, *, after: str | None, limit: int) -> Sequence[SetRow]:
+        """At most `limit` sets behind `after`."""
+        del session
+        behind = [set_spec for set_spec in sorted(self.set_names) if set_spec > (after or "")]
+        return [SetRow(set_spec=set_spec, name=self.set_names[set_spec]) for set_spec in behind[:limit]]
+
+    def identity(self, session: Session) -> Identity:
+        """The first record's datestamp and identifier."""
+        del session
+        return Identity(earliest=self.held[0].datestamp, sample=self.held[0].identifier, friends=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Item:
+    found: SampleRecord
+    offered: Sequence[OfferedFormat]
+
+    def formats(self) -> Sequence[OfferedFormat]:
+        return self.offered
+
+    def record(self, prefix: str) -> str | None:
+        return self.found.in_format(prefix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Extent:
+    prefix: str
+    held: Sequence[SampleRecord]
+
+    def page(
+        self, *, from_: datetime | None, until: datetime, after: Position | None, limit: int
+    ) -> Sequence[SampleRecord]:
+        found = (
+            record
+            for record in self.held
+            if (from_ is None or record.datestamp >= from_)
+            and record.datestamp <= until
+            and (after is None or (record.datestamp, record.id) > (after.datestamp, after.id))
+        )
+        return [record for record, _ in zip(found, range(limit), strict=False)]
+
+    def size(self, now: datetime) -> int | None:
+        del now
+        return len(self.held)
+
+    def records(self, found: Sequence[SampleRecord]) -> list[str]:
+        return [record.in_format(self.prefix) for record in found]
+
+    def headers(self, found: Sequence[SampleRecord]) -> list[str]:
+        return [record.header() for record in found]
+
+
+SET_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {"books": "Knihy", "journals": "Časopisy", "maps": "Mapy"}
+)
+
+_WORKS: Final = (
+    ("Kronika", "cze"), ("Pověsti", "cze"), ("Zpěvník", "cze"), ("Památky", "cze"), ("Sborník", "cze"),
+    ("Dejiny", "slo"), ("Povesti", "slo"), ("Spevník", "slo"), ("Pamiatky", "slo"), ("Zborník", "slo"),
+)  # fmt: skip
+_SUBJECTS: Final = ("obce", "hradu", "farnosti", "školy", "spolku")
+_PLACES: Final = (
+    "Lipovany", "Javorná", "Hrušovec", "Dubová Lhota", "Kamenica", "Olšany", "Vrbové Pole", "Zlatník",
+    "Horní Žďár", "Čierny Brod", "Říčany", "Jasenica",
+)  # fmt: skip
+_NAMES: Final = ("Horáková, Anna", "Šťastný, Jiří", "Kováč, Ľudovít", "Žilková, Mária", "Beneš, Václav")
+_FIRST: Final = datetime(2024, 1, 1, 6, 0, tzinfo=UTC)
+_APART: Final = timedelta(minutes=11)
+_LEADER: Final = "00000nam a2200000 i 4500"
+_DC_OPENING: Final = (
+    f'<oai_dc:dc xmlns:oai_dc="{OAI_DC_NAMESPACE}" xmlns:dc="{DC_NAMESPACE}" xmlns:xsi="{XSI_NAMESPACE}"'
+    f' xsi:schemaLocation="{OAI_DC_NAMESPACE} {OAI_DC_SCHEMA}">'
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Book:
+    """What is told of a book."""
+
+    number: int
+    title: str
+    author: str
+    year: int
+    language: str
+
+
+Writer = Callable[[Book], str]
+"""Gives a book's metadata as XML."""
+
+
+def write_records(
+    count: int, namespace: str, writers: Mapping[str, Writer], *, seed: int
+) -> list[SampleRecord]:
+    """So many records, in the order of their datestamps; the same seed gives the same ones."""
+    chance = random.Random(seed)  # noqa: S311 a sample, not a secret
+    return [
+        SampleRecord(
+            id=book.number,
+            identifier=f"oai:{namespace}:{book.number:05}",
+            datestamp=_FIRST + _APART * book.number,
+            set_spec=chance.choice(list(SET_NAMES)),
+            metadata={prefix: write(book) for prefix, write in writers.items()},
+        )
+        for book in _books(count, chance)
+    ]
+
+
+def as_dublin_core(book: Book) -> str:
+    """The book as `oai_dc:dc`."""
+    elements = (
+        ("title", book.title),
+        ("creator", book.author),
+        ("date", str(book.year)),
+        ("type", "Text"),
+        ("language", book.language),
+    )
+    lines = "\n".join(f"  <dc:{name}>{escape(text)}</dc:{name}>" for name, text in elements)
+    return f"\n{_DC_OPENING}\n{lines}\n</oai_dc:dc>\n"
+
+
+def as_marc(book: Book) -> str:
+    """The book as `record` of MARCXML."""
+    fixed = f"240101s{book.year}    xr {book.language:>20} d"
+    lines = (
+        f'<record xmlns="{MARC_NAMESPACE}">',
+        f"  <leader>{_LEADER}</leader>",
+        f'  <controlfield tag="001">{book.number:05}</controlfield>',
+        f'  <controlfield tag="008">{fixed}</controlfield>',
+        _field("100", "1 ", "a", book.author),
+        _field("245", "10", "a", book.title),
+        _field("264", " 1", "c", str(book.year)),
+        "</record>",
+    )
+    return "\n".join(("", *lines, ""))
+
+
+def _books(count: int, chance: random.Random) -> Iterator[Book]:
+    for number in range(1, count + 1):
+        work, language = chance.choice(_WORKS)
+        year = chance.randrange(1790, 1940)
+        yield Book(
+            number=number,
+            title=f"{work} {chance.choice(_SUBJECTS)} {chance.choice(_PLACES)}, {year}",
+            author=chance.choice(_NAMES),
+            year=year,
+            language=language,
+        )
+
+
+def _field(tag: str, indicators: str, code: str, text: str) -> str:
+    return (
+        f'  <datafield tag="{tag}" ind1="{indicators[0]}" ind2="{indicators[1]}">'
+        f'<subfield code="{code}">{escape(text)}</subfield></datafield>'
+    )
+
 
 _PATH: Final = "/oai"
 _SCHEMA_PATH: Final = "/marc21.xsd"

@@ -5,7 +5,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 
-import manager.running
+import manager.commands
 import provider.app
 import provider.serving
 import web.app
@@ -67,6 +67,6 @@ async def everything(
             serving(web.serving.create_runner(dashboard), web_listener, servers=2),
             asyncio.TaskGroup() as tasks,
         ):
-            managing = tasks.create_task(manager.running.run(settings, managed))
+            managing = tasks.create_task(manager.commands.run(settings, managed))
             yield shown
             managing.cancel()

@@ -11,8 +11,26 @@ from typing import Final, NamedTuple
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.candidate import Candidate
-from harvester.store import arrays
+from harvester.store import records as arrays
+
+
+class Candidate(NamedTuple):
+    """A harvested record to look at, and what the tables have of it; a tuple, for many are made."""
+
+    key: uuid.UUID
+    identifier: str
+    filename: str | None
+    datestamp: str
+    digest: bytes | None
+    bibliographic_id: int | None
+    content_digest: bytes | None
+    omitted: str | None
+
+    @property
+    def file_digest(self) -> str | None:
+        """The digest in hexadecimal digits."""
+        return None if self.digest is None else self.digest.hex()
+
 
 # LIMIT keeps each look-up one by the whole key. As plain joins, tables without statistics (those of a first
 # import) were compared each row with each: a hundred times slower at 2,000 records.

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from harvester.bibliographic.folding import fold
 from harvester.bibliographic.record import RawField
+from harvester.bibliographic.text import fold
 from harvester.rules.rule_expressions import Expression, ExpressionError
 from oai.errors import UsageError
 

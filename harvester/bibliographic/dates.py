@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from harvester.bibliographic.folding import fold
 from harvester.bibliographic.record import Years
+from harvester.bibliographic.text import fold
 
 _CENTURY_WORD: Final = r"(?:stoleti|storoci|stol|stor|st|century|cent|jahrhundert|jh)"
 _CENTURY: Final = re.compile(rf"\b(\d{{1,2}}|[ivx]+) ?(?:th|st|nd|rd)? ?{_CENTURY_WORD}\b")

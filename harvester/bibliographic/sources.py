@@ -3,13 +3,17 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from harvester.bibliographic.candidates import read_sample
+from harvester.bibliographic.converters import Converter, converter_for, converter_of_namespace
 from harvester.bibliographic.models import Source
+from harvester.bibliographic.stored_metadata import NoMetadataError, UnreadableFileError, read_metadata
 from harvester.repositories import get_repository
 from oai.errors import UsageError
 
@@ -109,3 +113,45 @@ def local_part(identifier: str) -> str:
     """What comes after the namespace of an OAI identifier: `1` of `oai:biblio.hiu.cas.cz:1`."""
     parts = identifier.split(":", 2)
     return parts[2] if len(parts) == 3 and parts[0].lower() == "oai" else identifier  # noqa: PLR2004
+
+
+_SAMPLE: Final = 5
+_NAMESPACES = text(
+    """
+    SELECT metadata_namespace FROM oai_metadata_format JOIN oai_prefix_mapping USING (prefix_id)
+    WHERE repository_id = :id AND metadata_prefix = :prefix
+    """
+)
+
+
+def choose_prefix(session: Session, repository_id: int, folder: Path) -> str | None:
+    """The format to import: the one that is set, else the best that a converter reads; None without any.
+
+    Without any that a converter reads it is the first, so that its records are refused one by one.
+    """
+    wanted = source_settings(session, repository_id).metadata_prefix
+    if wanted is not None:
+        return wanted
+    prefixes = harvested_prefixes(session, repository_id)
+    ranked = [(_rank(_converter(session, repository_id, prefix, folder)), prefix) for prefix in prefixes]
+    return min(ranked, key=lambda one: (-one[0], one[1]))[1] if ranked else None
+
+
+def _rank(converter: Converter | None) -> int:
+    return 0 if converter is None else converter.rank
+
+
+def _converter(session: Session, repository_id: int, prefix: str, folder: Path) -> Converter | None:
+    """The converter for a format, by its namespace, or by some of its records."""
+    for namespace in session.scalars(_NAMESPACES, {"id": repository_id, "prefix": prefix}):
+        found = converter_of_namespace(namespace)
+        if found is not None:
+            return found
+    for candidate in read_sample(session, repository_id, prefix, most=_SAMPLE):
+        try:
+            found = converter_for(read_metadata(folder, candidate))
+        except (UnreadableFileError, NoMetadataError):
+            continue  # another one will do; the import tells what is the matter with it
+        if found is not None:
+            return found
+    return None

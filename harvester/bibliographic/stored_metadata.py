@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from harvester.bibliographic.candidate import Candidate
+from harvester.bibliographic.candidates import Candidate
 from oai.errors import MalformedXmlError, ZatvaError
 from oai.vocabulary import OAI_NAMESPACE
 from oai.xml import parse

@@ -18,12 +18,11 @@ from typing import Protocol, TypeVar, Unpack
 
 import aiohttp
 
-from harvester.client.asking_ahead import AskingAhead
-from harvester.client.circles import Circles, ListPatience, list_patience
 from harvester.client.exchange import Method
-from harvester.client.listing import Listing
+from harvester.client.listing import AskingAhead, Listing
+from harvester.client.loops import Circles, ListPatience, list_patience
 from harvester.client.politeness import Politeness
-from harvester.client.retrying import Patience, Retrying
+from harvester.client.retries import Patience, Retrying
 from harvester.client.selection import Bound, Selection, as_datestamp
 from harvester.client.transport import Arguments, HttpReply, Transport, open_transport
 from harvester.reading import facts, replies

@@ -1,9 +1,13 @@
 """URLs as links write them, brought to one spelling: so a link finds what was captured."""
 
+import ipaddress
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
+
+from oai.errors import UsageError
 
 _OWN_PORTS: Final = {"http": 80, "https": 443}
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -103,3 +107,65 @@ def _as_bytes(character: str, charset: str) -> str:
     except UnicodeEncodeError:
         raw = f"&#{ord(character)};".encode("ascii")  # as browsers do
     return "".join(f"%{byte:02X}" for byte in raw)
+
+
+_NOT_IN_LABEL: Final = re.compile(rb"[^A-Za-z0-9_-]")
+_NOT_IN_ADDRESS: Final = re.compile(rb"[^A-Za-z0-9.]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """What is to be restored."""
+
+    asked: str
+    """As the user wrote it."""
+    set_spec: str
+    """What is asked of the provider."""
+    beginnings: tuple[str, ...] = ()
+    """How the URLs begin, without their scheme; none for all of the set."""
+
+    def holds(self, url: str) -> bool:
+        """Whether a URL of the set is to be restored."""
+        return not self.beginnings or without_scheme(canonical(url)).startswith(self.beginnings)
+
+
+def read_scope(asked: str) -> Scope:
+    """The scope that a user names: a setSpec, or anything with a slash in it, which is a URL.
+
+    `http` and `https` are the same here. A host without `www.` is meant with it, too. Raises UsageError.
+    """
+    if "/" not in asked:
+        return Scope(asked=asked, set_spec=asked)
+    url = asked.removesuffix("*")
+    if "://" not in url:
+        url = f"http://{url}"
+    try:
+        host = urlsplit(canonical(url)).hostname or ""
+    except ValueError:
+        host = ""
+    if not host:
+        raise UsageError(f"{asked!r} is not a setSpec or a URL such as http://www.example.cz/news/")
+    beginning = without_scheme(canonical(url))
+    both = (beginning,) if host.startswith("www.") else (beginning, f"www.{beginning}")
+    return Scope(asked=asked, set_spec=host_set_spec(host), beginnings=both)
+
+
+def host_set_spec(host: str) -> str:
+    """The set of a host as a Zatva provider spells it: `www.webarchiv.cz` is `domain:cz:webarchiv:www`."""
+    host = host.removesuffix(".")
+    if _is_address(host):
+        return f"domain:~ip:{_spec_part(host, _NOT_IN_ADDRESS)}"
+    labels = [_spec_part(label, _NOT_IN_LABEL) if label else "~" for label in reversed(host.split("."))]
+    return ":".join(("domain", *labels))
+
+
+def _spec_part(name: str, forbidden: re.Pattern[bytes]) -> str:
+    return forbidden.sub(lambda found: b"!%02X" % found[0][0], name.encode()).decode("ascii")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -5,24 +5,84 @@ the character set, and where a redirect leads. Whatever else comes packed is unp
 """
 
 import re
-from typing import Final
+import zlib
+from importlib import import_module
+from typing import Any, Final
 
-from harvester.restoring import markup, styles
+from harvester.restoring import markup
 from harvester.restoring.addresses import joined
 from harvester.restoring.charsets import (
     Charset,
     Edit,
     charset_of,
     css_charset,
+    escaped,
     html_charset,
     text_of,
     xml_charset,
 )
-from harvester.restoring.entities import escaped
 from harvester.restoring.links import PageLinks, SiteMap, Target, relative
 from harvester.restoring.manifest import Entry
-from harvester.restoring.tags import tags
-from harvester.restoring.unpacking import unpacked
+from harvester.restoring.markup import tags
+
+_ANY_WRAPPING: Final = 32 + zlib.MAX_WBITS
+_NO_WRAPPING: Final = -zlib.MAX_WBITS
+
+
+class PackedError(Exception):
+    """The content cannot be unpacked; the message says why."""
+
+
+def unpacked(body: bytes, encoding: str, *, most: int) -> bytes:
+    """The content without its encodings, as Content-Encoding lists them, at most so many bytes.
+
+    Raises PackedError for an encoding that is unknown here, broken data, and more bytes than that.
+    """
+    for name in reversed([one.strip().lower() for one in encoding.split(",")]):
+        if name in {"gzip", "x-gzip", "deflate"}:
+            body = _inflated(body, most)
+        elif name == "br":
+            body = _brotli(body, most)
+        elif name not in {"", "identity", "none", "utf-8"}:
+            raise PackedError(f"Content-Encoding {name!r} is not supported")
+    return body
+
+
+def _inflated(body: bytes, most: int) -> bytes:
+    if not body:
+        return body
+    for bits in (_ANY_WRAPPING, _NO_WRAPPING):
+        inflate = zlib.decompressobj(bits)
+        try:
+            content = inflate.decompress(body, most)
+        except zlib.error as error:
+            fault = error
+            continue
+        if inflate.unconsumed_tail:
+            raise PackedError(f"it is larger than {most:,} bytes when decompressed")
+        if not inflate.eof:
+            raise PackedError("its compressed data are truncated")
+        return content
+    if body.lstrip().startswith(b"<"):
+        return body  # announced as packed, and is not
+    raise PackedError(f"its compressed data are damaged ({fault})")
+
+
+def _brotli(body: bytes, most: int) -> bytes:
+    try:
+        brotli: Any = import_module("brotli")
+    except ImportError:
+        raise PackedError(
+            "Content-Encoding is 'br': install the package brotli, then run the same command again"
+        ) from None
+    try:
+        content: bytes = brotli.decompress(body)
+    except brotli.error as error:
+        raise PackedError(f"its compressed data are damaged ({error})") from None
+    if len(content) > most:
+        raise PackedError(f"it is larger than {most:,} bytes when decompressed")
+    return content
+
 
 _HTML: Final = frozenset({"text/html"})
 _XML: Final = frozenset({"application/xhtml+xml", "image/svg+xml"})
@@ -79,7 +139,7 @@ def _html(entry: Entry, content: bytes, site: SiteMap, path: str) -> bytes:
     charset = html_charset(content, entry.content_type)
     text = text_of(content, charset.codec)
     links = PageLinks(site, entry.url, path, charset.codec)
-    edits = [*_declared_in_html(text.text, charset), *markup.edits(text.text, links, charset.codec)]
+    edits = [*_declared_in_html(text.text, charset), *markup.page_edits(text.text, links, charset.codec)]
     return text.edited(edits)
 
 
@@ -103,7 +163,10 @@ def _xml(entry: Entry, content: bytes, site: SiteMap, path: str) -> bytes:
     charset = xml_charset(content, entry.content_type)
     text = text_of(content, charset.codec)
     links = PageLinks(site, entry.url, path)
-    edits = [*_declared_in_xml(text.text, charset), *markup.edits(text.text, links, charset.codec, xml=True)]
+    edits = [
+        *_declared_in_xml(text.text, charset),
+        *markup.page_edits(text.text, links, charset.codec, xml=True),
+    ]
     return text.edited(edits)
 
 
@@ -127,7 +190,7 @@ def _style_sheet(entry: Entry, content: bytes, site: SiteMap, path: str) -> byte
     charset = css_charset(content, entry.content_type)
     text = text_of(content, charset.codec)
     links = PageLinks(site, entry.url, path)
-    edits = list(styles.edits(text.text, links.text))
+    edits = list(markup.style_edits(text.text, links.text))
     if charset.told:
         declaration = f'@charset "{markup.codec_label(charset.told)}";'
         edits.insert(0, Edit(begin=0, end=0, text=declaration))

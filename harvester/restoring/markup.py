@@ -2,13 +2,209 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from harvester.restoring import styles
-from harvester.restoring.charsets import Edit, Text, codec
-from harvester.restoring.entities import escaped
+from harvester.restoring.charsets import Edit, Text, codec, escaped, unescaped
 from harvester.restoring.links import Link, PageLinks
-from harvester.restoring.tags import Attribute, Tag, tags
+
+_START: Final = re.compile(r"<(?:[A-Za-z]|/[A-Za-z]|[!?/])")
+_NAME: Final = re.compile(r"[^\s/>]+", re.ASCII)
+_ATTRIBUTE: Final = re.compile(
+    r"""[\s/]*+(?:(?P<end>>)|(?P<name>=?[^\s/>=]*+)
+    (?P<assigned>\s*+=\s*+(?:"(?P<double>[^"]*+)"|'(?P<single>[^']*+)'|(?P<bare>[^\s>"'][^\s>]*+))?)?)""",
+    re.ASCII | re.VERBOSE,
+)
+_RAW: Final = frozenset({"script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"})
+_FOREIGN: Final = frozenset({"svg", "math"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attribute:
+    """An attribute of a tag; the places are those in the text."""
+
+    name: str
+    """Lower case."""
+    begin: int
+    """Where the name begins; it ends behind as many characters."""
+    value: str
+    """As it is meant: references replaced."""
+    value_begin: int
+    value_end: int
+    """Without quotation marks."""
+    quoted: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tag:
+    """A start tag or a processing instruction."""
+
+    name: str
+    """Lower case; with `?` before it for an instruction."""
+    begin: int
+    end: int
+    """Behind the tag."""
+    attributes: tuple[Attribute, ...]
+    content_end: int | None = None
+    """Where the content ends, of an element that holds text alone."""
+
+    def get(self, name: str) -> Attribute | None:
+        """The first attribute of this name, which is the one that counts."""
+        return next((one for one in self.attributes if one.name == name), None)
+
+    def value(self, name: str) -> str:
+        """The attribute's value without blanks around it; empty where there is none."""
+        found = self.get(name)
+        return found.value.strip() if found else ""
+
+
+def tags(text: str, *, xml: bool = False) -> Iterator[Tag]:
+    """The start tags of a document, in order; in XML also its processing instructions."""
+    place, foreign = 0, 0
+    while (found := _START.search(text, place)) is not None:
+        begin, kind = found.start(), text[found.start() + 1]
+        if kind in "!?/":
+            if kind == "?" and xml and (instruction := _tag(text, begin + 2, begin)):
+                yield instruction
+            foreign -= kind == "/" and _closes_foreign(text, begin)
+            place = _behind_other(text, begin, xml=xml)
+            continue
+        tag = _tag(text, begin + 1, begin)
+        if tag is None:
+            return
+        place = tag.end
+        foreign += tag.name in _FOREIGN and text[tag.end - 2] != "/"
+        alone = (xml or foreign > 0) and text[tag.end - 2] == "/"
+        if tag.name in _RAW and not alone and (tag.name == "style" or not (xml or foreign > 0)):
+            place = _content_end(text, tag)
+            tag = Tag(name=tag.name, begin=begin, end=tag.end, attributes=tag.attributes, content_end=place)
+        yield tag
+        if tag.name == "plaintext" and not xml:
+            return
+
+
+def _tag(text: str, place: int, begin: int) -> Tag | None:
+    """The tag whose name begins at the place; None for one that is never closed."""
+    name = _NAME.match(text, place)
+    if name is None:
+        return None
+    attributes: list[Attribute] = []
+    place = name.end()
+    while True:
+        found = _ATTRIBUTE.match(text, place)
+        if found is None or found.end() == place or _is_open(text, found):
+            return None
+        place = found.end()
+        if found["end"]:
+            prefix = "?" if text[begin + 1] == "?" else ""
+            return Tag(name=prefix + name[0].lower(), begin=begin, end=place, attributes=tuple(attributes))
+        attributes.append(_attribute(found))
+
+
+def _attribute(found: re.Match[str]) -> Attribute:
+    kind = next((kind for kind in ("double", "single", "bare") if found[kind] is not None), None)
+    return Attribute(
+        name=found["name"].lower(),
+        begin=found.start("name"),
+        value=unescaped(found[kind]) if kind else "",
+        value_begin=found.start(kind) if kind else found.end(),
+        value_end=found.end(kind) if kind else found.end(),
+        quoted=kind in {"double", "single"},
+    )
+
+
+def _is_open(text: str, found: re.Match[str]) -> bool:
+    """Whether a quotation mark is never closed: then the tag goes on to the end of the text."""
+    has_value = any(found[kind] is not None for kind in ("double", "single", "bare"))
+    return bool(found["assigned"]) and not has_value and text[found.end() : found.end() + 1] in {'"', "'"}
+
+
+def _closes_foreign(text: str, begin: int) -> bool:
+    name = _NAME.match(text, begin + 2)
+    return name is not None and name[0].lower() in _FOREIGN
+
+
+def _behind_other(text: str, begin: int, *, xml: bool) -> int:
+    """The place behind a comment, an end tag, a declaration or an instruction."""
+    if text.startswith("<!--", begin):
+        if text.startswith(("<!-->", "<!--->"), begin):
+            return text.index(">", begin) + 1
+        return _behind(text, "-->", begin + 4)
+    if xml and text.startswith("<![CDATA[", begin):
+        return _behind(text, "]]>", begin)
+    return _behind(text, ">", begin)
+
+
+def _behind(text: str, mark: str, place: int) -> int:
+    found = text.find(mark, place)
+    return len(text) if found < 0 else found + len(mark)
+
+
+def _content_end(text: str, tag: Tag) -> int:
+    closing = re.compile(rf"</{re.escape(tag.name)}(?=[\s/>])", re.IGNORECASE | re.ASCII)
+    found = closing.search(text, tag.end)
+    return len(text) if found is None else found.start()
+
+
+Resolve = Callable[[str], str | None]
+"""Gives what a link is to become, in ASCII; None where it stays."""
+
+# No part of it goes back over what it has read, and none begins anew in the middle of a word or a string: it
+# takes time in proportion to the text, whatever that is.
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<comment>/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/)?)
+    | (?P<import>@import\s*+)(?=["'])
+    | (?P<set>(?:-webkit-)?image-set\()
+    | (?P<close>\))
+    | (?P<string>"(?:[^"\\\n]|\\[\s\S])*+"|'(?:[^'\\\n]|\\[\s\S])*+')
+    | (?P<broken>"(?:[^"\\\n]|\\[\s\S])*+|'(?:[^'\\\n]|\\[\s\S])*+)
+    | (?<![A-Za-z0-9_-])url\(\s*+(?:(?P<quoted>"(?:[^"\\\n]|\\[\s\S])*+"|'(?:[^'\\\n]|\\[\s\S])*+')
+                |(?P<bare>(?:[^"'()\\\s]|\\[\s\S])++))\s*+\)
+    | (?P<function>(?<![A-Za-z-])[A-Za-z-]++\()
+    """,
+    re.IGNORECASE | re.VERBOSE | re.ASCII,
+)
+_ESCAPE: Final = re.compile(r"\\(?:([0-9A-Fa-f]{1,6})(?:\r\n|[ \t\r\n\f])?|(\r\n|[\n\f])|([\s\S]))")
+_LAST_CHARACTER: Final = 0x10FFFF
+
+
+def style_edits(text: str, resolve: Resolve, *, begin: int = 0, end: int | None = None) -> Iterator[Edit]:
+    """The changes that the style sheet between the places needs."""
+    importing, sets = False, []
+    for found in _TOKEN.finditer(text, begin, len(text) if end is None else end):
+        kind = found.lastgroup
+        if kind == "import":
+            importing = True
+            continue
+        if kind in {"set", "function"}:
+            sets.append(kind == "set")
+        elif kind == "close" and sets:
+            sets.pop()
+        elif kind in {"quoted", "bare"} or (kind == "string" and (importing or (sets and sets[-1]))):
+            yield from _edit(found, kind or "", resolve)
+        importing = importing and kind == "comment"
+
+
+def _edit(found: re.Match[str], kind: str, resolve: Resolve) -> Iterator[Edit]:
+    written = found[kind]
+    link = written if kind == "bare" else written[1:-1]
+    become = resolve(_unescaped(link)) if link.strip() else None
+    if become is not None:
+        # Whatever could end it is escaped in URLs.
+        yield Edit(begin=found.start(kind), end=found.end(kind), text=f'"{become}"')
+
+
+def _unescaped(link: str) -> str:
+    return _ESCAPE.sub(_character, link) if "\\" in link else link
+
+
+def _character(found: re.Match[str]) -> str:
+    if found[1]:
+        code = int(found[1], 16)
+        return chr(code) if 0 < code <= _LAST_CHARACTER else "�"
+    return found[3] or ""
+
 
 _LINKS: Final = frozenset(
     {"href", "src", "poster", "background", "action", "formaction", "cite", "longdesc", "lowsrc", "dynsrc",
@@ -29,7 +225,7 @@ _CANDIDATE: Final = re.compile(r"[\s,]*+(\S++)", re.ASCII)
 _DESCRIPTORS: Final = re.compile(r"(?:[^,(]|\([^)]*+\)|\()*+")
 
 
-def edits(text: str, links: PageLinks, page_codec: str, *, xml: bool = False) -> Iterator[Edit]:
+def page_edits(text: str, links: PageLinks, page_codec: str, *, xml: bool = False) -> Iterator[Edit]:
     """The changes that a page needs so that its links lead where they should."""
     if xml:
         yield from _edits(text, links, page_codec, xml=True)
@@ -49,7 +245,7 @@ def _edits(text: str, links: PageLinks, page_codec: str, *, xml: bool) -> Iterat
             yield from _meta(tag, links)
         yield from _attributes(tag, links, page_codec)
         if tag.name == "style" and tag.content_end is not None:
-            yield from styles.edits(text, links.text, begin=tag.end, end=tag.content_end)
+            yield from style_edits(text, links.text, begin=tag.end, end=tag.content_end)
 
 
 def _attributes(tag: Tag, links: PageLinks, page_codec: str) -> Iterator[Edit]:
@@ -81,7 +277,7 @@ def _other_value(one: Attribute, links: PageLinks, page_codec: str) -> str | Non
     if one.name in _SRCSETS:
         return _srcset(one.value, links)
     if one.name == "style":
-        return _edited(one.value, lambda text: styles.edits(text, links.text))
+        return _edited(one.value, lambda text: style_edits(text, links.text))
     if one.name == "srcdoc":
         return _edited(one.value, lambda text: _edits(text, links, page_codec, xml=False))
     return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from harvester.restoring.missing import Missing
+from harvester.restoring.manifest import Missing
 from oai.errors import ExitCode
 
 _SHOWN: Final = 5

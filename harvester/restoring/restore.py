@@ -4,35 +4,215 @@ The list says what there is; each document is fetched, checked and durable befor
 So an interrupted restore goes on where it was, and one that ended fetches nothing twice.
 """
 
+import json
+import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from harvester.client import Client, Politeness
-from harvester.client.circles import list_patience
-from harvester.client.retrying import Retrying
+from harvester.client import CannotDisseminateFormatError, Client, Politeness, Record
+from harvester.client.loops import list_patience
+from harvester.client.retries import Retrying
 from harvester.client.transport import HttpTransport, open_transport
-from harvester.restoring import wanted as wanted_list
-from harvester.restoring.captures import Capture
-from harvester.restoring.copying import START, is_written, write_copy
-from harvester.restoring.documents import Document, Fetcher
-from harvester.restoring.fetching import fetch_all
-from harvester.restoring.keeping import SITE, FileKeeper, Keeper
-from harvester.restoring.manifest import Manifest, Request, open_manifest, write_lines
-from harvester.restoring.missing import Missing
+from harvester.restoring.addresses import Scope
+from harvester.restoring.browsable import PackedError, start_page, target_of, treated
+from harvester.restoring.captures import PREFIX, Capture, Choice, UnreadableRecordError, read_capture
+from harvester.restoring.document_files import SITE, FileKeeper, Keeper
+from harvester.restoring.documents import Document, Fetcher, fetch_all
+from harvester.restoring.links import SiteMap
+from harvester.restoring.manifest import Entry, Manifest, Missing, Reason, Request, open_manifest, write_lines
 from harvester.restoring.names import Names
 from harvester.restoring.outcome import Outcome, Plan
-from harvester.restoring.scope import Scope
-from harvester.restoring.wanted import Wanted
 from harvester.restoring.warc_files import FOLDER as WARC_FOLDER
 from harvester.restoring.warc_files import WarcKeeper
 from harvester.store.files import FileStore
+from oai.errors import RemoteError
 from oai.sections import HarvesterSettings
+
+NAME: Final = "wanted.jsonl"
+_GOOD_FOR: Final = 86_400
+"""Seconds; an older list of an interrupted run is asked for anew."""
+
+
+@dataclass(kw_only=True)
+class Wanted:
+    """What is to be restored, and what the list itself says cannot be."""
+
+    captures: list[Capture]
+    """One for each URL, in their order."""
+    missing: list[Missing] = field(default_factory=list)
+    listed: int = 0
+    """Captures that the provider listed, in the scope."""
+
+
+async def ask(
+    client: Client, scope: Scope, at: datetime | None, on_page: Callable[[int, int | None], None]
+) -> Wanted:
+    """Harvest the list; `on_page` is told how many records have come, and of how many if that is known.
+
+    Raises ClientError, TryLaterError, and RemoteError where nothing is there.
+    """
+    choice = Choice(at)
+    found: list[Missing] = []
+    listing = client.records(PREFIX, set_spec=scope.set_spec)
+    try:
+        async for page in listing.pages():
+            for record in page.records:
+                _take(record, scope, choice, found)
+            on_page(listing.progress.received, listing.progress.complete_list_size)
+    except CannotDisseminateFormatError as error:
+        raise RemoteError(
+            f"{client.base_url} does not offer the format {PREFIX!r} ({error.message}), so it is "
+            "not the Zatva provider of an archive; give such a base URL with --from"
+        ) from None
+    wanted = Wanted(captures=choice.chosen(), missing=found, listed=choice.seen)
+    if not wanted.captures and not found:
+        raise RemoteError(
+            f"{client.base_url} lists no documents for {scope.asked!r} (set {scope.set_spec!r}); to "
+            "list its sets, use `zatva probe`; write a site as http://www.example.cz/"
+        )
+    return wanted
+
+
+def _take(record: Record, scope: Scope, choice: Choice, found: list[Missing]) -> None:
+    identifier = record.header.identifier
+    if record.header.deleted:
+        detail = "the archive hides or withholds it, and does not give its address"
+        if scope.beginnings:
+            detail += "; it may be at another address on the same host"
+        found.append(Missing(reason=Reason.WITHHELD, detail=detail, identifier=identifier))
+        return
+    try:
+        capture = read_capture(record)
+    except UnreadableRecordError as error:
+        found.append(Missing(reason=Reason.REFUSED, detail=str(error), identifier=identifier))
+        return
+    if scope.holds(capture.url):
+        choice.see(capture)
+
+
+def save(folder: Path, wanted: Wanted) -> None:
+    """Keep the list for a run that goes on with it."""
+    captures = ({**asdict(one), "captured": one.captured.isoformat()} for one in wanted.captures)
+    lines: list[dict[str, Any]] = [{"listed": wanted.listed}]
+    lines += [{"capture": one} for one in captures]
+    lines += [{"missing": asdict(one)} for one in wanted.missing]
+    write_lines(folder / NAME, lines)
+
+
+def load(folder: Path) -> Wanted | None:
+    """The list of an interrupted run; None where there is none that is good."""
+    path = folder / NAME
+    try:
+        if time.time() - path.stat().st_mtime > _GOOD_FOR:
+            return None
+        first, *lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    except (FileNotFoundError, ValueError):
+        return None
+    wanted = Wanted(captures=[], listed=first["listed"])
+    for line in lines:
+        if "capture" in line:
+            facts = line["capture"]
+            moment = datetime.fromisoformat(facts.pop("captured"))
+            wanted.captures.append(Capture(**facts, captured=moment))
+        else:
+            facts = line["missing"]
+            wanted.missing.append(Missing(**{**facts, "reason": Reason(facts["reason"])}))
+    return wanted
+
+
+def drop(folder: Path) -> None:
+    """All of the list was asked for."""
+    (folder / NAME).unlink(missing_ok=True)
+
+
+START: Final = "index.html"
+_AT_ONCE: Final = 64
+
+
+@dataclass(kw_only=True)
+class _Files:
+    """Files on their way to the disk, some at a time; those that are right already are left alone."""
+
+    folder: Path
+    store: FileStore
+    waiting: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def add(self, path: str, body: bytes) -> None:
+        if _is_new(self.folder / path, body):
+            self.waiting.append((path, body))
+        if len(self.waiting) >= _AT_ONCE:
+            self.finish()
+
+    def finish(self) -> None:
+        self.store.write_all(self.waiting)
+        self.waiting = []
+
+
+def write_copy(
+    folder: Path,
+    store: FileStore,
+    entries: Mapping[str, Entry],
+    *,
+    title: str,
+    most: int,
+    on_file: Callable[[int], None] = lambda _done: None,
+) -> list[Missing]:
+    """Write all files of the copy that are treated; those that are right already are left alone.
+
+    Gives the documents of which no file for browsers could be made; their files have the archived bytes.
+    """
+    targets = [target_of(entry, _in_site(entry)) for entry in entries.values()]
+    site = SiteMap(targets)
+    faults: list[Missing] = []
+    files = _Files(folder=folder, store=store)
+    for number, entry in enumerate(_treated(entries.values()), 1):
+        body = (folder / entry.original).read_bytes()
+        try:
+            body = treated(entry, body, site, _in_site(entry), most=most)
+        except PackedError as error:
+            faults.append(_packed(entry, str(error)))
+        files.add(entry.file, body)
+        on_file(number)
+    files.add(START, start_page(targets, title))
+    files.finish()
+    return faults
+
+
+def is_written(folder: Path, entries: Iterable[Entry]) -> bool:
+    """Whether each treated file is there, of a copy that was finished."""
+    return os.path.exists(folder / START) and all(  # noqa: PTH110 as many as there are documents
+        os.path.exists(folder / entry.file)  # noqa: PTH110
+        for entry in _treated(entries)
+    )
+
+
+def _treated(entries: Iterable[Entry]) -> Iterable[Entry]:
+    return (entry for entry in entries if entry.original)
+
+
+def _in_site(entry: Entry) -> str:
+    return entry.file.removeprefix(f"{SITE}/")
+
+
+def _is_new(path: Path, body: bytes) -> bool:
+    return not (path.is_file() and path.stat().st_size == len(body) and path.read_bytes() == body)
+
+
+def _packed(entry: Entry, detail: str) -> Missing:
+    return Missing(
+        reason=Reason.PACKED,
+        detail=detail,
+        identifier=entry.identifier,
+        url=entry.url,
+        captured=entry.captured,
+    )
+
 
 MISSING: Final = "missing.jsonl"
 FILES: Final = "files"
@@ -100,10 +280,10 @@ async def plan(asked: Restore) -> Plan:
 
 
 async def _restored(asked: Restore, manifest: Manifest, transport: HttpTransport, began: float) -> Outcome:
-    wanted = wanted_list.load(asked.folder)
+    wanted = load(asked.folder)
     if wanted is None:
         wanted = await _listed(asked, transport)
-        wanted_list.save(asked.folder, wanted)
+        save(asked.folder, wanted)
     fetcher = Fetcher(
         base_url=asked.base_url,
         transport=transport,
@@ -119,7 +299,7 @@ async def _restored(asked: Restore, manifest: Manifest, transport: HttpTransport
             absent += _copied(asked, manifest, store, fetched=bool(to_fetch))
     write_lines(asked.folder / MISSING, (one.as_json() for one in absent))
     manifest.finish(asked.request, source=asked.base_url)
-    wanted_list.drop(asked.folder)
+    drop(asked.folder)
     return _outcome(asked, manifest, wanted, fetcher, absent, len(to_fetch), time.monotonic() - began)
 
 
@@ -139,7 +319,7 @@ async def _listed(asked: Restore, transport: HttpTransport) -> Wanted:
     def on_page(done: int, total: int | None) -> None:
         asked.report("list", done, total, "")
 
-    return await wanted_list.ask(client, asked.scope, asked.at, on_page)
+    return await ask(client, asked.scope, asked.at, on_page)
 
 
 def _retrying(asked: Restore) -> Retrying:

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, Final
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
+from harvester.restoring.document_files import entry_of
 from harvester.restoring.documents import Document
-from harvester.restoring.keeping import entry_of
 from harvester.restoring.manifest import Entry, sync_folder
 
 FOLDER: Final = "warc"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from harvester.rule_lab.kinds import RuleKind
+from harvester.rule_lab.models import RuleKind
 from harvester.rule_lab.rows import (
     ElementRow,
     FilterRow,
@@ -12,7 +12,7 @@ from harvester.rule_lab.rows import (
     RuleRows,
     xml_of,
 )
-from harvester.rules.filtering import Match
+from harvester.rules.filters import Match
 from oai.errors import UsageError
 from oai.vocabulary import DC_NAMESPACE
 

@@ -1,6 +1,7 @@
 """The tables of the rule lab: rule files that are looked after, and every version that each has had."""
 
 from datetime import datetime
+from enum import StrEnum
 
 from sqlalchemy import CheckConstraint, ForeignKey, Identity, LargeBinary, Text, UniqueConstraint, func
 from sqlalchemy.orm import Mapped, mapped_column
@@ -48,3 +49,12 @@ class RuleVersion(Base):
     saved_by: Mapped[str | None] = mapped_column(Text)
     """Name of the user; none: found in the file."""
     note: Mapped[str] = mapped_column(Text, server_default="")
+
+
+class RuleKind(StrEnum):
+    """What a rule file does with a record."""
+
+    FILTER = "filter"
+    """Keeps it or leaves it out."""
+    NORMALISE = "normalise"
+    """Adds elements beside the original ones."""

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from lxml import etree
 
-from harvester.rule_lab.checking import read_rules
-from harvester.rule_lab.explaining import explain
-from harvester.rule_lab.kinds import RuleKind
+from harvester.rule_lab.explanation import explain
+from harvester.rule_lab.files import read_rules
+from harvester.rule_lab.models import RuleKind
 from harvester.rules.rule_files import RuleFileError
 from harvester.rules.rule_limits import Limits
 from oai.errors import MalformedXmlError

@@ -7,7 +7,7 @@ run in google-re2, in time linear in the text. An XPath expression is held to th
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
@@ -15,7 +15,77 @@ from typing import Any, Final
 import re2
 from lxml import etree
 
-from harvester.rules.rule_costs import LITERAL
+LITERAL: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
+"""A text in an XPath expression."""
+
+_NAME: Final = r"[^\W\d][\w.\-]*"
+# An attribute compared with a text or a number reads this attribute alone.
+_ATTRIBUTE_TEST: Final = re.compile(rf"@(?:{_NAME}:)?{_NAME}\s*!?=\s*(?:''|\d+)")
+_WORD: Final = re.compile(
+    rf"(?P<axis>{_NAME})\s*::|(?P<function>{_NAME})\s*\("
+    rf"|(?P<name>(?:{_NAME}:)?(?:{_NAME}))|(?P<literal>''|\d+(?:\.\d*)?|\.\d+)"
+    r"|(?P<sign>//|\.\.|<=|>=|!=|[/.|=<>*@()\[\],+\-$])"
+)
+_NARROW_AXES: Final = frozenset({"attribute", "child", "self"})
+_LIGHT_FUNCTIONS: Final = frozenset({
+    "boolean", "ceiling", "comment", "count", "false", "floor", "last", "local-name", "name", "namespace-uri",
+    "node", "not", "position", "processing-instruction", "round", "text", "true",
+    "and", "div", "mod", "or",
+})  # fmt: skip
+"""Functions, node tests and operators that read no text of elements."""
+_COMPARISONS: Final = frozenset({"=", "!=", "<", "<=", ">", ">="})
+_OPERATORS: Final = frozenset({"and", "div", "mod", "or"})
+_SECOND_WALK: Final = 2
+"""Of a walk for each node: the walk, and the check whether its finds were found before."""
+
+
+def degree(expression: str) -> int:
+    """Give the power of the record's size that bounds the time for an XPath 1.0 expression; 1 or more."""
+    words = list(_words(_ATTRIBUTE_TEST.sub("@a", LITERAL.sub("''", expression))))
+    return 1 + sum(_weight(words, index) for index in range(len(words)))
+
+
+def _words(code: str) -> Iterator[tuple[str, str]]:
+    for found in _WORD.finditer(code):
+        kind = found.lastgroup or ""
+        yield kind, found[kind]
+
+
+def _weight(words: list[tuple[str, str]], index: int) -> int:
+    kind, word = words[index]
+    if kind == "axis":
+        return 0 if word in _NARROW_AXES else _SECOND_WALK
+    if kind == "function":
+        return 0 if word in _LIGHT_FUNCTIONS else 1
+    if word in _COMPARISONS:
+        neighbours = words[index - 1 : index] + words[index + 1 : index + 2]
+        return 1 if any(neighbour[0] == "literal" for neighbour in neighbours) else _SECOND_WALK
+    if word == "//":
+        return 0 if _opens(words[:index]) else _SECOND_WALK
+    if word == "/":
+        return 1 if _begins_path(words[:index]) and not _opens(words[:index]) else 0
+    return 1 if word in {"|", ".."} else 0
+
+
+def _opens(before: list[tuple[str, str]]) -> bool:
+    """Whether only brackets and names of functions stand before: the first path of the expression."""
+    return all(kind == "function" or word == "(" for kind, word in before)
+
+
+def _begins_path(before: list[tuple[str, str]]) -> bool:
+    """Whether a slash after these words begins a path at the root, rather than going on with one."""
+    kind, word = before[-1] if before else ("sign", "")
+    if kind == "name":
+        return word in _OPERATORS
+    if word == "*":
+        return _is_operand(before[-2:-1])
+    return kind == "function" or word in _COMPARISONS | {"", "(", "[", ",", "|", "+", "-"}
+
+
+def _is_operand(before: list[tuple[str, str]]) -> bool:
+    """Whether something to multiply stands there, so that an asterisk after it is no name test."""
+    return any(kind in {"name", "literal"} or word in {")", "]", ".", "..", "*"} for kind, word in before)
+
 
 MAX_LENGTH: Final = 1000
 """Characters in one XPath or regular expression."""
@@ -29,9 +99,7 @@ _CORE_FUNCTIONS: Final = frozenset({
 })
 # fmt: on
 _NODE_TESTS: Final = frozenset({"comment", "node", "processing-instruction", "text"})
-_OPERATORS: Final = frozenset({"and", "div", "mod", "or"})
 
-_NAME: Final = r"[^\W\d][\w.\-]*"
 _PREFIX: Final = re.compile(rf"({_NAME}):(?=[^\W\d]|\*)")
 _CALL: Final = re.compile(rf"({_NAME}(?::{_NAME})?)\s*\(")
 _VARIABLE: Final = re.compile(rf"\$\s*({_NAME})")

@@ -4,10 +4,11 @@ Source: UIUC OAI harvester architecture, "Filtering" and "Normalizing".
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, cast
+from xml.parsers import expat
 
 from lxml import etree
 
@@ -20,10 +21,71 @@ from harvester.rules.rule_expressions import (
     text_of,
 )
 from harvester.rules.rule_limits import Evaluation
-from harvester.rules.rule_places import ElementPlace, Place, places
 from oai.errors import MalformedXmlError, UsageError, ZatvaError
 from oai.failures import Failure, FailureCode
 from oai.xml import parse
+
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A line and a column, both from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElementPlace(Place):
+    """Where an element begins, and its start tag as it is written."""
+
+    tag: str
+
+    def attribute(self, name: str) -> Place:
+        """Give where the attribute's name stands in the tag; where the element begins if it has none."""
+        for found in _attributes(self.tag):
+            if found[1] == name:
+                lines = _LINE_END.split(self.tag[: found.start(1)])
+                column = len(lines[-1]) + (self.column if len(lines) == 1 else 1)
+                return Place(line=self.line + len(lines) - 1, column=column)
+        return self
+
+
+def places(data: bytes) -> Sequence[ElementPlace]:
+    """Give the place of each element of a well-formed file, in document order.
+
+    None at all where the file is in an encoding that Python's own parser does not know.
+    """
+    found: list[tuple[int, int, int]] = []
+    parser = expat.ParserCreate()
+
+    def note(_name: str, _attributes: dict[str, str]) -> None:
+        found.append((parser.CurrentLineNumber, parser.CurrentColumnNumber, parser.CurrentByteIndex))
+
+    parser.StartElementHandler = note
+    try:
+        parser.Parse(data, True)  # noqa: FBT003 the parser takes no names
+    except (expat.ExpatError, LookupError, ValueError):
+        return ()
+    return [
+        ElementPlace(line=line, column=column + 1, tag=_tag(data, index)) for line, column, index in found
+    ]
+
+
+def _tag(data: bytes, index: int) -> str:
+    """The start tag at a byte; empty in an encoding of more bytes to the letter."""
+    found = _TAG.match(data, index)
+    return found[0].decode("utf-8", errors="replace") if found else ""
+
+
+_TAG: Final = re.compile(rb"<(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>")
+_ATTRIBUTE: Final = re.compile(r"([^\s=/<>\"']+)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
+
+
+def _attributes(tag: str) -> Iterator[re.Match[str]]:
+    return _ATTRIBUTE.finditer(tag)
+
 
 MAX_BYTES: Final = 1024**2
 """Size of the largest rule file."""

@@ -18,8 +18,14 @@ from typing import Any, Final
 
 from lxml import etree
 
-from harvester.rules.rule_costs import degree
-from harvester.rules.rule_expressions import Expression, ExpressionError, Found, RecordPath, TooMuchError
+from harvester.rules.rule_expressions import (
+    Expression,
+    ExpressionError,
+    Found,
+    RecordPath,
+    TooMuchError,
+    degree,
+)
 
 _BYTES_PER_NODE: Final = 8
 """Of a record that is all markup; those of libraries have 12 to 30."""

@@ -5,19 +5,142 @@ Whatever a schema names is gathered first; the compiler then sees these document
 Source: XML Schema 1.0, part 1, sections 4.2 and 4.3.
 """
 
-from collections.abc import Iterator, Mapping
+import asyncio
+import contextlib
+import hashlib
+import ipaddress
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urldefrag, urljoin, urlsplit
+from urllib.parse import quote, urldefrag, urljoin, urlsplit
 
 from lxml import etree
 
-from harvester.reading.errors import ClientError
-from harvester.rules.schema_cache import SchemaCache
-from harvester.rules.schema_fetching import MAX_BYTES, Fetch
+from harvester.client.exchange import HttpRequest, RawReply, Send
+from harvester.client.retries import Retrying
+from harvester.client.transport import open_transport
+from harvester.reading.errors import ClientError, HttpStatusError, TransportError, TransportKind
 from oai.errors import StrictCheckError, TryLaterError
+from oai.sections import HarvesterSettings
+
+_LONGEST_NAME: Final = 200
+_KEPT: Final = 150
+_DIGEST: Final = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaCache:
+    """Schemas by address in a folder, which need not exist yet; safe for many processes at once."""
+
+    folder: Path
+
+    def path(self, url: str) -> Path:
+        """Give the file for an address; the name of a long one has its beginning and a digest."""
+        name = quote(url, safe="").replace("~", "%7E")
+        if len(name) > _LONGEST_NAME:
+            name = f"{name[:_KEPT]}-{hashlib.sha256(url.encode()).hexdigest()[:_DIGEST]}"
+        return self.folder / name
+
+    def read(self, url: str) -> bytes | None:
+        """Give what is kept of an address; None where nothing is. Raises OSError."""
+        path = self.path(url)
+        # Where capitals do not count in names, the file may be another address's.
+        if not self.folder.is_dir() or path not in self.folder.iterdir():
+            return None
+        return path.read_bytes()
+
+    def write(self, url: str, data: bytes) -> None:
+        """Keep a schema. Raises OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.path(url)
+        temporary = self.folder / f".{secrets.token_hex(8)}.part"
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                temporary.unlink()
+
+
+MAX_BYTES: Final = 8 * 1024**2
+"""Size of the largest schema file."""
+_SUCCESS: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaReply:
+    """A document that was fetched; `url` is where it came from after all redirects."""
+
+    url: str
+    body: bytes
+
+
+Fetch = Callable[[str], Awaitable[SchemaReply]]
+"""Fetches a document from an http or https address. Raises ClientError and TryLaterError."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaFetcher:
+    """Fetches the schemas that a repository, or one of its records, names."""
+
+    settings: HarvesterSettings
+    base_url: str
+    """The repository's."""
+    retrying: Retrying
+
+    async def __call__(self, url: str) -> SchemaReply:
+        """Fetch a document; nothing but an HTTP status of 200 will do."""
+        limited = self.settings.model_copy(
+            update={"max_answer_bytes": min(MAX_BYTES, self.settings.max_answer_bytes)}
+        )
+        async with open_transport(limited, around=self._guarded) as transport:
+            reply = await self.retrying.fetch(lambda: transport(url, ()))
+        if reply.status != _SUCCESS:
+            raise HttpStatusError(url, reply.status)
+        return SchemaReply(url=reply.hops[-1] if reply.hops else url, body=reply.body)
+
+    def _guarded(self, send: Send) -> Send:
+        async def guarded(request: HttpRequest) -> RawReply:
+            own = urlsplit(self.base_url).hostname
+            host = urlsplit(request.url).hostname
+            if host != own and await _is_private(host) and not await _is_private(own):
+                reason = (
+                    "the address is in our own network but named by a repository outside it; it is not "
+                    "requested"
+                )
+                raise TransportError(request.url, TransportKind.ADDRESS, reason)
+            return await send(request)
+
+        return guarded
+
+
+def schema_fetcher(settings: HarvesterSettings, base_url: str) -> SchemaFetcher:
+    """Give the fetcher for the repository at a base URL, as patient as the settings say."""
+    retrying = Retrying(
+        retries=settings.retries,
+        max_wait=settings.max_wait,
+        max_wait_total=settings.max_wait_total,
+        first_delay=settings.first_delay,
+    )
+    return SchemaFetcher(settings=settings, base_url=base_url, retrying=retrying)
+
+
+async def _is_private(host: str | None) -> bool:
+    """Whether a host is one of our own network, by any of its addresses; one that is not known is none."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host or "", None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return False
+    return any(not ipaddress.ip_address(str(each[4][0]).partition("%")[0]).is_global for each in found)
+
 
 XS: Final = "http://www.w3.org/2001/XMLSchema"
 XML_NAMESPACE: Final = "http://www.w3.org/XML/1998/namespace"

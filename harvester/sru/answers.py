@@ -4,17 +4,97 @@ Elements are told by their local names: SRU 1.x and 2.0 have other namespaces fo
 mix them up. Sources: SRU 1.1 and 1.2 (Library of Congress); searchRetrieve 2.0 (OASIS), section 4.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from lxml import etree
 
+from harvester.reading.answers import FormatInfo
 from harvester.reading.encoding import readable
-from harvester.reading.errors import MalformedAnswerError, NotOaiPmhError
-from harvester.sru.diagnostics import Diagnostic, read_diagnostic
+from harvester.reading.errors import (
+    BadArgumentError,
+    CannotDisseminateFormatError,
+    ClientError,
+    MalformedAnswerError,
+    NotOaiPmhError,
+    OaiError,
+)
 from oai.errors import MalformedXmlError
+from oai.failures import FailureCode
+from oai.vocabulary import OAI_DC_NAMESPACE
 from oai.xml import parse
+
+_LIST: Final = "info:srw/diagnostic/1/"
+UNSUPPORTED_VERSION: Final = "5"
+_ADVICE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "10": "check the CQL of the query",
+        "16": "the server does not support that index; to see what it offers, use `zatva probe`",
+        "60": "the result exceeds the server's limit; narrow the query and harvest in parts",
+        "61": "the server returns no records from this position; narrow the query and harvest in parts",
+        "66": "choose another --format; to see what the server offers, use `zatva probe`",
+        "67": "choose another --format; to see what the server offers, use `zatva probe`",
+    }
+)
+_FORMAT: Final = frozenset({"66", "67"})
+_QUERY: Final = frozenset(str(code) for code in (*range(10, 50),))
+
+
+class SruError(OaiError):
+    """The server's diagnostic; `code` is `diagnostic` and its number, or its URI where it is not standard."""
+
+    failure_code = FailureCode.BAD_REQUEST
+
+
+class SruQueryError(SruError, BadArgumentError):
+    """The query is not what the server takes."""
+
+
+class SruFormatError(SruError, CannotDisseminateFormatError):
+    """The server does not give records in the schema."""
+
+    failure_code = FailureCode.FORMAT_NOT_OFFERED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnostic:
+    """One diagnostic."""
+
+    code: str
+    message: str
+    details: str
+
+    def in_words(self) -> str:
+        """For messages."""
+        return f"diagnostic {self.code}: {self._told}".rstrip(": ")
+
+    @property
+    def _told(self) -> str:
+        return f"{self.message} ({self.details})".strip() if self.details else self.message
+
+    def error(self, url: str) -> ClientError:
+        """The error that it is."""
+        kind = SruError
+        if self.code in _FORMAT:
+            kind = SruFormatError
+        elif self.code in _QUERY:
+            kind = SruQueryError
+        advice = _ADVICE.get(self.code, "")
+        return kind(url, f"diagnostic {self.code}", "; ".join(filter(None, (self._told, advice))))
+
+
+def read_diagnostic(element: etree._Element) -> Diagnostic:
+    """A `<diagnostic>` of either version, in whatever namespace."""
+    found = {etree.QName(child).localname: child.text or "" for child in element.iterchildren(etree.Element)}
+    uri = " ".join(found.get("uri", "").split())
+    return Diagnostic(
+        code=uri.removeprefix(_LIST) or "unknown",
+        message=" ".join(found.get("message", "").split()),
+        details=" ".join(found.get("details", "").split()),
+    )
+
 
 _HEAD: Final = 4096
 _MOST_DIGITS: Final = 18
@@ -142,3 +222,111 @@ def _bytes(record: etree._Element) -> bytes:
 
 def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """What explain says; empty where it does not."""
+
+    title: str = ""
+    contact: str = ""
+    version: str = ""
+    schemas: tuple[FormatInfo, ...] = ()
+    """`metadata_prefix` is the schema's short name, `namespace` its identifier."""
+    most_at_once: int | None = None
+
+
+def read_explanation(body: bytes, *, url: str, content_type: str = "") -> Explanation:
+    """Read an answer to explain. Raises MalformedAnswerError and NotSruError."""
+    root = open_answer(body, "explainResponse", url=url, content_type=content_type)
+    record = child(root, "record")
+    try:
+        explain = None if record is None else record_data(record, source=url)
+    except MalformedXmlError as error:
+        raise MalformedAnswerError(url, f"the explain record is not XML: {error.reason}") from None
+    if explain is None:
+        raise MalformedAnswerError(url, "the answer has no explain record")
+    server = child(explain, "serverInfo")
+    database = child(explain, "databaseInfo")
+    return Explanation(
+        title="" if database is None else child_text(database, "title"),
+        contact="" if database is None else child_text(database, "contact"),
+        version=child_text(root, "version") or ("" if server is None else server.get("version", "")),
+        schemas=tuple(_schemas(explain)),
+        most_at_once=_most_at_once(explain),
+    )
+
+
+def _schemas(explain: etree._Element) -> Iterator[FormatInfo]:
+    for schema in explain.iter(etree.Element):
+        name = schema.get("name", "")
+        if local_name(schema) == "schema" and name and schema.get("retrieve", "true") != "false":
+            yield FormatInfo(
+                metadata_prefix=name,
+                schema=schema.get("location", ""),
+                namespace=schema.get("identifier", ""),
+            )
+
+
+def _most_at_once(explain: etree._Element) -> int | None:
+    for setting in explain.iter(etree.Element):
+        text = (setting.text or "").strip()
+        if setting.get("type") == "maximumRecords" and text.isascii() and text.isdigit() and int(text[:9]):
+            return int(text[:9])
+    return None
+
+
+_DC_NAMESPACE: Final = "http://purl.org/dc/elements/1.1/"
+_ALIKE: Final[Sequence[frozenset[str]]] = (
+    frozenset(
+        {
+            "oai_dc", "dc", "simpledc", "dublincore", "info:srw/schema/1/dc-v1.1",
+            "info:srw/schema/1/dc-schema",
+            "http://purl.org/dc/elements/1.1/", "http://www.openarchives.org/oai/2.0/oai_dc/",
+        }
+    ),
+    frozenset(
+        {
+            "marcxml", "marc21", "marc21-xml", "marc", "info:srw/schema/1/marcxml-v1.1",
+            "info:srw/schema/1/marcxml-v1.2", "http://www.loc.gov/marc21/slim",
+        }
+    ),
+)  # fmt: skip
+"""Names, and identifiers of schemas, in small letters, that mean the same."""
+
+
+def choose_schema(wanted: str, offered: Sequence[FormatInfo]) -> str | None:
+    """The server's name of the schema; None where it offers others only.
+
+    A server that does not tell what it offers is asked by the name as it is, of Dublin Core by `dc`.
+    """
+    if not offered:
+        return "dc" if wanted == "oai_dc" else wanted
+    names = [found.metadata_prefix for found in offered]
+    if wanted in names:
+        return wanted
+    alike = next((group for group in _ALIKE if wanted.lower() in group), frozenset({wanted.lower()}))
+    for found in offered:
+        if {found.metadata_prefix.lower(), found.namespace.lower()} & alike:
+            return found.metadata_prefix
+    return None
+
+
+_OAI_DC: Final[Mapping[str, str]] = MappingProxyType({"oai_dc": OAI_DC_NAMESPACE, "dc": _DC_NAMESPACE})
+
+
+def as_oai_dc(metadata: etree._Element) -> etree._Element:
+    """Dublin Core in the wrapper of oai_dc, for servers have several; its elements stay as they are.
+
+    What is no Dublin Core is given as it came.
+    """
+    inside = list(metadata.iterchildren(etree.Element))
+    fits = local_name(metadata) in {"dc", "record"} and all(
+        etree.QName(element).namespace == _DC_NAMESPACE for element in inside
+    )
+    if not fits or not inside or metadata.tag == f"{{{OAI_DC_NAMESPACE}}}dc":
+        return metadata
+    wrapper = etree.Element(f"{{{OAI_DC_NAMESPACE}}}dc", nsmap=dict(_OAI_DC))
+    wrapper.extend(inside)
+    etree.cleanup_namespaces(wrapper, keep_ns_prefixes=["oai_dc", "dc"])
+    return wrapper

@@ -12,21 +12,26 @@ from functools import partial
 from typing import Final, Self, TypeVar, Unpack
 from urllib.parse import urlsplit
 
-from harvester.client.circles import Circles, ListPatience
 from harvester.client.listing import Listing
-from harvester.client.places import read_place
-from harvester.client.querying import no_sets, only_record, quoted
+from harvester.client.loops import Circles, ListPatience
+from harvester.client.query_results import no_sets, only_record, quoted, read_place
 from harvester.client.repository_client import Traffic
-from harvester.client.retrying import Patience, Retrying
+from harvester.client.retries import Patience, Retrying
 from harvester.client.selection import Selection
 from harvester.client.transport import Arguments, HttpReply, Transport
 from harvester.reading.answers import FormatInfo, Identity, Page, Record, SetInfo, SetPage
 from harvester.reading.errors import HttpStatusError, MalformedAnswerError
-from harvester.sru.answers import NotSruError, Result, read_result
-from harvester.sru.diagnostics import UNSUPPORTED_VERSION, SruFormatError
-from harvester.sru.explaining import Explanation, read_explanation
-from harvester.sru.reading import Reader
-from harvester.sru.schemas import choose_schema
+from harvester.sru.answers import (
+    UNSUPPORTED_VERSION,
+    Explanation,
+    NotSruError,
+    Result,
+    SruFormatError,
+    choose_schema,
+    read_explanation,
+    read_result,
+)
+from harvester.sru.paging import Reader
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError
 from oai.vocabulary import DeletedRecord, Granularity, Verb

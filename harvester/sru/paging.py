@@ -1,15 +1,23 @@
-"""Where a result is to be gone on with, judged from what came; does no input or output.
+"""Goes through a result page by page; loosely, around what cannot be read of it."""
 
-Servers cap how many records come at once, leave nextRecordPosition out, count anew for each request. So the
-next position is always behind the records that came, and what the server says otherwise is noted.
-"""
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
-from harvester.client.places import Place
-from harvester.reading.answers import Fault, ResumptionToken
-from harvester.sru.answers import Result
+from harvester.client.query_results import UNKNOWN_DATE, Place, wrapped
+from harvester.reading.answers import Fault, Page, ResumptionToken
+from harvester.reading.errors import (
+    AnswerTooLargeError,
+    ClientError,
+    HttpStatusError,
+    MalformedAnswerError,
+    NoRecordsMatchError,
+    TransportError,
+    TransportKind,
+)
+from harvester.sru.answers import Result, as_oai_dc
+from oai.datestamps import format_datestamp, utc_now
+from oai.errors import failure_of
 from oai.failures import Failure, FailureCode
 
 
@@ -67,3 +75,124 @@ def _faults(start: Place, result: Result) -> Iterator[Fault]:
             reason = f"record at position {found.position:,}: {found.reason}"
             failure = Failure(code=FailureCode.RECORD_STRUCTURE)
             yield Fault(offset=-1, reason=reason, raw=found.raw, failure=failure)
+
+
+_MOST_UNREADABLE: Final = 20
+_SERVER_ERROR: Final = 500
+
+Search = Callable[[int, int], Awaitable[tuple[Result, str]]]
+"""Asks for records: from which position on, and how many; gives the answer and its address."""
+
+
+class UnreadableResultError(ClientError):
+    """So many records in a row cannot be had, even one by one, that no further ones are tried."""
+
+    def __init__(self, url: str, position: int, error: ClientError) -> None:
+        super().__init__(
+            f"{url}: the records up to position {position:,} cannot be read, not even one by one "
+            f"({error}); narrow the query to exclude them"
+        )
+        self.url = url
+
+
+@dataclass(kw_only=True)
+class Reader:
+    """Reads the pages of one result."""
+
+    url: str
+    """Of the service."""
+    prefix: str
+    """What the records' identifiers begin with."""
+    as_dc: bool
+    search: Search
+    brisk: Search
+    """The same with little patience, for requests of which many fail."""
+    place: Place
+    loose: bool
+    most: int | None = None
+    """So many at once, where more could not be had."""
+    unreadable: int = 0
+    """Records in a row that could not be had."""
+
+    async def page(self, usual: int) -> Page:
+        """The next page; `usual` is how many records are asked for at once where nothing is wrong."""
+        search = self.brisk if self.unreadable else self.search
+        while True:
+            most = min(self.most or usual, usual)
+            try:
+                result, url = await search(self.place.position, most)
+            except ClientError as error:
+                if not self.loose or not _may_be_one_record(error):
+                    raise
+                search, self.most = self.brisk, max(most // 2, 1)
+                if most == 1:
+                    return self._passed_over(error)
+                continue
+            self.most = None if self.most is None or self.most * 2 >= usual else self.most * 2
+            self.unreadable = 0
+            return self._taken(result, url)
+
+    def _taken(self, result: Result, url: str) -> Page:
+        start = self.place
+        if result.size == 0 and not result.records:
+            raise NoRecordsMatchError(
+                url, "noRecordsMatch", "the query finds no records", response_date=format_datestamp(utc_now())
+            )
+        step = next_step(start, result)
+        self.place = step.place
+        page = self._page(result, url, start, step)
+        if page.faults and not self.loose:
+            raise MalformedAnswerError(url, page.faults[0].reason)
+        return page
+
+    def _page(self, result: Result, url: str, start: Place, step: Step) -> Page:
+        records = tuple(
+            wrapped(
+                as_oai_dc(found.metadata) if self.as_dc else found.metadata,
+                prefix=self.prefix,
+                own=found.identifier,
+            )
+            for found in result.records
+            if found.metadata is not None
+        )
+        notes = [f"the server says: {told.in_words()}" for told in result.diagnostics]
+        if any(record.header.datestamp == UNKNOWN_DATE for record in records):
+            notes.append(f"records without a date of change are dated {UNKNOWN_DATE}")
+        return Page(
+            url=url,
+            response_date=format_datestamp(utc_now()),
+            headers=tuple(record.header for record in records),
+            records=records,
+            token=step.resumption_token(start),
+            faults=step.faults,
+            notes=(*step.notes, *notes),
+        )
+
+    def _passed_over(self, error: ClientError) -> Page:
+        """A page with nothing but the fault of the one record that cannot be had."""
+        self.unreadable += 1
+        start = self.place
+        if self.unreadable > _MOST_UNREADABLE or (start.size is None and start.position == 1):
+            raise UnreadableResultError(self.url, start.position, error) from error
+        self.place = replace(start, position=start.position + 1)
+        ended = start.size is not None and self.place.position > start.size
+        reason = f"record at position {start.position:,} is not available: {error}"
+        return Page(
+            url=self.url,
+            response_date=format_datestamp(utc_now()),
+            token=ResumptionToken(
+                value="" if ended else self.place.token(),
+                cursor=start.position - 1,
+                complete_list_size=start.size,
+            ),
+            faults=(Fault(offset=-1, reason=reason, raw=error.raw, failure=failure_of(error)),),
+        )
+
+
+def _may_be_one_record(error: ClientError) -> bool:
+    """Whether one record may be what makes the answer fail."""
+    if isinstance(error, TransportError):
+        return error.kind in {TransportKind.TIMEOUT, TransportKind.DISCONNECTED}
+    if isinstance(error, HttpStatusError):
+        return error.status >= _SERVER_ERROR
+    return isinstance(error, (AnswerTooLargeError, MalformedAnswerError))

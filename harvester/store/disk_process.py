@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from harvester.companion import Answer, Companion, CompanionEndedError, serve
-from harvester.store.disk import OPEN_AT_ONCE, Disk
+from harvester.store.atomic_files import OPEN_AT_ONCE, Disk
 
 _OURS = 50
 """Descriptors that the process needs besides those of files, at most."""

@@ -1,6 +1,6 @@
 """The rows of harvested records, read and written a page at a time; the caller commits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -8,8 +8,38 @@ from typing import NamedTuple
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from harvester.store import arrays
 from harvester.vocabulary import Change, DeletionReason, RecordStatus
+
+_NULL = "NULL"
+
+
+def of_texts(values: Sequence[str | None]) -> str:
+    """An array of texts, with None as NULL. PostgreSQL refuses a text with the character NUL."""
+    given = [value for value in values if value is not None]
+    plain = "".join(given)
+    if len(given) == len(values) and '"' not in plain and "\\" not in plain:
+        return '{"' + '","'.join(given) + '"}' if given else "{}"
+    return "{" + ",".join([_NULL if value is None else _quoted(value) for value in values]) + "}"
+
+
+def of_keys(values: Iterable[str]) -> str:
+    """An array of UUIDs, each given by its hexadecimal digits."""
+    return "{" + ",".join(values) + "}"
+
+
+def of_numbers(values: Iterable[int]) -> str:
+    """An array of whole numbers."""
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def of_bytes(values: Iterable[bytes | None]) -> str:
+    """An array of byte strings, with None as NULL."""
+    return "{" + ",".join([_NULL if value is None else f'"\\\\x{value.hex()}"' for value in values]) + "}"
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 class KnownRecord(NamedTuple):
@@ -148,14 +178,14 @@ def known_records(
 ) -> dict[str, KnownRecord]:
     """The rows of those records that the table has already, by identifier key."""
     rows = session.execute(
-        _KNOWN, {"repository_id": repository_id, "prefix": metadata_prefix, "keys": arrays.of_keys(keys)}
+        _KNOWN, {"repository_id": repository_id, "prefix": metadata_prefix, "keys": of_keys(keys)}
     )
     return {row[0]: KnownRecord._make(row[1:]) for row in rows.all()}
 
 
 def taken_names(session: Session, *, repository_id: int, names: Sequence[str]) -> set[str]:
     """Those of the names (in lower case) that some record's file of the repository has."""
-    rows = session.execute(_TAKEN, {"repository_id": repository_id, "names": arrays.of_texts(names)})
+    rows = session.execute(_TAKEN, {"repository_id": repository_id, "names": of_texts(names)})
     return set(rows.scalars())
 
 
@@ -181,7 +211,7 @@ def write_records(
         {
             **_columns(rows),
             **_teller(told_by, now),
-            "ids": arrays.of_numbers(ids),
+            "ids": of_numbers(ids),
             "repository_id": repository_id,
             "prefix": metadata_prefix,
             "now": now,
@@ -201,9 +231,9 @@ def _ids(session: Session, rows: Sequence[RecordRow]) -> list[int]:
 def _columns(rows: Sequence[RecordRow]) -> dict[str, str]:
     columns = dict(zip(RecordRow._fields, zip(*rows, strict=True), strict=True))
     return {
-        "keys": arrays.of_keys(columns["key"]),
-        "digests": arrays.of_bytes(columns["digest"]),
-        **{parameter: arrays.of_texts(columns[name]) for parameter, name in _TEXTS.items()},
+        "keys": of_keys(columns["key"]),
+        "digests": of_bytes(columns["digest"]),
+        **{parameter: of_texts(columns[name]) for parameter, name in _TEXTS.items()},
     }
 
 
@@ -219,7 +249,7 @@ def _teller(run: RunKey | None, now: datetime) -> dict[str, object]:
 def _write_sets(session: Session, rows: Sequence[RecordRow], ids: Sequence[int]) -> None:
     again = [row.record_id for row in rows if row.record_id is not None and row.set_specs is not None]
     if again:
-        session.execute(_FORGET_SETS, {"ids": arrays.of_numbers(again)})
+        session.execute(_FORGET_SETS, {"ids": of_numbers(again)})
     members: list[int] = []
     set_specs: list[str] = []
     for record_id, row in zip(ids, rows, strict=True):
@@ -227,12 +257,10 @@ def _write_sets(session: Session, rows: Sequence[RecordRow], ids: Sequence[int])
         members += [record_id] * len(specs)
         set_specs += specs
     if members:
-        session.execute(
-            _WRITE_SETS, {"ids": arrays.of_numbers(members), "set_specs": arrays.of_texts(set_specs)}
-        )
+        session.execute(_WRITE_SETS, {"ids": of_numbers(members), "set_specs": of_texts(set_specs)})
 
 
 def mark_unchanged(session: Session, record_ids: Sequence[int], *, run_started: datetime) -> None:
     """Flag records that came again as they were, unless this run itself brought them."""
     if record_ids:
-        session.execute(_UNCHANGED, {"ids": arrays.of_numbers(record_ids), "run_started": run_started})
+        session.execute(_UNCHANGED, {"ids": of_numbers(record_ids), "run_started": run_started})

@@ -4,10 +4,9 @@ import asyncio
 from typing import Final
 
 from manager.notices import outbox, rules
+from manager.notices.delivery import deliver
 from manager.notices.models import Kind, Language, Notice
-from manager.notices.outbox import Claimed
-from manager.notices.refusals import NotSentError
-from manager.notices.sending import deliver
+from manager.notices.outbox import Claimed, NotSentError
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.datestamps import utc_now

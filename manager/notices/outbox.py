@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from sqlalchemy import ColumnElement, Select, and_, case, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from manager.notices.models import Channel, Notice, NoticeRule, NoticeState
-from manager.schedules import database_now
+from manager.schedules.service import database_now
+from oai.errors import ExitCode, ZatvaError
 
 TRIES: Final = 14
 """How often a notice is tried: over three days, with the pauses below."""
@@ -220,3 +221,17 @@ def _claimed(notice: Notice) -> Claimed:
         created=notice.created.astimezone(UTC),
         tries=notice.tries,
     )
+
+
+class NotSentError(ZatvaError):
+    """The other side does not have it; it may be tried again."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.REMOTE_FAILED
+
+
+class RefusedError(NotSentError):
+    """The other side will not have it later, either."""
+
+
+class NoWordError(NotSentError):
+    """It went out, and nobody knows whether it came."""

@@ -11,11 +11,10 @@ from sqlalchemy.orm import Session
 
 from harvester.models import Repository
 from manager.models import RecurringJob
-from manager.notices.addresses import check_url
-from manager.notices.announcing import notices_for
-from manager.notices.facts import facts_of_repository, moment
+from manager.notices.announcements import facts_of_repository, moment, notices_for
 from manager.notices.models import Channel, Kind, Language, Notice, NoticeRule, Occasion
-from manager.schedules import database_now
+from manager.notices.webhooks import check_url
+from manager.schedules.service import database_now
 from oai.errors import UsageError
 from oai.outgoing import WebhookSettings
 

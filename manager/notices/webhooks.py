@@ -4,18 +4,102 @@ import asyncio
 import contextlib
 import hashlib
 import hmac
+import ipaddress
 import json
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
+from pydantic import SecretStr
 
-from manager.notices.addresses import PrivateAddressError, PublicResolver, check_url
-from manager.notices.refusals import NotSentError, RefusedError
-from manager.notices.secrets import secret_of
+from manager.notices.outbox import NotSentError, RefusedError
 from oai.errors import UsageError
 from oai.outgoing import WebhookSettings
+from oai.public_addresses import is_public
+
+
+class PrivateAddressError(NotSentError, OSError):
+    """A name leads to an address that is not on the public internet."""
+
+
+def check_url(url: str, *, private_networks: bool) -> None:
+    """Raises UsageError unless it is a web address, and, as far as one sees without DNS, a public one."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError("%(url)s is not a web address: %(fault)s", url=repr(url), fault=str(error)) from None
+    if parts.scheme not in ("http", "https") or not host or any(map(str.isspace, url)):
+        raise UsageError(
+            "%(url)s is not a web address; give one that begins with https:// or http://", url=repr(url)
+        )
+    if parts.username is not None or parts.password is not None:
+        raise UsageError(
+            "the address contains a user name or password; remove them, because lists show the address"
+        )
+    if not private_networks and _is_literal(host) and not is_public(host):
+        raise UsageError(_refusal(host, host))
+
+
+class PublicResolver(AbstractResolver):
+    """Resolves names for the connection itself, and refuses those that lead to a private network.
+
+    So a name cannot be public when it is looked at and private when it is connected to.
+    """
+
+    def __init__(self) -> None:
+        self._resolver = ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The host's addresses; raises PrivateAddressError where one of them is not public."""
+        found = await self._resolver.resolve(host, port, family)
+        for each in found:
+            if not is_public(each["host"]):
+                raise PrivateAddressError(_refusal(host, each["host"]))
+        return found
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+        await self._resolver.close()
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _refusal(host: str, address: str) -> str:
+    return (
+        f"{host!r} resolves to {address}, which is not on the public internet; to allow it, set "
+        "webhooks.private_networks"
+    )
+
+
+def secret_of(given: SecretStr | None, file: Path | None, *, setting: str) -> str | None:
+    """The secret; None where none is set. Raises NotSentError where the file cannot be read or is empty."""
+    if file is None:
+        return given.get_secret_value() if given is not None else None
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotSentError(
+            f"setting {setting}: {file}: {error}; make the file readable for the manager's user"
+        ) from None
+    if not lines or not lines[0].strip():
+        raise NotSentError(f"setting {setting}: {file}: its first line is empty; write the secret there")
+    return lines[0].strip()
+
 
 _GONE: Final = 410
 _GOOD: Final = range(200, 300)

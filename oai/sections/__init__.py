@@ -6,18 +6,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator
 
-from oai.sections.connections import (
+from oai.sections.harvester import HarvesterSettings, InteractiveSettings
+from oai.sections.manager import ManagerSettings
+from oai.sections.provider import ProviderSettings
+from oai.sections.section import (
     BodySeconds,
     ConnectionsPerAddress,
     IdleSeconds,
     OpenConnections,
+    Section,
     SlowRate,
     SlowSeconds,
 )
-from oai.sections.harvester import HarvesterSettings, InteractiveSettings
-from oai.sections.manager import ManagerSettings
-from oai.sections.provider import ProviderSettings
-from oai.sections.section import Section
 
 __all__ = [
     "HarvesterSettings",

@@ -8,15 +8,15 @@ from pydantic import AfterValidator, Field
 
 from oai.datestamps import parse_datestamp
 from oai.errors import MalformedXmlError
-from oai.sections.connections import (
+from oai.sections.section import (
     BodySeconds,
     ConnectionsPerAddress,
     IdleSeconds,
     OpenConnections,
+    Section,
     SlowRate,
     SlowSeconds,
 )
-from oai.sections.section import Section
 from oai.vocabulary import XSI_NAMESPACE, Granularity
 
 # As the oai-identifier schema has it: at least two labels, the first of which begins with a letter.

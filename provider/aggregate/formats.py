@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from oai.vocabulary import OAI_DC_NAMESPACE, OAI_DC_SCHEMA
 from provider.aggregate import harvested
 from provider.aggregate.models import AggregateFormat, AggregateRecord
-from provider.aggregate.stored import UnreadableRecordError, metadata_vocabulary
+from provider.aggregate.stored_records import UnreadableRecordError, metadata_vocabulary
 
 OAI_DC: Final = "oai_dc"
 _NOT_IN_PREFIX: Final = re.compile(r"[^A-Za-z0-9\-_.!~*'()]")

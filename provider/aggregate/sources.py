@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from provider.aggregate import harvested
+from provider.aggregate.identifiers import Identifiers, source_name, suggested_name
 from provider.aggregate.models import AggregateFeed, AggregateSet, AggregateSource
-from provider.aggregate.naming import Identifiers, source_name, suggested_name
 
 RECORDS: Final = "records"
 """`AggregateSource.walk`: every harvested record is looked at."""

@@ -6,9 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 from oai.errors import RemoteError
-from provider.checking.facts import CannotBeDoneError, NotApplicableError
 from provider.checking.replies import Reply
-from provider.checking.survey import Survey
+from provider.checking.survey import CannotBeDoneError, NotApplicableError, Survey
 
 
 class Severity(StrEnum):

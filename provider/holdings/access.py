@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError
 from provider.holdings.collections import find_collection
-from provider.holdings.publishing import Check, no_check
+from provider.holdings.membership import settle, settle_collection
+from provider.holdings.publication import Check, no_check
 from provider.holdings.rules import Rule, change_tree
-from provider.holdings.settling import settle, settle_collection
 from provider.models import Access, Collection
 
 _log = logging.getLogger(__name__)

@@ -14,11 +14,11 @@ from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from provider.holdings import membership
-from provider.holdings.publishing import publish_chosen
+from provider.holdings.membership import settle_collection
+from provider.holdings.publication import publish_chosen
 from provider.holdings.rules import change_tree
 from provider.holdings.selection import Selection, conditions
 from provider.holdings.sets import COLLECTION_ROOT, ancestors
-from provider.holdings.settling import settle_collection
 from provider.models import Collection, Document, DocumentCollection
 
 _ROOT_NAME: Final = "Collections"

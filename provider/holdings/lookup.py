@@ -16,12 +16,10 @@ from sqlalchemy import RowMapping
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
-from provider.holdings import url_ranges
-from provider.holdings.found import Found
-from provider.holdings.index_batches import EARLIEST, LATEST, Edge, Order, Reading, batches
+from provider.holdings import index_reads
+from provider.holdings.capture import Collapse, Found, Test
+from provider.holdings.index_reads import EARLIEST, LATEST, Edge, Group, Order, Reading, batches
 from provider.holdings.sets import domain_set_specs
-from provider.holdings.sieve import Collapse, Test
-from provider.holdings.url_ranges import Group
 from provider.holdings.urlkeys import bare_roots, parts_of, prefixes, spellings, url_key
 from provider.models import Access, Document, Domain
 
@@ -211,21 +209,21 @@ def _edge(session: Session, place: Place) -> Edge | None:
 
 def _groups(session: Session, query: Query, edge: Edge | None) -> Iterator[Group]:
     if query.match is Match.DOMAIN:
-        return url_ranges.of_domain(session, query.url, first=_first_host(session, query.begin, edge))
+        return index_reads.of_domain(session, query.url, first=_first_host(session, query.begin, edge))
     return iter([_SINGLE[query.match](query.url)])
 
 
 _SINGLE: Final = {
-    Match.EXACT: url_ranges.of_url,
-    Match.PREFIX: url_ranges.of_prefix,
-    Match.HOST: url_ranges.of_host,
+    Match.EXACT: index_reads.of_url,
+    Match.PREFIX: index_reads.of_prefix,
+    Match.HOST: index_reads.of_host,
 }
 
 
 def _first_host(session: Session, place: Place, edge: Edge | None) -> str:
     """The set spec from which a domain's hosts are still to be looked through."""
     if edge is not None:
-        return domain_set_specs(url_ranges.leader(parts_of(edge.url).host))[-1][0]
+        return domain_set_specs(index_reads.leader(parts_of(edge.url).host))[-1][0]
     if place.host is not None:
-        return url_ranges.behind(session.get_one(Domain, place.host).set_spec)
+        return index_reads.behind(session.get_one(Domain, place.host).set_spec)
     return ""

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Row, text
+from sqlalchemy import Row, select, text, update
 from sqlalchemy.orm import Session
 
+from provider.holdings.publication import Check, no_check, publish_chosen
 from provider.holdings.rules import follow_rules, hold_tree
+from provider.models import Collection, DocumentCollection
 
 _ASSIGN: Final = """
 WITH changed AS (
@@ -128,3 +130,42 @@ def _follow(session: Session, datestamp: datetime, changes: Sequence[Row[Any]] =
         if documents:
             session.execute(text(_COUNT), {"collection_id": collection, "documents": documents})
     follow_rules(session)
+
+
+def settle(session: Session, *, margin: float, check: Check = no_check) -> int:
+    """Let the documents of all unsettled collections follow; gives how many changed.
+
+    Commits by itself; `check` is called now and then, and may raise what ends it.
+    """
+    waiting = select(Collection.id).where(Collection.unsettled.is_not(None)).order_by(Collection.set_spec)
+    return sum(
+        settle_collection(session, collection, margin=margin, check=check)
+        for collection in session.scalars(waiting).all()
+    )
+
+
+def settle_collection(session: Session, collection: int, *, margin: float, check: Check = no_check) -> int:
+    """Let the documents of one collection (its id) follow, if it is unsettled; gives how many were changed.
+
+    Commits by itself.
+    """
+    row = session.execute(
+        select(Collection.unsettled, Collection.moved).where(Collection.id == collection)
+    ).one_or_none()
+    if row is None or row.unsettled is None:
+        return 0
+    since, moved = row
+
+    def change(session: Session, datestamp: datetime) -> None:
+        follow(session, datestamp, moved=moved)
+
+    members = select(DocumentCollection.document_id).where(DocumentCollection.collection_id == collection)
+    changed = publish_chosen(session, members, change, margin=margin, check=check)
+    # Somebody may have changed it once more meanwhile.
+    session.execute(
+        update(Collection)
+        .where(Collection.id == collection, Collection.unsettled == since)
+        .values(unsettled=None)
+    )
+    session.commit()
+    return changed

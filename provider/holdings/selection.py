@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy import ColumnElement, and_, func, select, text
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
+from provider.holdings.publication import publish_chosen
 from provider.holdings.sets import domain_set_specs, host_of
 from provider.models import Arc, Document
 from provider.protocol.scopes import find_scope
@@ -97,3 +98,33 @@ def _domain(session: Session, domain: str) -> tuple[ColumnElement[bool], ...]:
             set_spec=set_spec,
         )
     return scope.conditions
+
+
+_MARK = """
+WITH changed AS (
+    UPDATE document SET deleted = :deleted
+    WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND deleted <> :deleted RETURNING id
+)
+INSERT INTO altered SELECT id FROM changed
+"""
+
+
+def hide(session: Session, selection: Selection, *, margin: float) -> int:
+    """Mark documents as deleted; gives how many were not before. Commits by itself."""
+    return _mark(session, selection, deleted=True, margin=margin)
+
+
+def unhide(session: Session, selection: Selection, *, margin: float) -> int:
+    """Show hidden documents again; gives how many were hidden. Commits by itself.
+
+    What an access rule withholds stays deleted for harvesters.
+    """
+    return _mark(session, selection, deleted=False, margin=margin)
+
+
+def _mark(session: Session, selection: Selection, *, deleted: bool, margin: float) -> int:
+    def change(session: Session, _datestamp: datetime) -> None:
+        session.execute(text(_MARK), {"deleted": deleted})
+
+    chosen = select(Document.id).where(*conditions(session, selection), Document.deleted.is_not(deleted))
+    return publish_chosen(session, chosen, change, margin=margin)

@@ -1,13 +1,17 @@
 """What the archive's tables hold, in figures that are kept while loading."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, exists, func, select
+from sqlalchemy import ARRAY, ColumnElement, Text, and_, column, exists, func, literal, select, table, update
 from sqlalchemy.orm import Session
+from sqlalchemy.types import BigInteger
 
-from oai.errors import UsageError
-from provider.holdings.lost_files import is_lost
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.errors import ExitCode, UsageError
 from provider.indexing.first_load import missing_indexes
 from provider.models import (
     UNLISTED,
@@ -15,12 +19,102 @@ from provider.models import (
     ArcProblem,
     Collection,
     Document,
+    DocumentMonth,
     Domain,
     IndexFile,
     IndexFileState,
     IndexRun,
     Mimetype,
 )
+
+_REGISTERED: Final = 2
+_MOST: Final = 1000
+
+_SET_COLUMNS: Final = {"set_spec": "Set", "name": "Name", "documents": "Documents"}
+
+
+def by_month(session: Session) -> list[dict[str, Any]]:
+    """For each month of capture and major type: `month` (YYYY-MM, UTC), `type`, `documents`."""
+    rows = session.execute(
+        select(DocumentMonth.month, Mimetype.name, DocumentMonth.documents)
+        .join(Mimetype, Mimetype.id == DocumentMonth.mime_major_id)
+        .order_by(DocumentMonth.month, Mimetype.name)
+    )
+    return [{"month": f"{row.month:%Y-%m}", "type": row.name, "documents": row.documents} for row in rows]
+
+
+def by_type(session: Session) -> list[dict[str, Any]]:
+    """For each major type and full type: `set_spec`, `name`, `documents`; each below its major type."""
+    return _sets(session, select(Mimetype).order_by(Mimetype.set_spec))
+
+
+def by_domain(session: Session) -> list[dict[str, Any]]:
+    """The same for top-level and registered domains, the thousand largest, the largest first."""
+    largest = Domain.documents.desc()
+    return _sets(
+        session,
+        select(Domain).where(Domain.level <= _REGISTERED).order_by(largest, Domain.set_spec).limit(_MOST),
+    )
+
+
+def by_collection(session: Session) -> list[dict[str, Any]]:
+    """The same for collections, each below its parent."""
+    return _sets(session, select(Collection).order_by(Collection.set_spec))
+
+
+def _sets(session: Session, query: Any) -> list[dict[str, Any]]:  # noqa: ANN401 of any of the trees
+    return [{name: getattr(row, name) for name in _SET_COLUMNS} for row in session.scalars(query)]
+
+
+_MONTH_COLUMNS: Final = {"month": "Month", "type": "Type", "documents": "Documents"}
+_VIEWS: Final[dict[str, tuple[Callable[[Session], Sequence[dict[str, Any]]], dict[str, str]]]] = {
+    "month": (by_month, _MONTH_COLUMNS),
+    "type": (by_type, _SET_COLUMNS),
+    "domain": (by_domain, _SET_COLUMNS),
+    "collection": (by_collection, _SET_COLUMNS),
+}
+
+
+def show_statistics(invocation: Invocation) -> ExitCode:
+    """`provider statistics`: a table of one of the views."""
+    view, columns = _VIEWS[invocation.arguments.by]
+    with open_database(invocation.settings) as database, database.session() as session:
+        rows = view(session)
+    invocation.console.table(rows, columns, empty="no documents indexed yet")
+    return ExitCode.DONE
+
+
+QUEUE: Final = "index"
+"""The queue whose tasks name a row of `index_file` each."""
+
+_TASKS: Final = table("procrastinate_jobs", column("queue_name"), column("status"), column("args"))
+_FILE_ID: Final = func.jsonb_extract_path_text(_TASKS.c.args, "file_id").cast(BigInteger)
+_LOST_REASON: Final = "its task was no longer in the queue; the file was queued again"
+
+
+def is_lost() -> ColumnElement[bool]:
+    """Whether a row of `index_file` waits for nothing."""
+    task = exists().where(
+        _TASKS.c.queue_name == QUEUE,
+        _TASKS.c.status.cast(Text).in_(("todo", "doing")),
+        IndexFile.id == _FILE_ID,
+    )
+    return and_(IndexFile.state == IndexFileState.WAITING, ~task)
+
+
+def give_up_lost(session: Session, paths: Sequence[str]) -> int:
+    """Let lost files of these paths count as failed, for they are queued anew; gives how many there were.
+
+    The caller commits.
+    """
+    given_up = (
+        update(IndexFile)
+        .where(IndexFile.path == func.any(literal(list(paths), ARRAY(Text))), is_lost())
+        .values(state=IndexFileState.FAILED, reason=_LOST_REASON, ended=func.clock_timestamp())
+        .returning(IndexFile.id)
+    )
+    return len(session.scalars(given_up).all())
+
 
 _LOST = "its task is no longer in the queue; queue the file again"
 

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from oai.errors import TryLaterError
-from provider.http.statements import Statements
+from provider.http.query_cancellation import Statements
 
 _RETRY_BUSY: Final = 10
 _RETRY_DATABASE: Final = 60

@@ -10,11 +10,11 @@ from aiohttp import web
 
 from oai.connections import leave_unread
 from oai.vocabulary import RULES
+from provider.clients.stats import BAD_VERB, OUTCOME, Outcome
 from provider.http import landing
 from provider.http.admission import admitted
 from provider.http.keys import BASE_URL, DATABASE, SETTINGS
-from provider.http.outcome import BAD_VERB, OUTCOME, Outcome
-from provider.http.readable import PAGE_HEADERS, VARIES, as_page, is_browser, takes_html_alone, wants_page
+from provider.http.landing import PAGE_HEADERS, VARIES, as_page, is_browser, takes_html_alone, wants_page
 from provider.protocol.repository import Answer, make_repository
 from provider.protocol.requests import Pairs, read_pairs
 

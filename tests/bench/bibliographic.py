@@ -9,9 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from harvester.bibliographic.facets import count_facets
-from harvester.bibliographic.restricting import Search
-from harvester.bibliographic.searching import Order, search
+from harvester.bibliographic.search import Order, Search, count_facets, search
 from oai.database import Database, open_database
 from oai.settings import load_settings
 from tests.bench.harvest import served

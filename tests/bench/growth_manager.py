@@ -8,9 +8,9 @@ from typing import Final
 
 from sqlalchemy import text
 
-from manager import running
-from manager.launching import launch_due
-from manager.recurring import make_job, wanting
+from manager import commands as running
+from manager.leader.dispatcher import launch_due
+from manager.leader.planner import make_job, wanting
 from oai.database import Database, open_database
 from tests.bench.growth_ground import Chain, Ground, Step
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, event, text
 
-from manager import running
+from manager import commands as running
 from oai.database import Database, open_database
 from oai.sections import ManagerSettings
 from oai.settings import Settings, load_settings
@@ -85,7 +85,7 @@ async def _at_work(settings: Settings, database: Database, *, workers: int) -> A
     """A manager with its worker inside, and further workers, for the block."""
     tasks = [asyncio.create_task(running.run(settings, database, command=_TRIVIAL))]
     tasks += [
-        asyncio.create_task(running.run_worker(settings, database, command=_TRIVIAL))
+        asyncio.create_task(running.serve_worker(settings, database, command=_TRIVIAL))
         for _ in range(workers - 1)
     ]
     try:

@@ -20,11 +20,11 @@ from tests.bench.dashboard_rows import fill_dashboard
 from tests.bench.measuring import ms, say
 from tests.bench.rows import switch_off_statistics
 from web.app import create_app
+from web.auth.organisations import add_organisation
+from web.auth.sessions import start_session
+from web.auth.users import add_user
 from web.models import Role
-from web.organisations import add_organisation
-from web.sessions import start_session
 from web.threads import THREADS
-from web.users import add_user
 
 _TIMES: Final = 9
 """Each page is asked for so often, small and large in turn; the shortest

@@ -15,9 +15,9 @@ import pytest
 from oai.database import Database
 from oai.settings import Settings
 from tests.end_to_end.processes import eventually, running
+from web.auth.sign_in import make_link
+from web.auth.users import add_user
 from web.models import Role
-from web.signing_in import make_link
-from web.users import add_user
 
 _IDLE = 300
 _ELSEWHERE = "127.0.0.2"

@@ -16,8 +16,8 @@ from sqlalchemy import select
 from oai.database import Database
 from tests.end_to_end.processes import running
 from tests.end_to_end.reverse_proxy import USER_HEADER
+from web.auth.users import add_user
 from web.models import Role, UserSession
-from web.users import add_user
 
 pytestmark = pytest.mark.browser
 

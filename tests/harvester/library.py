@@ -6,13 +6,13 @@ from typing import Any
 
 from sqlalchemy import select, update
 
+from harvester.harvest.harvest import harvest
+from harvester.harvest.models import Hold
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.result import Outcome
 from harvester.models import History, Record, Repository
 from harvester.repositories import add_repository
-from harvester.running.harvest import harvest
-from harvester.running.models import Hold
-from harvester.running.outcome import Outcome
-from harvester.running.parameters import HarvestRequest
-from harvester.store.auditing import Audit, Auditor, Finding
+from harvester.store.audit import Audit, Auditor, Finding
 from oai.database import Database
 from oai.settings import Settings
 from tests.commands import zatva_beside

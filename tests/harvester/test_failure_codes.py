@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from harvester.harvest.models import Quarantined
 from harvester.reading import errors
 from harvester.reading.errors import TransportKind
 from harvester.rules.rule_files import RuleFileError
-from harvester.running.models import Quarantined
-from harvester.sru.diagnostics import SruFormatError, SruQueryError
+from harvester.sru.answers import SruFormatError, SruQueryError
 from harvester.vocabulary import Level, Method
 from oai.errors import (
     DatabaseNotReadyError,

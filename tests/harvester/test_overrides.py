@@ -4,8 +4,8 @@ from argparse import Namespace
 
 import pytest
 
-from harvester.harvest_cli import build_process_parser
-from harvester.overrides import overridden
+from harvester.cli.harvest import overridden
+from harvester.cli.harvest_parser import build_process_parser
 from oai.errors import UsageError
 from oai.settings import Settings
 

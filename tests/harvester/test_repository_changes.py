@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from harvester.models import Repository
-from harvester.repository_changes import change_repository
+from harvester.repositories import change_repository
 from oai.database import Database
 from oai.errors import UsageError
 from oai.models import columns_of

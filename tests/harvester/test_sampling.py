@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from harvester.client.selection import Selection
-from harvester.sampling import fetch_sample
+from harvester.probing.sample import fetch_sample
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, many, serve
 

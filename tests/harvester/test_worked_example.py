@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from harvester.rules.schema_cache import SchemaCache
+from harvester.rules.schemas import SchemaCache
 from tests.harvester.fake_repository import FakeRepository, Item, serve
 from tests.harvester.rules.schema_server import SchemaServer, schema, serve_schemas
 from tests.harvester.test_commands import Ended, run

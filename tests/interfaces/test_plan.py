@@ -11,15 +11,15 @@ import pytest
 from sqlalchemy import Table
 from sqlalchemy.orm import Session
 
-from harvester.harvest_cli import build_process_parser
-from harvester.plan import PARAMETERS, Parameter, Surface, carried
-from harvester.running.parameters import HarvestRequest
-from manager.launching import run_of
+from harvester.cli.harvest_parser import build_process_parser
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest_plan import PARAMETERS, Parameter, Surface, carried
+from manager.leader.dispatcher import run_of
 from manager.models import Job, RecurringJob
-from manager.schedules import job_of
+from manager.schedules.service import job_of
 from tests.parsers import commands_of
-from web.api.schedules import NewSchedule, ScheduleOut
-from web.planning import ScheduleForm
+from web.schedules.api import NewSchedule, ScheduleOut
+from web.schedules.forms import ScheduleForm
 from zatva.cli import build_parser
 
 _COMMANDS = dict(commands_of("zatva", build_parser()))

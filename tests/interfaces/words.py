@@ -6,15 +6,15 @@ from typing import Any
 import harvester.bibliographic.conditions
 import harvester.bibliographic.imports
 import harvester.bibliographic.record
-import harvester.bibliographic.searching
+import harvester.bibliographic.search
+import harvester.harvest.approval
+import harvester.harvest.checkpoint
+import harvester.harvest.verdict
 import harvester.repositories
-import harvester.rule_lab.kinds
-import harvester.running.holds
-import harvester.running.locks
-import harvester.running.verdict
-import harvester.store.auditing
+import harvester.rule_lab.models
+import harvester.store.audit
 import harvester.vocabulary
-import manager.leadership
+import manager.leader.lock
 import manager.models
 import manager.notices.models
 import manager.queue
@@ -22,17 +22,17 @@ import oai.migrations
 import oai.rights
 import oai.vocabulary
 import provider.aggregate.catalogue
-import provider.aggregate.updating
+import provider.aggregate.update
 import provider.holdings.arcs
-import provider.holdings.counting
 import provider.holdings.fixity
 import provider.holdings.rules
-import provider.http.resume_keys
+import provider.http.cdx
 import provider.indexing.indexer
+import provider.indexing.merge
 import provider.models
 import provider.protocol.tokens
-import web.cookies
-import web.csrf
+import web.auth.csrf
+import web.auth.sessions
 import web.models
 
 _ENUMS: dict[str, type[Enum]] = {
@@ -42,24 +42,24 @@ _ENUMS: dict[str, type[Enum]] = {
     "channel of a notice": manager.notices.models.Channel,
     "deletion policy": harvester.vocabulary.DeletionPolicy,
     "deletion reason": harvester.vocabulary.DeletionReason,
-    "end of a list": harvester.running.verdict.End,
-    "fault of a file in the store": harvester.store.auditing.Kind,
+    "end of a list": harvester.harvest.verdict.End,
+    "fault of a file in the store": harvester.store.audit.Kind,
     "fault of an archived document": provider.holdings.fixity.Fault,
     "harvest method": harvester.vocabulary.Method,
-    "held run": harvester.running.holds.HoldKind,
-    "held run's state": harvester.running.holds.HoldState,
+    "held run": harvester.harvest.approval.HoldKind,
+    "held run's state": harvester.harvest.approval.HoldState,
     "indexed file's state": provider.models.IndexFileState,
     "job's status": manager.models.JobStatus,
     "kind of bibliographic record": harvester.bibliographic.record.Kind,
     "kind of notice": manager.notices.models.Kind,
-    "kind of rule": harvester.rule_lab.kinds.RuleKind,
+    "kind of rule": harvester.rule_lab.models.RuleKind,
     "language": manager.notices.models.Language,
     "link": web.models.LinkKind,
     "note of a bibliographic record": harvester.bibliographic.record.NoteKind,
     "notice's state": manager.notices.models.NoticeState,
     "OAI error": oai.vocabulary.ErrorCode,
     "occasion of a notice": manager.notices.models.Occasion,
-    "order of a search": harvester.bibliographic.searching.Order,
+    "order of a search": harvester.bibliographic.search.Order,
     "operator of a condition": harvester.bibliographic.conditions.Operator,
     "overlap of jobs": harvester.vocabulary.Overlap,
     "record's status": harvester.vocabulary.RecordStatus,
@@ -70,26 +70,26 @@ _ENUMS: dict[str, type[Enum]] = {
     "scope of a token": oai.rights.Scope,
     "slice of a list": harvester.vocabulary.Slice,
     "validation": harvester.vocabulary.Level,
-    "verdict": harvester.running.verdict.Verdict,
+    "verdict": harvester.harvest.verdict.Verdict,
 }
 _KEYS: dict[str, Any] = {
-    "cookie of a session": web.cookies._SESSION,  # noqa: SLF001
-    "cookie of a form": web.cookies._FORM,  # noqa: SLF001
-    "field of a form's token": web.csrf.FIELD,
+    "cookie of a session": web.auth.sessions._SESSION,  # noqa: SLF001
+    "cookie of a form": web.auth.sessions._FORM,  # noqa: SLF001
+    "field of a form's token": web.auth.csrf.FIELD,
     "lock: adding a repository": harvester.repositories._ADDING_LOCK,  # noqa: SLF001
-    "lock: counting documents": provider.holdings.counting._LOCK,  # noqa: SLF001
-    "lock: fence of the leader": manager.leadership._FENCE,  # noqa: SLF001
+    "lock: counting documents": provider.indexing.merge._LOCK,  # noqa: SLF001
+    "lock: fence of the leader": manager.leader.lock._FENCE,  # noqa: SLF001
     "lock: import of a repository": harvester.bibliographic.imports._CLASS,  # noqa: SLF001
     "lock: index file": provider.indexing.indexer._FILE_CLASS,  # noqa: SLF001
-    "lock: leader": manager.leadership._LOCK,  # noqa: SLF001
+    "lock: leader": manager.leader.lock._LOCK,  # noqa: SLF001
     "lock: name of an archive file": provider.holdings.arcs._NAME_CLASS,  # noqa: SLF001
-    "lock: repository": harvester.running.locks._CLASS,  # noqa: SLF001
+    "lock: repository": harvester.harvest.checkpoint._CLASS,  # noqa: SLF001
     "lock: rules": provider.holdings.rules._TREE_LOCK,  # noqa: SLF001
-    "lock: update of the aggregate": provider.aggregate.updating.LOCK,
+    "lock: update of the aggregate": provider.aggregate.update.LOCK,
     "lock: upgrade": oai.migrations._UPGRADE_LOCK,  # noqa: SLF001
     "queue of harvests": manager.queue.QUEUE,
     "queue of index files": manager.queue.INDEX_QUEUE,
-    "signing: look-ups": provider.http.resume_keys.PURPOSE,
+    "signing: look-ups": provider.http.cdx.PURPOSE,
     "signing: tokens": provider.protocol.tokens.PURPOSE,
     "signing: tokens of the aggregate": provider.aggregate.catalogue.PURPOSE,
     "task of a harvest": manager.queue.TASK,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Row, text
 
-from manager import running
+from manager import commands as running
 from oai.database import Database
 from oai.sections import ManagerSettings
 from oai.settings import Settings

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from manager.running import run, run_worker, until_told
+from manager.commands import run, serve_worker, until_told
 from oai.database import open_database
 from oai.logs import configure
 from oai.settings import load_settings
@@ -15,7 +15,7 @@ def main() -> None:
     configure(settings.log)
     drain = asyncio.Event()
     with open_database(settings) as database:
-        work = run_worker if sys.argv[1:] == ["worker"] else run
+        work = serve_worker if sys.argv[1:] == ["worker"] else run
         until_told(work(settings, database, command=STAND_IN, drain=drain), drain=drain)
 
 

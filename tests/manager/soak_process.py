@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from manager import running
+from manager import commands as running
 from oai.database import open_database
 from oai.logs import configure
 from oai.settings import load_settings

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.admission import Contender, Limits, admit, host_of
-from manager.reasons import Code, Reason
+from manager.jobs.reasons import Code, Reason
+from manager.leader.admission import Contender, Limits, admit, host_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WIDE = Limits(per_host=100, overall=None, lookahead=100)

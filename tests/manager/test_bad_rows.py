@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import DataError, IntegrityError
 
-from manager.launching import launch_due
-from manager.watching import settle_orphans
+from manager.leader.dispatcher import launch_due
+from manager.worker.settlement import settle_orphans
 from oai.database import Database
 from oai.sections import ManagerSettings
 from oai.settings import Settings

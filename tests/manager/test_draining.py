@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
-from manager import workers
-from manager.leadership import leader
-from manager.processes import host_name
-from manager.status import manager_status
+from manager.leader.lock import leader
+from manager.worker import registry
+from manager.worker.process import host_name
+from manager.worker.registry import manager_status
 from oai.database import Database
 from oai.errors import UsageError
 from oai.settings import Settings
@@ -75,9 +75,9 @@ def test_a_worker_that_is_silent_is_lost_and_later_forgotten(database: Database,
     for silence in (9, 11, 31):
         tables(add, silence=silence)
     with database.session() as session:
-        assert [worker.lost for worker in workers.all_workers(session)] == [False, True, True]
-        assert workers.places(session) == 4
-        assert workers.forget_lost(session) == [3]
+        assert [worker.lost for worker in registry.all_workers(session)] == [False, True, True]
+        assert registry.places(session) == 4
+        assert registry.forget_lost(session) == [3]
 
 
 def test_an_unknown_worker_is_not_drained_and_neither_are_the_others(
@@ -85,7 +85,7 @@ def test_an_unknown_worker_is_not_drained_and_neither_are_the_others(
 ) -> None:
     tables("INSERT INTO oai_worker (host, process_id, concurrency, good_until) VALUES ('a', 1, 4, now())")
     with database.session() as session, pytest.raises(UsageError, match="worker 9"):
-        workers.drain(session, [1, 9])
+        registry.drain(session, [1, 9])
     assert tables.one("SELECT draining FROM oai_worker") is False
 
 

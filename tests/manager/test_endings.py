@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from manager.launching import launch_due
+from manager.leader.dispatcher import launch_due
 from oai.database import Database
 from oai.settings import Settings
 from tests.manager.conftest import Tables, alive, running_process, until

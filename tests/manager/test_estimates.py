@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from manager import jobs
-from manager.course import Room, Stay, starts
-from manager.jobs import JobView
+from manager.jobs import views as jobs
+from manager.jobs.estimates import Room, Stay, starts
+from manager.jobs.views import JobView
 from oai.database import Database
 from oai.settings import Settings
 from tests.manager.conftest import Tables, managing, until

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.frequency import parse_frequency, parse_zone
+from manager.schedules.frequency import parse_frequency, parse_zone
 from oai.errors import UsageError
 
 PRAGUE = ZoneInfo("Europe/Prague")

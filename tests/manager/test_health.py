@@ -10,8 +10,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from sqlalchemy import create_engine
 
-from manager.health import create_app, health
-from manager.metrics import exposition, read_figures
+from manager.health import create_app, exposition, health, read_figures
 from manager.transactions import Transactions
 from oai.database import Database
 from oai.errors import UsageError

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from manager.running import run_worker
+from manager.commands import serve_worker
 from oai.database import Database
 from oai.settings import Settings
 from tests import commands
@@ -36,7 +36,7 @@ def states(tables: Tables) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def working(settings: Settings, database: Database) -> AsyncIterator[None]:
-    task = asyncio.create_task(run_worker(settings, database))
+    task = asyncio.create_task(serve_worker(settings, database))
     try:
         yield
         assert not task.done(), task.exception()

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from manager import jobs
-from manager.job_control import KILL, PAUSE, RESUME, STOP, Change, change_job
+from manager.jobs import views as jobs
+from manager.jobs.control import KILL, PAUSE, RESUME, STOP, Change, change_job
 from manager.models import JobStatus
 from oai.database import Database
 from oai.errors import UsageError

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from manager import jobs
-from manager.reasons import in_words
-from manager.runs import Choice, find_runs
+from manager.jobs import views as jobs
+from manager.jobs.reasons import in_words
+from manager.jobs.runs import Choice, find_runs
 from oai.database import Database
 from oai.errors import UsageError
 from tests.manager.conftest import Tables

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from manager.launching import claim, launch_due
+from manager.leader.dispatcher import claim, launch_due
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables

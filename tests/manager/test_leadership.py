@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from manager.duties import Duties
-from manager.leadership import (
+from manager.leader.lock import (
     Fenced,
     Lead,
     NotLeadingError,
@@ -19,9 +18,10 @@ from manager.leadership import (
     managers,
     stand_in_fence,
 )
+from manager.leader.loop import Duties
 from manager.models import RecurringJob
 from manager.transactions import Transactions
-from manager.worker import Worker
+from manager.worker.worker import Worker
 from oai.database import Database
 from oai.settings import Settings
 from tests.manager.conftest import Tables, manager_process, until

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from manager.left_out import MOST
-from manager.notices.announcing import announce
-from manager.runs import Choice, days_of, find_runs
-from manager.waiting_commands import repository_quiet
+from manager.job_commands import repository_quiet
+from manager.jobs.runs import Choice, days_of, find_runs
+from manager.leader.planner import MOST
+from manager.notices.announcements import announce
 from oai.database import Database
 from oai.outgoing import HookSettings
 from tests.manager.conftest import Tables

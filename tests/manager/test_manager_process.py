@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from manager.status import manager_status
+from manager.worker.registry import manager_status
 from oai.database import Database
 from tests.manager.conftest import Tables, alive, manager_process, running_process, until
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from manager.reasons import SENTENCES, Code, Reason, in_words
+from manager.jobs.reasons import SENTENCES, Code, Reason, in_words
 
 
 def test_every_code_has_its_sentence() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from manager.recurring import make_job, wanting
+from manager.leader.planner import make_job, wanting
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from manager import jobs, schedules
-from manager.launching import launch_due
-from manager.processes import host_name
-from manager.reasons import Code, Reason
-from manager.running import run_worker
+from manager.commands import serve_worker
+from manager.jobs import views as jobs
+from manager.jobs.reasons import Code, Reason
+from manager.leader.dispatcher import launch_due
+from manager.schedules import service as schedules
+from manager.worker.process import host_name
 from oai.database import Database
 from oai.settings import Settings
 from tests.manager.conftest import STAND_IN, Tables, alive, managing, rule_files, running_process, until
@@ -324,7 +325,7 @@ async def test_a_worker_alone_runs_what_a_manager_has_queued(
         assert launch_due(session, quick.manager) == [1]
         assert launch_due(session, quick.manager) == []
         session.commit()
-    working = asyncio.create_task(run_worker(quick, database, command=STAND_IN))
+    working = asyncio.create_task(serve_worker(quick, database, command=STAND_IN))
     await until(lambda: tables.history() and not tables("SELECT FROM oai_job"))
     working.cancel()
     with contextlib.suppress(asyncio.CancelledError):

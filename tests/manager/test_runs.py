@@ -5,9 +5,9 @@ from sqlalchemy import select
 
 from harvester.models import Repository
 from harvester.vocabulary import RunStatus
+from manager.jobs.runs import Choice, days_of, find_runs, usual_of
 from manager.models import Job
-from manager.runs import Choice, days_of, find_runs, usual_of
-from manager.samples import sample_repository, sample_schedule
+from manager.schedules.service import sample_repository, sample_schedule
 from oai.database import Database
 from oai.errors import UsageError
 from tests.web.rows import BEGAN, a_repository, a_run, a_schedule

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from manager import schedules
 from manager.models import RecurringState
-from manager.schedule_listing import find_schedules
+from manager.schedules import service as schedules
+from manager.schedules.service import find_schedules
 from oai.database import Database
 from oai.errors import UsageError
 from tests.manager.conftest import Tables

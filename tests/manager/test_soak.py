@@ -126,7 +126,7 @@ class Processes:
     async def __aenter__(self) -> Self:
         for kept, number, what in (
             (self._managers, _MANAGERS, "run"),
-            (self._workers, _WORKERS, "run_worker"),
+            (self._workers, _WORKERS, "serve_worker"),
         ):
             for _ in range(number):
                 command = ("tests.manager.soak_process", what)

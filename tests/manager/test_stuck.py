@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from manager import jobs
-from manager.reasons import Code
-from manager.stuck import flag_stuck
+from manager.jobs import views as jobs
+from manager.jobs.reasons import Code
+from manager.leader.stuck import flag_stuck
 from oai.database import Database
 from oai.sections import ManagerSettings
 from oai.settings import Settings

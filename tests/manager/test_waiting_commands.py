@@ -5,7 +5,7 @@ import json
 import pytest
 from sqlalchemy.orm import Session
 
-from manager.waiting_commands import Ended, exit_code_of, job_ended, repository_quiet, until
+from manager.job_commands import Ended, exit_code_of, job_ended, repository_quiet, until
 from oai.database import Database
 from oai.errors import TryLaterError, UsageError
 from tests.commands import Done, zatva

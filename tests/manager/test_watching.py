@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from manager.endings import Cause, Ending
-from manager.launching import run_of
+from manager.leader.dispatcher import run_of
 from manager.models import Job
-from manager.watching import settle
+from manager.worker.settlement import Cause, Ending, settle
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables

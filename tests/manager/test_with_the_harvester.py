@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from manager import jobs
-from manager.jobs import JobView
-from manager.processes import HARVESTER
+from manager.jobs import views as jobs
+from manager.jobs.views import JobView
+from manager.worker.process import HARVESTER
 from oai.database import Database
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, many, serve

@@ -11,14 +11,14 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 import harvester.bibliographic.models
+import harvester.harvest.models
 import harvester.models
 import harvester.rule_lab.models
-import harvester.running.models
 import harvester.store.models
 import manager.models
 import manager.notices.models
 import provider.aggregate.models
-import provider.http.models
+import provider.clients.models
 import provider.models
 import web.models
 from oai import migrations
@@ -31,12 +31,12 @@ _PARTS = (
     harvester.bibliographic.models,
     harvester.models,
     harvester.rule_lab.models,
-    harvester.running.models,
+    harvester.harvest.models,
     harvester.store.models,
     manager.models,
     manager.notices.models,
     provider.aggregate.models,
-    provider.http.models,
+    provider.clients.models,
     provider.models,
     web.models,
 )

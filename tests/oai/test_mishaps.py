@@ -16,8 +16,8 @@ from sqlalchemy.exc import OperationalError
 
 from oai.cli import Invocation, add_command, run
 from oai.database import Database, open_database, place
+from oai.error_translation import mishap
 from oai.errors import ExitCode, ZatvaError
-from oai.mishaps import mishap
 from oai.settings import Settings
 
 FULL = 'could not extend file "base/1/2": No space left on device'

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from oai import embedded, keeper, server_start
-from oai.embedded import EmbeddedServer, cluster_folder
+from oai import embedded, keeper
+from oai.embedded import EmbeddedServer, cluster_folder, why_not
 from oai.errors import DatabaseNotReadyError
-from oai.server_start import why_not
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def test_a_server_that_refuses_to_start_is_told_in_its_own_words(
 
 
 def test_a_full_disk_is_told_before_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_start, "_NEEDED", 2**62)
+    monkeypatch.setattr(embedded, "_NEEDED", 2**62)
     (tmp_path / "server.log").write_text("FATAL:  something else\n")
     assert why_not(tmp_path, "no idea").startswith("no space left on device")
 

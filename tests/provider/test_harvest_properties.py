@@ -20,9 +20,8 @@ from oai.database import Database, open_database
 from oai.settings import Settings
 from oai.vocabulary import OAI_NAMESPACE
 from provider.holdings.collections import add_collection, assign, lineage, remove
-from provider.holdings.hiding import hide, unhide
 from provider.holdings.identifiers import oai_identifier
-from provider.holdings.selection import Selection
+from provider.holdings.selection import Selection, hide, unhide
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Collection, Document, DocumentCollection
 from provider.protocol.repository import Repository, make_repository

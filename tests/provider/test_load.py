@@ -11,8 +11,8 @@ from oai.connections import CONNECTIONS
 from oai.database import Database, open_database
 from oai.settings import Settings
 from provider.http.admission import ADMISSION, Admission
-from provider.http.attending import ATTENDANCE
-from provider.http.statements import Statements
+from provider.http.middleware import ATTENDANCE
+from provider.http.query_cancellation import Statements
 from tests.provider.archive import Archive
 from tests.provider.listening import (
     IDENTIFY,

@@ -13,11 +13,11 @@ from playwright.async_api import Page, expect
 from oai.database import Database
 from oai.settings import Settings
 from web.app import create_app
+from web.auth.organisations import add_organisation
+from web.auth.sign_in import make_link
+from web.auth.users import add_user
 from web.models import Role
-from web.organisations import add_organisation
 from web.serving import LONGEST_LINE
-from web.signing_in import make_link
-from web.users import add_user
 
 _TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
 _POLL_SECONDS = 0.02

@@ -10,15 +10,15 @@ from sqlalchemy.orm import Session
 
 from harvester.bibliographic.conditions import Match, parse_condition
 from harvester.bibliographic.filtering_sets import add_set
-from harvester.bibliographic.folding import fold
 from harvester.bibliographic.models import BibliographicRow, ContributorRow, FilteringSet, IdentifierRow
-from harvester.doctor.findings import Fact, Profile, Report
+from harvester.bibliographic.text import fold
 from harvester.models import History, Repository
+from harvester.probing.findings import Fact, Profile, Report
 from harvester.repositories import add_repository
 from harvester.rule_lab.models import Rule, RuleVersion
 from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob
-from manager.schedules import add_schedule
+from manager.schedules.service import add_schedule
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -12,10 +12,10 @@ from typing import Final
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from harvester.harvest.models import Quarantined
 from harvester.models import Record
-from harvester.running.models import Quarantined
 from manager.notices.models import NoticeRule
-from manager.schedules import run_now
+from manager.schedules.service import run_now
 from tests.web.rows import (
     BEGAN,
     a_bibliographic_record,
@@ -25,7 +25,7 @@ from tests.web.rows import (
     a_run,
     a_schedule,
 )
-from web.organisations import find_organisation, give_repository
+from web.auth.organisations import find_organisation, give_repository
 
 MARK: Final = "Library of the owner alone"
 """The owner's repository: its name in an answer to anybody else is a leak."""

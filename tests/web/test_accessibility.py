@@ -10,8 +10,8 @@ from playwright.async_api import Page, expect
 from sqlalchemy import insert, text
 from sqlalchemy.orm import Session
 
+from harvester.harvest.models import Hold, Quarantined
 from harvester.models import Harvest, History, Record, Repository
-from harvester.running.models import Hold, Quarantined
 from harvester.vocabulary import RunStatus
 from manager.models import JobStatus
 from manager.notices.models import Kind, Notice, NoticeRule, NoticeState, Occasion

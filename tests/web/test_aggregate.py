@@ -2,7 +2,7 @@
 
 from tests.provider.aggregate.harvested_rows import Harvested
 from tests.web.conftest import Browser, Server
-from web.archive_address import aggregate_address
+from web.archive.address import aggregate_address
 
 
 def _given_out(server: Server) -> None:

@@ -10,7 +10,7 @@ from manager.notices.models import Notice, NoticeRule
 from manager.notices.rules import put_trial_into_outbox
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run, a_schedule
-from web.organisations import find_organisation, give_repository
+from web.auth.organisations import find_organisation, give_repository
 
 FORM = {"kind": "change", "channel": "mail", "target": "jana@mzk.example, petr@mzk.example", "language": "cs"}
 

@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session
 
 from oai.settings import Settings
 from provider.app import create_app as create_provider
-from provider.http.models import ProviderClient, ProviderList
+from provider.clients.models import ProviderClient, ProviderList
 from provider.models import ArcProblem, Document, DocumentMonth, IndexFile, IndexRun, Mimetype
 from tests.provider.archive import Archive
 from tests.web.conftest import Browser, Server
+from web.archive.pages_activity import SelfTests
 from web.models import SelfTest
-from web.self_tests import SelfTests
 from web.threads import DatabaseThreads
 
 _NOW = datetime(2026, 1, 2, tzinfo=UTC)

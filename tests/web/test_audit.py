@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from manager.models import RecurringState
-from manager.processes import environment_for
+from manager.worker.process import environment_for
 from oai.audit import BEGUN, Actor, AuditEntry, Filter, Subject, begin, list_entries, record, settle
 from oai.database import Database
 from oai.owners import Organisation
@@ -14,9 +14,9 @@ from oai.rights import Scope
 from tests.commands import zatva_beside
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
-from web.api_tokens import make_token
-from web.organisations import add_organisation
-from web.users import add_user, find_user
+from web.auth.api_tokens import make_token
+from web.auth.organisations import add_organisation
+from web.auth.users import add_user, find_user
 
 
 def _a_schedule(server: Server) -> int:

@@ -15,9 +15,9 @@ from sqlalchemy import Connection, delete, event, text
 from oai.connections import CONNECTIONS
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
+from web.auth.organisations import find_organisation, give_repository
 from web.models import UserSession
-from web.organisations import find_organisation, give_repository
-from web.streams import HUB
+from web.site.sse import HUB
 
 _SECONDS = 60
 _JOB = "INSERT INTO oai_job (repository_id, metadata_prefix, status, process_id) VALUES (1, 'marc21', 1, 7)"

@@ -3,7 +3,7 @@ import asyncio
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
 from tests.web.rows import BEGAN, a_repository, an_examination
-from web.examinations import EXAMINATIONS
+from web.repositories.diagnostics import EXAMINATIONS
 
 
 async def test_an_examination_is_begun_once_followed_and_ended_with_the_server(

@@ -10,7 +10,7 @@ from tests.harvester.fake_repository import FakeRepository, Item, many, serve
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
 from web.app import create_app
-from web.explorations import EXPLORATIONS
+from web.repositories.explorer import EXPLORATIONS
 
 EXPLORER = "/repositories/1/explorer"
 

@@ -9,13 +9,13 @@ from lxml import html
 from sqlalchemy import text
 
 from harvester.vocabulary import MADE_UP, RunStatus
+from manager.jobs.estimates import Progress
 from manager.models import RecurringState
-from manager.progress import Progress
 from oai.failures import Failure, FailureCode
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run, a_schedule
-from web.failures import explain, in_words, noted
-from web.languages import SOURCE, speak
+from web.site.failures import explain, in_words, noted
+from web.site.i18n import SOURCE, speak
 
 _TIMEOUT = (
     "https://telc.example/oai?verb=ListRecords: the answer was not complete in time; see setting timeout"

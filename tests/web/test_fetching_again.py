@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import select, update
 
+from harvester.harvest.checkpoint import only_harvest
+from harvester.harvest.harvest import harvest
+from harvester.harvest.models import Quarantined
+from harvester.harvest.request import HarvestRequest
 from harvester.models import History, Record, Repository
-from harvester.running.harvest import harvest
-from harvester.running.locks import only_harvest
-from harvester.running.models import Quarantined
-from harvester.running.parameters import HarvestRequest
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule

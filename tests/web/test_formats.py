@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from web.formats import duration, moment, number, size
+from web.site.formats import duration, moment, number, size
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from multidict import MultiDict
 
-from web.forms import read_form, relative_folder
-from web.planning import ScheduleForm
+from web.schedules.forms import ScheduleForm
+from web.site.forms import read_form, relative_folder
 
 
 @pytest.mark.parametrize(

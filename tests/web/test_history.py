@@ -78,7 +78,7 @@ async def test_the_history_of_one_repository_shows_no_other(server: Server, view
 async def test_the_timeline_says_how_many_runs_it_does_not_draw(
     server: Server, viewer: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("web.pages.history._TIMELINE_RUNS", 2)
+    monkeypatch.setattr("web.runs.pages_history._TIMELINE_RUNS", 2)
     with server.database.session() as session:
         telc = a_repository(session)
         for _ in range(3):

@@ -15,14 +15,14 @@ from harvester.models import Record, Repository
 from tests.harvester.bibliographic.marc import marcxml
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_bibliographic_record, a_filtering_set, a_repository
-from web.import_processes import IMPORTS
-from web.models import User
-from web.organisations import (
+from web.auth.organisations import (
     change_organisation,
     find_organisation,
     give_repository,
     remove_organisation,
 )
+from web.imports.sources import IMPORTS
+from web.models import User
 
 _NEXT = re.compile(r'<a class="button" href="(/records[^"]*)">')
 _SET = {
@@ -92,7 +92,7 @@ async def test_an_import_runs_in_a_process_of_its_own_and_its_records_are_found(
 async def test_an_import_that_cannot_begin_says_why(
     server: Server, owner: Browser, repository: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("web.import_processes._COMMAND", ("false",))
+    monkeypatch.setattr("web.imports.sources._COMMAND", ("false",))
 
     await owner.post("/imports", {"repository": str(repository)})
     await _ended(server)
@@ -203,8 +203,8 @@ async def test_partners_search_their_own_records_alone(
 async def test_pages_of_hits_follow_each_other_and_files_hold_all_of_them(
     server: Server, administrator: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("web.pages.bibliographic_records._PAGE", 2)
-    monkeypatch.setattr("web.pages.bibliographic_records.AT_ONCE", 2)
+    monkeypatch.setattr("web.imports.pages_records._PAGE", 2)
+    monkeypatch.setattr("web.imports.pages_records.AT_ONCE", 2)
     with server.database.session() as session:
         telc = a_repository(session)
         for number in range(5):

@@ -10,10 +10,10 @@ import pytest
 
 from harvester.client.exchange import HttpRequest, RawReply, Send
 from harvester.client.transport import open_transport
+from harvester.harvest.harvest import harvest
+from harvester.harvest.request import HarvestRequest
 from harvester.protocols import open_protocol_client
 from harvester.reading.errors import TransportError, TransportKind
-from harvester.running.harvest import harvest
-from harvester.running.parameters import HarvestRequest
 from oai.database import Database
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, many, serve
@@ -21,7 +21,7 @@ from tests.harvester.sru.fake_sru import FakeSru, books, serve_sru
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
 from tests.web.rows import a_repository
-from web.organisations import give_repository
+from web.auth.organisations import give_repository
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433"])

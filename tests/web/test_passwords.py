@@ -9,11 +9,10 @@ from oai.database import Database
 from oai.errors import UsageError
 from oai.settings import Settings
 from tests.web.conftest import Browser, Server
-from web.keys import SETTINGS
+from web.auth.passwords import attempt, hash_password, password_fits, succeeded
+from web.auth.users import find_user, set_password
 from web.models import SignInAttempt
-from web.passwords import hash_password, password_fits
-from web.rate_limit import attempt, succeeded
-from web.users import find_user, set_password
+from web.site.keys import SETTINGS
 
 _PASSWORD = "correct horse battery staple"
 

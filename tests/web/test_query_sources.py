@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
+from harvester.harvest.harvest import harvest
+from harvester.harvest.request import HarvestRequest
 from harvester.models import MetadataFormat, Repository
-from harvester.rule_lab.kinds import RuleKind
-from harvester.running.harvest import harvest
-from harvester.running.parameters import HarvestRequest
+from harvester.rule_lab.models import RuleKind
 from manager.models import Job, RecurringJob
 from oai.settings import Settings
 from oai.vocabulary import Verb
@@ -19,10 +19,10 @@ from tests.harvester.sru.fake_sru import FakeSru, books, diagnostics, serve_sru
 from tests.harvester.z3950.conftest import ztest  # noqa: F401 a fixture
 from tests.web.conftest import Browser, Server
 from web.app import create_app
-from web.drafts import DRAFTS
-from web.explorations import EXPLORATIONS
-from web.organisations import give_repository
-from web.rule_trials import TRIALS, SampleForm
+from web.auth.organisations import give_repository
+from web.repositories.explorer import EXPLORATIONS
+from web.repositories.wizard import DRAFTS
+from web.rules.trials import TRIALS, SampleForm
 
 NEW = "/repositories/new"
 _TITLE = 'dc.title="water"'

@@ -5,18 +5,18 @@ import asyncio
 import pytest
 from sqlalchemy import func, select
 
+from harvester.harvest.harvest import harvest
+from harvester.harvest.request import HarvestRequest
 from harvester.models import History, Record
-from harvester.rule_lab.kinds import RuleKind
+from harvester.rule_lab.models import RuleKind
 from harvester.rule_lab.versions import Draft, add_rule
-from harvester.running.harvest import harvest
-from harvester.running.parameters import HarvestRequest
 from manager.replays import RuleFiles
 from oai.errors import TryLaterError
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run
-from web.organisations import give_repository
-from web.replays import REPLAYS, Replay
+from web.auth.organisations import give_repository
+from web.rules.replay import REPLAYS, Replay
 
 _RULES = b"""<normalize><selectionNamespaces>
 xmlns:dc='http://purl.org/dc/elements/1.1/'</selectionNamespaces>

@@ -9,11 +9,11 @@ from sqlalchemy import select
 
 from harvester.models import Record, Repository
 from harvester.rule_lab.models import Rule, RuleVersion
-from manager.schedules import add_schedule
+from manager.schedules.service import add_schedule
 from tests.harvester.rule_lab.records import FILTERS, a_record
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run
-from web.organisations import find_organisation, give_repository
+from web.auth.organisations import find_organisation, give_repository
 
 _ROWS = {
     "kind": "filter",

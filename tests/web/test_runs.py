@@ -6,15 +6,15 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select, text
 
+from harvester.harvest.models import Hold, Quarantined
 from harvester.models import Harvest, History, Repository
-from harvester.running.models import Hold, Quarantined
 from harvester.vocabulary import RunStatus
-from manager.schedules import run_now
+from manager.schedules.service import run_now
 from oai.datestamps import utc_now
 from tests.web.conftest import Browser, Server
 from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
-from web.errors_grouped import grouped
-from web.raw_bytes import view_of
+from web.errors.pages import grouped
+from web.errors.raw_bytes import view_of
 
 
 def _broken(repository: Repository, run: History, **columns: object) -> Quarantined:

@@ -9,12 +9,12 @@ import pytest
 from lxml import html
 from sqlalchemy import insert, select, text
 
-from manager.due_groups import due_groups
-from manager.frequency import parse_frequency
 from manager.models import Job, RecurringJob, RecurringState
+from manager.schedules.calendar import due_groups
+from manager.schedules.frequency import parse_frequency
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
-from web.week import SHOWN, Week, end_of_week, week_of
+from web.schedules.pages import SHOWN, Week, end_of_week, week_of
 
 
 def _planned(server: Server, **columns: Any) -> int:
@@ -257,7 +257,7 @@ async def test_a_harvest_that_comes_once_is_in_the_week(server: Server) -> None:
 async def test_the_week_says_how_many_it_does_not_draw(
     server: Server, viewer: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("web.pages.schedules._GROUPS", 1)
+    monkeypatch.setattr("web.schedules.pages._GROUPS", 1)
     with server.database.session() as session:
         telc, knav = a_repository(session), a_repository(session, name="KNAV", folder="knav")
         for hour in range(1, 4):

@@ -8,9 +8,9 @@ from oai.database import Database
 from oai.errors import UsageError
 from oai.settings import Settings
 from tests.web.conftest import Browser, Server
+from web.auth.sign_in import make_link, use_link
+from web.auth.users import add_user, find_user
 from web.models import Role, SignInLink, User, UserSession
-from web.signing_in import make_link, use_link
-from web.users import add_user, find_user
 
 
 def test_a_link_signs_its_user_in_once(database: Database, settings: Settings) -> None:

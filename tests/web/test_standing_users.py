@@ -9,9 +9,9 @@ import pytest
 
 from tests.web.conftest import Browser, Server
 from tests.web.standing import MARK, OBJECTS, OWN_ACCOUNT, PUBLIC, a_neighbour, a_world, fingerprint
-from web.access import STREAMS, Right, right_of
 from web.api.operations import PREFIX
 from web.api.table import OPERATIONS
+from web.auth.access import STREAMS, Right, right_of
 
 _VARIABLE = re.compile(r"\{(\w+)\}")
 _FOR_THE_HOUSE = frozenset({Right.LOOK_AROUND, Right.ARCHIVE, Right.ADMINISTER})

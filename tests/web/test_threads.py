@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from oai.database import Database
 from oai.errors import TryLaterError, UsageError
 from tests.web.conftest import Browser
-from web.organisations import add_organisation
+from web.auth.organisations import add_organisation
 from web.threads import THREADS, DatabaseThreads
 
 _WAITING = (

@@ -7,9 +7,9 @@ from oai.database import Database
 from oai.errors import UsageError
 from oai.rights import Right, Scope
 from tests.web.conftest import Browser, Server
-from web.api_tokens import find_token, list_tokens, make_token, revoke_token
+from web.auth.api_tokens import find_token, list_tokens, make_token, revoke_token
+from web.auth.users import add_user, disable_user
 from web.models import ApiToken, Role
-from web.users import add_user, disable_user
 
 
 def test_a_token_is_kept_as_a_hash_and_found_again(database: Database) -> None:

@@ -5,12 +5,11 @@ import re
 import pytest
 from aiohttp import ClientSession
 
-from manager.schedules import run_now
+from manager.schedules.service import run_now
 from tests.messages import gathered, places
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
-from web.languages import CATALOGUES, LANGUAGES, SOURCE, accepted, catalogue
-from web.messages import Message, read_catalogue
+from web.site.i18n import CATALOGUES, LANGUAGES, SOURCE, Message, accepted, catalogue, read_catalogue
 
 _TRANSLATED = sorted(set(LANGUAGES) - {SOURCE})
 _MARKUP = re.compile(r"<[^>]+>|`[^`]+`|%%")

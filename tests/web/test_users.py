@@ -1,23 +1,22 @@
 import pytest
 
-from manager.schedules import add_schedule
+from manager.schedules.service import add_schedule
 from oai.database import Database
 from oai.errors import UsageError
 from oai.owners import owner_of
 from oai.settings import Settings
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
-from web.models import Role
-from web.organisations import (
+from web.auth.organisations import (
     add_organisation,
     change_organisation,
     claim,
     give_repository,
     remove_organisation,
 )
-from web.sessions import find_session, list_sessions, start_session
-from web.user_listing import find_users, list_users
-from web.users import add_user, change_role, disable_user, enable_user, find_user
+from web.auth.sessions import find_session, list_sessions, start_session
+from web.auth.users import add_user, change_role, disable_user, enable_user, find_user, find_users, list_users
+from web.models import Role
 
 
 def test_a_partner_needs_an_organisation(database: Database) -> None:

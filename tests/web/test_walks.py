@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from playwright.async_api import Page, expect
 
-from harvester.running.harvest import harvest
-from harvester.running.parameters import HarvestRequest
+from harvester.harvest.harvest import harvest
+from harvester.harvest.request import HarvestRequest
 from tests.chromium import console_messages
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.harvester.sru.fake_sru import FakeSru, books, serve_sru

@@ -1,8 +1,8 @@
 import pytest
 from sqlalchemy import select
 
-from harvester.doctor.examining import examine
 from harvester.models import Repository
+from harvester.probing.diagnose import examine
 from harvester.reading.errors import TransportError
 from manager.models import Job, RecurringJob
 from oai.database import Database
@@ -11,8 +11,8 @@ from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
 from web.app import create_app
-from web.drafts import DRAFTS
-from web.examinations import EXAMINATIONS
+from web.repositories.diagnostics import EXAMINATIONS
+from web.repositories.wizard import DRAFTS
 
 
 async def test_the_repository_is_asked_once_for_all_steps(administrator: Browser) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from lxml import html
 
-from harvester.doctor.findings import Fact
-from harvester.doctor.sentences import SENTENCES
-from harvester.doctor.subjects import SUBJECTS
 from harvester.models import History, Repository
+from harvester.probing.case import SUBJECTS
+from harvester.probing.findings import Fact
+from harvester.probing.report import SENTENCES
 from oai.failures import Explanation, Failure, explained
 from oai.rights import Scope
 from tests.messages import gathered
@@ -22,8 +22,8 @@ from tests.web.conftest import Browser, Server
 from tests.web.pages import PAGES
 from tests.web.rows import BEGAN, an_examination
 from tests.web.standing import MARK, a_world
-from web import failures, languages
-from web.api_tokens import make_token
+from web.auth.api_tokens import make_token
+from web.site import failures, i18n
 
 _LETTERS = re.compile(r"[A-Za-z]{2,}")
 _BRACKETED = re.compile(r"⟦[^⟦⟧]*⟧")
@@ -81,7 +81,7 @@ async def test_every_text_goes_through_gettext(
 ) -> None:
     _fill(server)
     brackets = _Brackets()
-    monkeypatch.setattr(languages, "catalogue", lambda _code: brackets)
+    monkeypatch.setattr(i18n, "catalogue", lambda _code: brackets)
     monkeypatch.setattr(failures, "explained", _in_brackets)
     _, page = await stranger.get("/sign-in")
     assert not _english(page)

@@ -6,20 +6,20 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from manager.frequency import parse_zone
-from manager.reasons import Code, Reason
-from manager.runs import Choice, days_of
+from manager.jobs.reasons import Code, Reason
+from manager.jobs.runs import Choice, days_of
+from manager.schedules.frequency import parse_zone
 from oai.errors import SettingsError, UsageError
 from oai.settings import load_settings
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run, a_schedule
-from web import zones
-from web.calendar_days import first_day
-from web.formats import clock, moment, reason
-from web.keys import SETTINGS
+from web.auth.users import set_time_zone
 from web.models import User
-from web.plots.spans import timeline
-from web.users import set_time_zone
+from web.runs.words import first_day
+from web.site import zones
+from web.site.formats import clock, moment, reason
+from web.site.keys import SETTINGS
+from web.site.plots import timeline
 
 _LATE = datetime(2026, 7, 1, 22, 30, tzinfo=UTC)
 """The second of July in Prague, the first in UTC."""

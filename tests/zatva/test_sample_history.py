@@ -7,7 +7,7 @@ from sqlalchemy import select
 from harvester.models import History
 from harvester.repositories import add_repository
 from oai.database import Database
-from zatva.sample_history import DAYS, write_past
+from zatva.sample import DAYS, write_past
 
 _NOW = datetime(2026, 3, 4, 1, 0, tzinfo=UTC)
 

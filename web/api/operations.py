@@ -10,11 +10,11 @@ from pydantic import BaseModel
 
 from oai.rights import Right
 from oai.settings import Settings
-from web.access import signed_in
 from web.api.faults import ApiError
 from web.api.shapes import NoQuery
-from web.keys import SETTINGS
-from web.sessions import SignedIn
+from web.auth.access import signed_in
+from web.auth.sessions import SignedIn
+from web.site.keys import SETTINGS
 from web.threads import DatabaseThreads, database_of
 
 PREFIX: Final = "/api/v1"

@@ -5,7 +5,7 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from web.forms import FormModel
+from web.site.forms import FormModel
 
 _Item = TypeVar("_Item")
 

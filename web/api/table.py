@@ -1,65 +1,184 @@
 """All operations of the API, and their routes."""
 
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Final
 
 from aiohttp import web
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
-from web.api import (
-    activity,
-    aggregate,
-    alerts,
-    archive,
-    bibliographic_records,
-    collections,
-    diagnostics,
-    documents,
-    errors,
-    exploring,
-    filtering_sets,
-    imports,
-    jobs,
-    owners,
-    people,
-    probing,
-    records,
-    repositories,
-    rule_replays,
-    rules,
-    runs,
-    schedules,
-)
+from oai.rights import Right
+from web.admin import api as people
+from web.alerts import api as alerts
 from web.api.dispatch import handler_of
-from web.api.openapi import document
-from web.api.operations import Operation
+from web.api.faults import MEDIA_TYPE, TITLES, Problem
+from web.api.operations import PLACES, PREFIX, Operation
+from web.api.shapes import NoQuery
+from web.archive import api as archive
+from web.archive import api_activity, api_collections, api_documents
+from web.errors import api as errors
+from web.imports import api as imports
+from web.imports import api_records as imported_records
+from web.imports import api_sets
+from web.jobs import api as jobs
+from web.repositories import api as repositories
+from web.repositories import api_questions
+from web.repositories import api_records as harvested_records
+from web.rules import api as rules
+from web.rules import api_replay
+from web.runs import api as runs
+from web.schedules import api as schedules
+
+_REF: Final = "#/components/schemas/{model}"
+_VERSION: Final = "3.1.0"
+_ABOUT: Final = (
+    "The API offers all functions of the dashboard. Lists are paged: follow `next` until "
+    "it is null. Errors are `application/problem+json` (RFC 9457). Authenticate with a "
+    "bearer token; pages of the dashboard may use the session cookie, and must then send "
+    "the form token as `X-CSRF-Token` with every request that changes data."
+)
+
+
+def document(operations: Sequence[Operation], *, version: str, server: str = PREFIX) -> dict[str, Any]:
+    """The document for these operations, as JSON holds it."""
+    models = _models(operations)
+    refs, definitions = models_json_schema(list(models), ref_template=_REF)
+    named = {model: refs[model, mode] for model, mode in models}
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, named)
+    return {
+        "openapi": _VERSION,
+        "info": {"title": "Zatva", "version": version, "description": _ABOUT},
+        "servers": [{"url": server}],
+        "tags": [{"name": name} for name in dict.fromkeys(one.tag for one in operations)],
+        "paths": paths,
+        "components": {
+            "schemas": definitions.get("$defs", {}),
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "zatva_session"},
+            },
+        },
+    }
+
+
+def _models(operations: Iterable[Operation]) -> list[tuple[type[BaseModel], Any]]:
+    found: dict[tuple[type[BaseModel], str], None] = {(Problem, "serialization"): None}
+    for operation in operations:
+        if operation.body is not None:
+            found[operation.body, "validation"] = None
+        if operation.answer is not None:
+            found[operation.answer, "serialization"] = None
+    return list(found)
+
+
+def _operation(operation: Operation, named: dict[type[BaseModel], Any]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "x-right": operation.right.value,
+        "parameters": [*_places(operation), *_query(operation.query)],
+        "responses": {str(status): _response(operation, status, named) for status in operation.statuses},
+        "security": [] if operation.right is Right.ANYBODY else [{"token": []}, {"session": []}],
+    }
+    if operation.body is not None:
+        described["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": named[operation.body]}},
+        }
+    return described
+
+
+def _places(operation: Operation) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": dict(PLACES[name].schema),
+            "description": PLACES[name].meaning,
+            "example": PLACES[name].example,
+        }
+        for name in operation.places
+    ]
+
+
+def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
+    if model is NoQuery:
+        return []
+    schema = model.model_json_schema(ref_template=_REF)
+    definitions = schema.get("$defs", {})
+    needed = set(schema.get("required", ()))
+    found = []
+    for name, given in schema["properties"].items():
+        value = _plain(given, definitions)
+        meaning = value.pop("description", "")
+        value.pop("title", None)
+        found.append(
+            {
+                "name": name,
+                "in": "query",
+                "required": name in needed,
+                "schema": value,
+                "description": meaning,
+            }
+        )
+    return found
+
+
+def _plain(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Without `null`, which a query cannot say, and with the definitions that it refers to put in."""
+    value = dict(schema)
+    kinds = [kind for kind in value.pop("anyOf", ()) if kind.get("type") != "null"]
+    if kinds:
+        value = {**kinds[0], **value}
+    reference = value.pop("$ref", None)
+    if reference is not None:
+        value = {**definitions[reference.rpartition("/")[2]], **value}
+    if value.get("default", "") is None:
+        del value["default"]
+    return value
+
+
+def _response(operation: Operation, status: int, named: dict[type[BaseModel], Any]) -> dict[str, Any]:
+    if status != operation.status:
+        return {"description": TITLES[status], "content": {MEDIA_TYPE: {"schema": named[Problem]}}}
+    if operation.media is not None:
+        return {"description": "The bytes.", "content": {operation.media: {}}}
+    if operation.answer is None:
+        return {"description": "Done; no content."}
+    return {"description": "Done.", "content": {"application/json": {"schema": named[operation.answer]}}}
+
 
 _DOCUMENT: Final = "/api/openapi.json"
 
 OPERATIONS: Final[Sequence[Operation]] = (
     *repositories.OPERATIONS,
-    *probing.OPERATIONS,
-    *diagnostics.OPERATIONS,
+    *repositories.PROBE_OPERATIONS,
+    *api_questions.DIAGNOSTICS_OPERATIONS,
     *schedules.OPERATIONS,
     *jobs.OPERATIONS,
     *runs.OPERATIONS,
     *rules.OPERATIONS,
-    *rule_replays.OPERATIONS,
+    *api_replay.OPERATIONS,
     *alerts.OPERATIONS,
     *errors.OPERATIONS,
-    *exploring.OPERATIONS,
-    *records.OPERATIONS,
-    *bibliographic_records.OPERATIONS,
+    *api_questions.OPERATIONS,
+    *harvested_records.OPERATIONS,
+    *imported_records.OPERATIONS,
     *imports.OPERATIONS,
-    *filtering_sets.OPERATIONS,
+    *api_sets.OPERATIONS,
     *archive.OPERATIONS,
-    *aggregate.OPERATIONS,
-    *documents.OPERATIONS,
-    *activity.OPERATIONS,
-    *collections.OPERATIONS,
+    *archive.AGGREGATE_OPERATIONS,
+    *api_documents.OPERATIONS,
+    *api_activity.OPERATIONS,
+    *api_collections.OPERATIONS,
     *people.OPERATIONS,
-    *owners.OPERATIONS,
+    *people.ORGANISATION_OPERATIONS,
 )
 
 

@@ -1,15 +1,109 @@
 """The converter for MARC 21: which field is taken by what, and what becomes of the rest."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from lxml import etree
 
-from harvester.bibliographic.marc21 import linking, names, numbers, publication, subjects, titles
-from harvester.bibliographic.marc21.control import read_control, read_leader
+from harvester.bibliographic.marc21 import control_fields, description, names
+from harvester.bibliographic.marc21.control_fields import read_control, read_leader
 from harvester.bibliographic.marc21.draft import Draft
-from harvester.bibliographic.marc21.reading import OpenField, read_marc
-from harvester.bibliographic.record import BibliographicRecord, Note, RawField
+from harvester.bibliographic.marc21.fields import OpenField, read_marc
+from harvester.bibliographic.marc21.names import authority_ids
+from harvester.bibliographic.record import BibliographicRecord, Link, Note, RawField, Related, Subject
+from harvester.bibliographic.text import clean
+
+_RELATIONS: Final = {
+    "760": "series", "762": "subseries", "765": "original", "767": "translation", "770": "supplement",
+    "772": "main work", "773": "host", "774": "part", "775": "other edition", "776": "other form",
+    "777": "issued with", "780": "preceding", "785": "succeeding", "786": "data source", "787": "related",
+}  # fmt: skip
+_LINKS: Final = {"0": "resource", "1": "version", "2": "related"}
+_ADDRESS: Final = re.compile(r"(?i)^(?:https?|ftp)://[^\s/]")
+
+
+def take_related(found: OpenField, draft: Draft) -> None:
+    """Take a linking entry."""
+    related = Related(
+        relation=_RELATIONS[found.tag],
+        title=". ".join(clean(value, stop=True) for value in found.take("stp")),
+        author=", ".join(clean(value) for value in found.take("a")),
+        part=", ".join(clean(value) for value in found.take("gq")),
+        publication=" ; ".join(clean(value) for value in found.take("bdh")),
+        identifiers=tuple(found.take("oruwxyz")),
+        label=" ".join(clean(value).rstrip(":") for value in found.take("i")),
+    )
+    if related != Related(relation=related.relation):
+        draft.related.append(related)
+
+
+def take_link(found: OpenField, draft: Draft) -> None:
+    """Take field 856; what is no address of the web is told."""
+    relation = _LINKS.get(found.indicators[1], "other" if found.indicators[1] != " " else "resource")
+    label = " ".join(found.take("3yz"))
+    urls = found.take("u")
+    for url in urls:
+        draft.links.append(Link(url=url, label=label, relation=relation))
+        if not _ADDRESS.match(url):
+            draft.broken("856", url, "this is not an http or ftp address")
+    if not urls and label:
+        draft.keep("856", label)
+
+
+_KINDS: Final = {
+    "600": "person", "610": "corporate", "611": "meeting", "630": "title", "647": "event",
+    "648": "chronology", "650": "topic", "651": "place", "653": "keyword", "654": "topic", "655": "genre",
+    "656": "occupation", "657": "function", "658": "curriculum", "659": "category", "662": "place",
+}  # fmt: skip
+_SOURCES: Final = {"0": "lcsh", "1": "lcshac", "2": "mesh", "3": "nal", "5": "cash", "6": "rvm"}
+_SUBDIVISIONS: Final = "vxyz"
+_NO_WORDS: Final = "012345678w"
+_CLASSES: Final = {"050": "lcc", "072": "", "080": "udc", "082": "ddc", "084": ""}
+_KEYWORDS: Final = {"653", "659"}
+
+
+def take_subject(found: OpenField, draft: Draft) -> None:
+    """Take a subject, or a genre (655); names and titles in it are written as one text."""
+    source = found.first("2").rstrip(".")
+    if not source and found.tag not in _KEYWORDS:
+        source = _SOURCES.get(found.indicators[1], "")
+    kind = _KINDS.get(found.tag, "local")
+    ids = authority_ids(found)
+    texts = [clean(value) for value in found.take("a")] if found.tag in _KEYWORDS else [_text(found)]
+    subjects = [Subject(text=text, kind=kind, source=source, authority_ids=ids) for text in texts if text]
+    (draft.genres if kind == "genre" else draft.subjects).extend(subjects)
+    if not subjects:
+        rest = " ".join((found.rest(), source, *ids)).strip()
+        draft.broken(found.written, rest, "a subject without a heading")
+
+
+def take_class(found: OpenField, draft: Draft) -> None:
+    """Take a class of a classification; field 072 has its words, too."""
+    source = found.first("2") or _CLASSES[found.tag]
+    words = [clean(value) for value in found.take("x")] if found.tag == "072" else []
+    items = [clean(value) for value in found.take("a")]
+    kind = "category" if found.tag == "072" else "class"
+    for place, item in enumerate(items):
+        text = " -- ".join([item, *words] if place == 0 else [item])
+        draft.subjects.append(Subject(text=text, kind=kind, source=source))
+    if not items:
+        draft.broken(found.written, " ".join([*words, source]).strip(), "a class without a number")
+
+
+def _text(found: OpenField) -> str:
+    """The heading, and its subdivisions after ` -- `."""
+    codes = "".join(dict.fromkeys(one.code for one in found.left if one.code not in _NO_WORDS))
+    name = ""
+    divisions: list[str] = []
+    for code, value in found.pairs(codes):
+        if code in _SUBDIVISIONS:
+            divisions.append(clean(value, stop=True))
+        else:
+            sign = ". " if code in "tnp" else ", "
+            name = f"{name}{sign if name else ''}{clean(value, stop=code == 'a' and found.tag == '650')}"
+    return " -- ".join(part for part in (name, *divisions) if part)
+
 
 Take = Callable[[OpenField, Draft], None]
 
@@ -30,24 +124,24 @@ def _take_note(found: OpenField, draft: Draft) -> None:
 
 
 _TAKERS: Final[dict[str, Take]] = {
-    "020": numbers.take_isbn,
-    "022": numbers.take_issn,
-    "024": numbers.take_other,
-    **dict.fromkeys(("010", "015", "016", "028", "035"), numbers.take_number),
-    "041": numbers.take_languages,
-    **dict.fromkeys(("050", "072", "080", "082", "084"), subjects.take_class),
+    "020": control_fields.take_isbn,
+    "022": control_fields.take_issn,
+    "024": control_fields.take_other,
+    **dict.fromkeys(("010", "015", "016", "028", "035"), control_fields.take_number),
+    "041": control_fields.take_languages,
+    **dict.fromkeys(("050", "072", "080", "082", "084"), take_class),
     **dict.fromkeys(_NAMES, names.take_name),
-    "245": titles.take_title,
-    **dict.fromkeys(_VARIANTS, titles.take_variant),
-    "250": publication.take_edition,
-    **dict.fromkeys(("260", "264"), publication.take_publication),
-    "300": publication.take_extent,
-    **dict.fromkeys(("440", "490", "830"), publication.take_series),
-    **dict.fromkeys(("800", "810", "811"), publication.take_series_name),
+    "245": description.take_title,
+    **dict.fromkeys(_VARIANTS, description.take_variant),
+    "250": description.take_edition,
+    **dict.fromkeys(("260", "264"), description.take_publication),
+    "300": description.take_extent,
+    **dict.fromkeys(("440", "490", "830"), description.take_series),
+    **dict.fromkeys(("800", "810", "811"), description.take_series_name),
     **dict.fromkeys((f"5{number:02}" for number in range(100)), _take_note),
-    **dict.fromkeys(_SUBJECTS, subjects.take_subject),
-    **dict.fromkeys(_RELATED, linking.take_related),
-    "856": linking.take_link,
+    **dict.fromkeys(_SUBJECTS, take_subject),
+    **dict.fromkeys(_RELATED, take_related),
+    "856": take_link,
 }
 
 

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from harvester.bibliographic.codes import language_code
 from harvester.bibliographic.dates import find_years
-from harvester.bibliographic.folding import fold, sort_key
-from harvester.bibliographic.languages import language_code
-from harvester.bibliographic.marc21.reading import OpenField
+from harvester.bibliographic.marc21.fields import OpenField
 from harvester.bibliographic.record import (
     BibliographicRecord,
     Contributor,
@@ -22,6 +21,7 @@ from harvester.bibliographic.record import (
     TitleVariant,
     Years,
 )
+from harvester.bibliographic.text import fold, sort_key
 
 _UNKNOWN: Final = Years()
 _LISTS: Final = (

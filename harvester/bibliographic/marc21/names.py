@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Final
 
 from harvester.bibliographic.marc21.draft import Draft
-from harvester.bibliographic.marc21.reading import OpenField
+from harvester.bibliographic.marc21.fields import OpenField
 from harvester.bibliographic.marc21.relators import relator
-from harvester.bibliographic.punctuation import clean
 from harvester.bibliographic.record import Contributor
+from harvester.bibliographic.text import clean
 
 _FAMILY: Final = "3"
 _WORK: Final = "fhklmnoprst"

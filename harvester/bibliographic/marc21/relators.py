@@ -7,7 +7,7 @@ import functools
 import re
 from typing import Final
 
-from harvester.bibliographic.folding import fold
+from harvester.bibliographic.text import fold
 
 _CODE: Final = re.compile(r"(?:^|/)([a-z]{3})$")
 

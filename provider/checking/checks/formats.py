@@ -7,10 +7,9 @@ from typing import Final
 from lxml import etree
 
 from oai.vocabulary import OAI_DC_NAMESPACE, OAI_DC_SCHEMA, ErrorCode
-from provider.checking.facts import CannotBeDoneError, NotApplicableError
 from provider.checking.findings import Checklist, Severity, Verdict, verdict
 from provider.checking.replies import SCHEMA_LOCATION, Reply
-from provider.checking.survey import Survey
+from provider.checking.survey import CannotBeDoneError, NotApplicableError, Survey
 
 LIST: Final = Checklist(subject="formats")
 

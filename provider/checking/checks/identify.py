@@ -5,10 +5,9 @@ from typing import Final
 
 from oai.datestamps import parse_datestamp
 from oai.vocabulary import OAI_IDENTIFIER_NAMESPACE, PROTOCOL_VERSION, DeletedRecord, Granularity
-from provider.checking.facts import NotApplicableError
 from provider.checking.findings import Checklist, Severity, Verdict, verdict
 from provider.checking.replies import OAI, SCHEMA_LOCATION
-from provider.checking.survey import Survey
+from provider.checking.survey import NotApplicableError, Survey
 
 LIST: Final = Checklist(subject="identify")
 

@@ -5,9 +5,8 @@ from typing import Final
 
 from oai.datestamps import format_datestamp, parse_datestamp, utc_now
 from oai.vocabulary import Granularity
-from provider.checking.facts import CannotBeDoneError, NotApplicableError, Walk
 from provider.checking.findings import Checklist, Severity, Verdict, verdict
-from provider.checking.survey import Survey
+from provider.checking.survey import CannotBeDoneError, NotApplicableError, Survey, Walk
 
 LIST: Final = Checklist(subject="lists")
 

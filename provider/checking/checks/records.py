@@ -6,10 +6,9 @@ from typing import Final
 from lxml import etree
 
 from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, DeletedRecord
-from provider.checking.facts import CannotBeDoneError, NotApplicableError
 from provider.checking.findings import Checklist, Severity, Verdict, verdict
 from provider.checking.replies import Header, Record
-from provider.checking.survey import Survey
+from provider.checking.survey import CannotBeDoneError, NotApplicableError, Survey
 
 LIST: Final = Checklist(subject="records")
 

@@ -3,9 +3,8 @@
 import re
 from typing import Final
 
-from provider.checking.facts import CannotBeDoneError, NotApplicableError, OfferedSet
 from provider.checking.findings import Checklist, Severity, Verdict, verdict
-from provider.checking.survey import Survey
+from provider.checking.survey import CannotBeDoneError, NotApplicableError, OfferedSet, Survey
 
 LIST: Final = Checklist(subject="sets")
 

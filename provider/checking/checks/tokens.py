@@ -6,10 +6,9 @@ from typing import Final
 
 from oai.datestamps import parse_datestamp
 from oai.vocabulary import ErrorCode
-from provider.checking.facts import CannotBeDoneError, NotApplicableError, Walk
 from provider.checking.findings import Checklist, Severity, Verdict, verdict
 from provider.checking.replies import Reply, Token
-from provider.checking.survey import Survey
+from provider.checking.survey import CannotBeDoneError, NotApplicableError, Survey, Walk
 
 LIST: Final = Checklist(subject="tokens")
 

@@ -4,10 +4,9 @@ from collections.abc import Callable
 from typing import Final
 
 from oai.vocabulary import ErrorCode, Verb
-from provider.checking.facts import NotApplicableError
 from provider.checking.findings import Check, Checklist, Look, Severity, Verdict, verdict
 from provider.checking.replies import Reply
-from provider.checking.survey import Survey
+from provider.checking.survey import NotApplicableError, Survey
 
 LIST: Final = Checklist(subject="http")
 

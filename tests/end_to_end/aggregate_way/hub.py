@@ -15,7 +15,7 @@ from oai.settings import Settings
 from oai.vocabulary import OAI_NAMESPACE
 from provider.aggregate.catalogue import make_aggregate
 from provider.aggregate.sources import add_source, find_repository, withdraw_source
-from provider.aggregate.updating import updater
+from provider.aggregate.update import updater
 from provider.app import create_app
 from provider.protocol.repository import Repository
 from tests.harvester.fake_repository import FakeRepository

@@ -10,8 +10,8 @@ from aiohttp import ClientSession
 from lxml import html
 
 from provider.aggregate.catalogue import UnreadablePageError
-from provider.aggregate.rereading import notice_unreadable
-from provider.aggregate.status import read_status
+from provider.aggregate.overview import read_status
+from provider.aggregate.update import notice_unreadable
 from provider.protocol.repository import make_repository
 from tests.end_to_end.aggregate_way.hub import Hub, is_deleted, set_specs
 from tests.harvester.fake_repository import FakeRepository, many, serve

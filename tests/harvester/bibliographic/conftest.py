@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from harvester.bibliographic.importing import run_import
+from harvester.bibliographic.importer import run_import
 from harvester.bibliographic.imports import ImportFacts
 from oai.database import Database
 from oai.settings import Settings

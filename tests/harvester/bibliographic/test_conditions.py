@@ -3,11 +3,11 @@
 import pytest
 from lxml import etree
 
+from harvester.bibliographic.condition_trial import never_true, try_conditions
 from harvester.bibliographic.conditions import Conditions, Match, parse_condition
 from harvester.bibliographic.filtering_sets import add_set, edit_set, get_set, list_sets, remove_set
 from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.sources import SourceSettings, save_source
-from harvester.bibliographic.trying import never_true, try_conditions
 from oai.database import Database
 from oai.errors import UsageError
 from tests.harvester.bibliographic.conftest import Catalogue

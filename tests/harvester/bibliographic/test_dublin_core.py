@@ -2,7 +2,7 @@
 
 from lxml import etree
 
-from harvester.bibliographic.converting import converter_for
+from harvester.bibliographic.converters import converter_for
 from harvester.bibliographic.record import (
     BibliographicRecord,
     Contributor,

@@ -10,15 +10,14 @@ import pytest
 from lxml import etree
 from sqlalchemy import select, text
 
-from harvester.bibliographic import candidates, importing, imports
+from harvester.bibliographic import candidates, importer, imports
 from harvester.bibliographic.candidates import FIRST, Scope, departed, forget
 from harvester.bibliographic.conditions import Match, parse_condition
-from harvester.bibliographic.converting import CONVERTERS
+from harvester.bibliographic.converters import CONVERTERS
 from harvester.bibliographic.filtering_sets import add_set, edit_set
-from harvester.bibliographic.imports import ImportBusyError, only_import
+from harvester.bibliographic.imports import ImportBusyError, list_omissions, only_import
 from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.models import Import
-from harvester.bibliographic.omissions import list_omissions
 from harvester.bibliographic.record import BibliographicRecord
 from harvester.bibliographic.sources import save_source, source_settings
 from oai.errors import UsageError
@@ -208,7 +207,7 @@ def test_only_one_import_of_a_repository_runs_at_a_time(catalogue: Catalogue) ->
 
 def test_an_unknown_repository_is_refused(catalogue: Catalogue) -> None:
     with pytest.raises(UsageError, match="no repository 99"):
-        importing.run_import(catalogue.database, catalogue.settings, 99, started_by="me")
+        importer.run_import(catalogue.database, catalogue.settings, 99, started_by="me")
 
 
 def test_an_import_whose_process_has_gone_is_lost(catalogue: Catalogue) -> None:

@@ -7,11 +7,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from harvester.bibliographic.dublin_core.converter import DublinCoreConverter
-from harvester.bibliographic.folding import fold
+from harvester.bibliographic.batches import texts_of
+from harvester.bibliographic.dublin_core import DublinCoreConverter
 from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.record import BibliographicRecord
-from harvester.bibliographic.rows import texts_of
+from harvester.bibliographic.text import fold
 
 _TEXTS = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Cn"], exclude_characters="\ufffe\uffff"),

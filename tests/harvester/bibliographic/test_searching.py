@@ -2,10 +2,8 @@
 
 import pytest
 
-from harvester.bibliographic.facets import FacetCount, count_facets
-from harvester.bibliographic.restricting import Search
-from harvester.bibliographic.searching import Order, search
-from harvester.bibliographic.showing import get_record
+from harvester.bibliographic.record_view import get_record
+from harvester.bibliographic.search import FacetCount, Order, Search, count_facets, search
 from harvester.bibliographic.sources import SourceSettings, check_template, save_source
 from oai.errors import UsageError
 from tests.harvester.bibliographic.conftest import Catalogue

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from harvester.bibliographic import importing, side_by_side
+from harvester.bibliographic import importer
 from harvester.bibliographic.batches import UNREADABLE
-from harvester.bibliographic.candidate import Candidate
+from harvester.bibliographic.candidates import Candidate
+from harvester.bibliographic.importer import convert_all, processes_for
 from harvester.bibliographic.imports import list_imports
-from harvester.bibliographic.side_by_side import convert_all, processes_for
 from oai.errors import InterruptedRunError, ZatvaError
 from tests.end_to_end.processes import alive, eventually
 from tests.harvester.bibliographic.conftest import Catalogue, counts
@@ -33,8 +33,8 @@ async def two_processes(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -
     await catalogue.harvest()
     next(path for path in catalogue.folder.rglob("*.xml") if path.stem.endswith("17")).unlink()
     choose(catalogue, ["655 exists"])
-    monkeypatch.setattr(importing, "_BATCH", 4)
-    monkeypatch.setattr(importing, "processes_for", lambda _records: 2)
+    monkeypatch.setattr(importer, "_BATCH", 4)
+    monkeypatch.setattr(importer, "processes_for", lambda _records: 2)
     return catalogue
 
 
@@ -46,7 +46,7 @@ def test_several_processes_write_what_one_writes(
     with two_processes.database.engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM bibliographic_record")
         connection.exec_driver_sql("DELETE FROM bibliographic_omission")
-    monkeypatch.setattr(importing, "processes_for", lambda _records: 1)
+    monkeypatch.setattr(importer, "processes_for", lambda _records: 1)
     assert counts(two_processes.imported()) == counts(side) == {
         "seen": 33, "new": 31, "filtered": 1, "refused": 1,
     }  # fmt: skip
@@ -124,4 +124,4 @@ async def test_processes_end_with_an_import_that_is_killed() -> None:
 def test_few_records_are_converted_without_starting_processes() -> None:
     assert processes_for(100) == 1
     assert processes_for(1_000_000) == len(os.sched_getaffinity(0))
-    assert side_by_side.processes_for(0) == 1
+    assert importer.processes_for(0) == 1

@@ -4,17 +4,16 @@ import doctest
 
 import pytest
 
-from harvester.bibliographic import dates, folding, punctuation, queries, standard_numbers
+from harvester.bibliographic import codes, dates, search, text
+from harvester.bibliographic.codes import find_doi, find_isbn, find_issn, language_code, split_codes
 from harvester.bibliographic.dates import find_years
-from harvester.bibliographic.languages import language_code, split_codes
 from harvester.bibliographic.marc21 import relators
-from harvester.bibliographic.punctuation import clean
-from harvester.bibliographic.queries import full_text
 from harvester.bibliographic.record import Years
-from harvester.bibliographic.standard_numbers import find_doi, find_isbn, find_issn
+from harvester.bibliographic.search import full_text
+from harvester.bibliographic.text import clean
 
 
-@pytest.mark.parametrize("module", [dates, folding, punctuation, queries, relators, standard_numbers])
+@pytest.mark.parametrize("module", [dates, text, search, relators, codes])
 def test_the_examples_in_docstrings_hold(module: object) -> None:
     result = doctest.testmod(module)  # type: ignore[arg-type]
     assert result.attempted > 0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harvester.client.asking_ahead import AskingAhead
+from harvester.client.listing import AskingAhead
 from harvester.client.repository_client import Client, Selection
 from harvester.client.transport import Arguments, HttpReply
 from harvester.reading.answers import Page

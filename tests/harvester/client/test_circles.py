@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harvester.client.circles import Circles, ListPatience, list_patience
+from harvester.client.loops import Circles, ListPatience, list_patience
 from harvester.client.repository_client import Client, Selection
 from harvester.client.transport import Arguments, HttpReply
 from harvester.reading.answers import Fault, Header, Page, ResumptionToken

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from harvester.client.oddities import oddities
-from harvester.client.probing import Findings, Watching, probe
+from harvester.client.probe import Findings, Watching, oddities, probe
 from harvester.client.repository_client import Client
 from harvester.client.transport import open_transport
 from harvester.reading.errors import HttpStatusError, NotOaiPmhError, TransportError

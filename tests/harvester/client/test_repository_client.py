@@ -8,9 +8,9 @@ from email.utils import format_datetime
 import pytest
 from aiohttp import web
 
-from harvester.client.circles import Circles, ListPatience
+from harvester.client.loops import Circles, ListPatience
 from harvester.client.repository_client import Client, Selection, open_client
-from harvester.client.retrying import retry_after
+from harvester.client.retries import retry_after
 from harvester.client.transport import Arguments, HttpReply, request_url
 from harvester.reading.answers import ResumptionToken
 from harvester.reading.errors import (

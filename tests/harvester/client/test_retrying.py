@@ -12,7 +12,7 @@ from aiohttp.client_reqrep import ConnectionKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harvester.client.retrying import Retrying, retry_after
+from harvester.client.retries import Retrying, retry_after
 from harvester.client.transport import HttpReply
 from harvester.reading.errors import HttpStatusError, ServerBusyError, TransportError, TransportKind
 from oai.errors import failure_of

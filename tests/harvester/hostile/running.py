@@ -8,11 +8,11 @@ from pathlib import Path
 from lxml import etree
 from sqlalchemy import select
 
+from harvester.harvest.harvest import harvest
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.result import Outcome
 from harvester.models import Harvest, Record
 from harvester.repositories import add_repository
-from harvester.running.harvest import harvest
-from harvester.running.outcome import Outcome
-from harvester.running.parameters import HarvestRequest
 from harvester.vocabulary import Level, RecordStatus
 from oai.database import Database
 from oai.settings import Settings

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from harvester.running.verdict import Verdict
+from harvester.harvest.verdict import Verdict
 from harvester.vocabulary import RunStatus
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode

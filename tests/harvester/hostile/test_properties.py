@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from harvester.running.verdict import Verdict
+from harvester.harvest.verdict import Verdict
 from harvester.vocabulary import Level
 from oai.database import Database
 from oai.settings import Settings

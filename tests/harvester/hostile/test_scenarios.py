@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harvester.running.verdict import Verdict
+from harvester.harvest.verdict import Verdict
 from harvester.vocabulary import Level
 from oai.database import Database
 from oai.datestamps import parse_datestamp

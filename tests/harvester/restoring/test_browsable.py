@@ -6,10 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harvester.restoring.browsable import treated
+from harvester.restoring.browsable import PackedError, treated
 from harvester.restoring.links import SiteMap, Target
 from harvester.restoring.manifest import Entry
-from harvester.restoring.unpacking import PackedError
 
 _SITE = SiteMap(
     [

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harvester.restoring.choosing import Choice
-from harvester.restoring.scope import host_set_spec, read_scope
+from harvester.restoring.addresses import host_set_spec, read_scope
+from harvester.restoring.captures import Choice
 from oai.errors import UsageError
 from provider.holdings.sets import domain_set_specs
 from tests.harvester.restoring.listed import capture

@@ -7,12 +7,11 @@ import pytest
 
 from harvester.client import ServerBusyError, TransportError, TransportKind
 from harvester.client.exchange import HttpRequest, RawReply
-from harvester.client.retrying import Retrying
+from harvester.client.retries import Retrying
 from harvester.client.transport import HttpTransport
 from harvester.restoring.captures import Capture
-from harvester.restoring.documents import Document, Fetcher
-from harvester.restoring.fetching import fetch_all
-from harvester.restoring.missing import Missing, Reason
+from harvester.restoring.documents import Document, Fetcher, fetch_all
+from harvester.restoring.manifest import Missing, Reason
 from oai.limits import AnswerLimits
 from tests.harvester.restoring.listed import capture, sha1
 

@@ -9,10 +9,10 @@ import pytest
 from aiohttp import web
 
 from harvester.client import BadResumptionTokenError, ServerBusyError
-from harvester.restoring import wanted
+from harvester.restoring import restore as wanted
+from harvester.restoring.addresses import read_scope
 from harvester.restoring.outcome import Outcome
 from harvester.restoring.restore import FILES, Restore, restore
-from harvester.restoring.scope import read_scope
 from oai.errors import ExitCode
 from oai.sections import HarvesterSettings
 from tests.harvester.restoring.fake_provider import FakeProvider, serve_provider

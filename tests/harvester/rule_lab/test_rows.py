@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from harvester.rule_lab.examples import EXAMPLES
-from harvester.rule_lab.kinds import RuleKind
-from harvester.rule_lab.row_faults import row_faults
+from harvester.rule_lab.models import RuleKind
 from harvester.rule_lab.rows import (
     ElementRow,
     FilterRow,
@@ -14,10 +13,11 @@ from harvester.rule_lab.rows import (
     Namespace,
     RuleRows,
     lost_as_rows,
+    row_faults,
     rows_of,
     xml_of,
 )
-from harvester.rules.filtering import Match
+from harvester.rules.filters import Match
 from harvester.rules.rule_files import RuleFileError
 from tests.harvester.rule_lab.records import FILTERS, MAPPINGS
 

@@ -3,11 +3,11 @@
 import pytest
 from lxml import etree
 
-from harvester.rule_lab.explaining import Fate, explain
-from harvester.rule_lab.kinds import RuleKind
-from harvester.rule_lab.trying import try_rules
-from harvester.rule_lab.wording import trial_in_words
-from harvester.rules.filtering import parse_filters
+from harvester.rule_lab.explanation import Fate, explain
+from harvester.rule_lab.models import RuleKind
+from harvester.rule_lab.rehearsal import trial_in_words
+from harvester.rule_lab.trial import try_rules
+from harvester.rules.filters import parse_filters
 from harvester.rules.rule_files import RuleFileError
 from tests.harvester.rule_lab.records import FILTERS, MAPPINGS, a_record
 

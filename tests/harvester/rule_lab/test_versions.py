@@ -6,17 +6,21 @@ import pytest
 from sqlalchemy.orm import Session
 
 from harvester.rule_lab.files import file_of
-from harvester.rule_lab.kinds import RuleKind
-from harvester.rule_lab.models import Rule
-from harvester.rule_lab.queries import (
+from harvester.rule_lab.models import Rule, RuleKind
+from harvester.rule_lab.versions import (
+    Draft,
+    add_rule,
     difference,
+    digest_of,
     find_rule,
     last_version,
     list_rules,
     list_versions,
+    remove_rule,
+    restore,
+    save_version,
     version_of_digest,
 )
-from harvester.rule_lab.versions import Draft, add_rule, digest_of, remove_rule, restore, save_version
 from harvester.rules.rule_files import RuleFileError
 from oai.database import Database
 from oai.errors import UsageError

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from harvester.rules.schema_cache import SchemaCache
-from harvester.rules.schema_fetching import schema_fetcher
-from harvester.rules.schemas import Schemas
+from harvester.rules.schemas import SchemaCache, Schemas, schema_fetcher
 from oai.sections import HarvesterSettings
 
 XS = "http://www.w3.org/2001/XMLSchema"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from harvester.rules.filtering import Filters, load_filters, parse_filters
+from harvester.rules.filters import Filters, load_filters, parse_filters
 from harvester.rules.rule_files import RuleFileError
 from oai.errors import UsageError
 from tests.harvester.rules.rule_samples import DECLARED, list_of, record, record_xml, tombstone

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from harvester.rules.filtering import parse_filters
-from harvester.rules.normalising import Mappings, load_mappings, parse_mappings
+from harvester.rules.filters import parse_filters
+from harvester.rules.normalisation import Mappings, load_mappings, parse_mappings
 from harvester.rules.rule_files import RuleFileError
 from harvester.rules.validation import own_validator
 from tests.harvester.rules.rule_samples import DC, DECLARED, OAI, list_of, record, record_xml, tombstone

@@ -1,6 +1,6 @@
 import pytest
 
-from harvester.rules.rule_costs import degree
+from harvester.rules.rule_expressions import degree
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harvester.rules.filtering import Filters, parse_filters
-from harvester.rules.normalising import Mappings, parse_mappings
+from harvester.rules.filters import Filters, parse_filters
+from harvester.rules.normalisation import Mappings, parse_mappings
 from harvester.rules.rule_expressions import Expression, RecordPath, TooMuchError
 from harvester.rules.rule_files import RuleFileError, RuleLimitError
 from harvester.rules.rule_limits import Evaluator, Limits

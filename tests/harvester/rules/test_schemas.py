@@ -5,9 +5,7 @@ import pytest
 from lxml import etree
 
 from harvester.rules import schemas as module
-from harvester.rules.schema_cache import SchemaCache
-from harvester.rules.schema_fetching import schema_fetcher
-from harvester.rules.schemas import Schemas
+from harvester.rules.schemas import SchemaCache, Schemas, schema_fetcher
 from oai.errors import ExitCode, StrictCheckError
 from oai.sections import HarvesterSettings
 from tests.harvester.rules.schema_server import BOOK, LIBRARY, NOTE, PERSON, schema, schemas, serve_schemas

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from lxml import etree
 
+from harvester.client.query_results import UNKNOWN_DATE
 from harvester.client.selection import Selection
 from harvester.client.transport import open_transport
-from harvester.client.wrapping import UNKNOWN_DATE
 from harvester.reading.answers import Page, Record
 from harvester.reading.errors import (
     CannotDisseminateFormatError,
@@ -20,9 +20,9 @@ from harvester.reading.errors import (
     NotOaiPmhError,
 )
 from harvester.reading.parts import read_record
+from harvester.sru.answers import SruError, SruQueryError
 from harvester.sru.client import SruClient
-from harvester.sru.diagnostics import SruError, SruQueryError
-from harvester.sru.reading import UnreadableResultError
+from harvester.sru.paging import UnreadableResultError
 from oai.errors import UsageError
 from oai.sections import HarvesterSettings
 from oai.vocabulary import OAI_DC_NAMESPACE, Verb

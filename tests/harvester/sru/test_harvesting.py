@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from harvester.bibliographic.importing import run_import
+from harvester.bibliographic.importer import run_import
 from harvester.bibliographic.imports import ImportFacts
 from harvester.bibliographic.models import BibliographicRow
+from harvester.harvest.harvest import harvest
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.result import Outcome
+from harvester.harvest.verdict import Verdict
 from harvester.models import History, Record, Repository
 from harvester.repositories import add_repository
-from harvester.running.harvest import harvest
-from harvester.running.outcome import Outcome
-from harvester.running.parameters import HarvestRequest
-from harvester.running.verdict import Verdict
 from harvester.vocabulary import AccessProtocol
 from oai.database import Database
 from oai.errors import ExitCode

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from harvester.store import arrays
+from harvester.store import records as arrays
 from oai.database import Database
 
 TEXTS = st.lists(

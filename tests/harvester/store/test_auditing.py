@@ -6,8 +6,8 @@ from pathlib import Path
 
 from sqlalchemy import select, update
 
+from harvester.harvest.checkpoint import is_held, only_harvest
 from harvester.models import Record
-from harvester.running.locks import is_held, only_harvest
 from harvester.store.models import StoreAudit
 from tests.harvester.fake_repository import Item
 from tests.harvester.library import Library, touch

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from harvester.repositories import add_repository
-from harvester.store.departures import Departing, Left, part_with
-from harvester.store.files import FileStore
-from harvester.store.headers import marked_deleted, read_header
+from harvester.store.deletions import Departing, Left, part_with
+from harvester.store.files import FileStore, marked_deleted, read_header
 from harvester.vocabulary import DeletionPolicy
 from oai.database import Database
 from oai.errors import MalformedXmlError

@@ -11,9 +11,9 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester.repositories import add_repository
-from harvester.store import arrays, comparing, records
-from harvester.store.directories import note_folders, place_files
-from harvester.store.paths import identifier_digits, identifier_of, record_path
+from harvester.store import diff
+from harvester.store import records as arrays
+from harvester.store.paths import identifier_digits, identifier_of, note_folders, place_files, record_path
 from harvester.store.records import RecordRow, write_records
 from harvester.vocabulary import Change, RecordStatus
 from oai.database import Database
@@ -107,7 +107,7 @@ def test_folders_that_were_found_full_get_no_more_files(database: Database, repo
     assert places == ["a/starting_at_5/x.xml", "b/starting_at_5/x.xml"]
 
 
-@pytest.mark.parametrize("statement", [records._TAKEN.text, comparing._ROWS_NOW.text])  # noqa: SLF001
+@pytest.mark.parametrize("statement", [arrays._TAKEN.text, diff._ROWS_NOW.text])  # noqa: SLF001
 def test_names_are_looked_up_one_by_one_however_many_the_table_has(
     database: Database, repository_id: int, statement: str
 ) -> None:

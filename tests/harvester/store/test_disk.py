@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from harvester.store.disk import Disk
-from harvester.store.unfinished import Named
+from harvester.store.atomic_files import Disk, Named
 
 
 @pytest.fixture(params=["named", "as the file system can"])
 def disk(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     if request.param == "named":
-        monkeypatch.setattr("harvester.store.disk.unfinished_in", lambda _: Named())
+        monkeypatch.setattr("harvester.store.atomic_files.unfinished_in", lambda _: Named())
     disk = Disk(f"{tmp_path}/new/base")
     yield disk
     disk.close()
@@ -120,10 +119,10 @@ def test_bytes_are_on_the_disk_before_their_names_and_names_when_it_has_settled(
         kind = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
         synced.append((kind, len(list(tmp_path.glob("*/*.xml")))))
 
-    monkeypatch.setattr("harvester.store.disk._sync_file_system_call", lambda: None)
+    monkeypatch.setattr("harvester.store.atomic_files._sync_file_system_call", lambda: None)
     disk = Disk(str(tmp_path))
     disk.write_all([("a/before.xml", b"<r/>")])
-    monkeypatch.setattr("harvester.store.disk.os.fsync", note)
+    monkeypatch.setattr("harvester.store.atomic_files.os.fsync", note)
     for folder in "ab":
         disk.begin([(f"{folder}/{name}.xml", b"<r/>") for name in range(number)])
     assert [each for each in synced if each[0] == "file"] == [("file", 1)] * 2 * number

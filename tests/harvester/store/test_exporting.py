@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harvester.store.exporting import LISTING, Exported, Form, export
+from harvester.store.export import LISTING, Exported, Form, export
 from harvester.store.records import RunKey
 from tests.harvester.fake_repository import Item, many
 from tests.harvester.library import Library

@@ -8,7 +8,7 @@ from sqlalchemy import delete, select, text, update
 
 from harvester.models import Harvest, Record, Repository, SetMapping
 from harvester.store.models import Directory
-from harvester.store.rebuilding import Rebuilder, Rebuilt
+from harvester.store.rebuild import Rebuilder, Rebuilt
 from oai.database import Database
 from oai.errors import UsageError
 from tests.harvester.fake_repository import Item, many

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harvester.store.unfinished import Named, Nameless, unfinished_in
+from harvester.store.atomic_files import Named, Nameless, unfinished_in
 
 _linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has files without names")
 
@@ -31,7 +31,7 @@ def test_where_the_file_system_refuses_they_have_a_name_beside_their_own(
     def refuse(*_: object, **__: object) -> int:
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(f"harvester.store.unfinished.os.{refused}", refuse)
+    monkeypatch.setattr(f"harvester.store.atomic_files.os.{refused}", refuse)
     way = unfinished_in(str(tmp_path))
     monkeypatch.undo()
     assert isinstance(way, Named)
@@ -46,7 +46,7 @@ def test_where_the_file_system_refuses_they_have_a_name_beside_their_own(
 def test_a_process_that_is_killed_while_it_writes_leaves_nothing(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys\n"
-        "from harvester.store.unfinished import unfinished_in\n"
+        "from harvester.store.atomic_files import unfinished_in\n"
         "way = unfinished_in(sys.argv[1])\n"
         "way.begin(sys.argv[1] + '/r.xml', b'<r/>')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harvester.store.walking import walk
+from harvester.store.diff import walk
 
 _NAMES = st.lists(
     st.lists(st.text("ab.-~+/é%", min_size=1, max_size=4), min_size=1, max_size=4).map("/".join),

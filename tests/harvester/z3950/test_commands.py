@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harvester.z3950.address import read_address
-from harvester.z3950.commands import LONGEST_QUERY, read_told, searching
+from harvester.z3950.session import LONGEST_QUERY, read_told, searching
 from oai.errors import UsageError
 
 SESSION = """Z> Connecting...OK.

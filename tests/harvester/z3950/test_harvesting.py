@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from harvester.bibliographic.importing import run_import
+from harvester.bibliographic.importer import run_import
 from harvester.bibliographic.models import BibliographicRow
 from harvester.client.selection import Selection
+from harvester.harvest.harvest import harvest
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.verdict import Verdict
 from harvester.models import Record
 from harvester.reading.errors import CannotDisseminateFormatError, OaiError, TransportError, TransportKind
 from harvester.repositories import add_repository
-from harvester.running.harvest import harvest
-from harvester.running.parameters import HarvestRequest
-from harvester.running.verdict import Verdict
 from harvester.z3950 import session
 from harvester.z3950.client import Z3950Client
 from oai.database import Database

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymarc import Field, Indicators, Record, Subfield
 
-from harvester.client.wrapping import MARC21_NAMESPACE
-from harvester.z3950.marc import UnreadableMarcError, marcxml, readable_records, split
+from harvester.client.query_results import MARC21_NAMESPACE
+from harvester.z3950.client import UnreadableMarcError, marcxml, readable_records, split
 
 TITLE = "Český slabikář"
 

@@ -10,9 +10,9 @@ from pydantic import SecretStr
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from manager.leadership import Fenced
-from manager.notices.announcing import announce
-from manager.notices.sending import Teller
+from manager.leader.lock import Fenced
+from manager.notices.announcements import announce
+from manager.notices.delivery import Teller
 from manager.transactions import Transactions
 from oai.database import Database
 from oai.outgoing import HookSettings, MailSettings, WebhookSettings

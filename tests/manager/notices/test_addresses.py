@@ -2,7 +2,7 @@
 
 import pytest
 
-from manager.notices.addresses import check_url
+from manager.notices.webhooks import check_url
 from oai.errors import UsageError
 from oai.public_addresses import is_public
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from manager.notices import announcing
-from manager.notices.announcing import tell
+from manager.notices import announcements
+from manager.notices.announcements import tell
 from manager.notices.models import Occasion
 from oai.database import Database
 from oai.outgoing import HookSettings
@@ -165,8 +165,8 @@ def test_trouble_that_is_no_runs_end_is_told(told: Told, database: Database, occ
 
 
 def test_many_runs_are_announced_in_their_order(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announcing, "_AT_ONCE", 2)
-    monkeypatch.setattr(announcing, "REMINDER", timedelta(0))
+    monkeypatch.setattr(announcements, "_AT_ONCE", 2)
+    monkeypatch.setattr(announcements, "REMINDER", timedelta(0))
     told.rule()
     for status in ("failed", "failed", "completed", "failed"):
         told.run(status)

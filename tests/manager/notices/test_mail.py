@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from manager.notices import mail
-from manager.notices.refusals import NotSentError, RefusedError
-from manager.notices.rendering import Letter
-from manager.notices.secrets import secret_of
+from manager.notices import letters
+from manager.notices.letters import Letter
+from manager.notices.outbox import NotSentError, RefusedError
+from manager.notices.webhooks import secret_of
 from oai.outgoing import MailSettings
 from tests.manager.notices.mail_server import mail_server
 
-MESSAGE = mail.compose(
+MESSAGE = letters.compose(
     Letter(subject="Příliš žluťoučký", body="Žluťoučký kůň\n.\n..dots\n"),
     sender="zatva@archive.example",
     to="alena@library.example",
@@ -50,7 +50,7 @@ def server_context(certificate: Path) -> ssl.SSLContext:
 async def test_words_of_any_language_and_lines_of_dots_come_as_they_were() -> None:
     async with mail_server() as server:
         settings = MailSettings(host="127.0.0.1", port=server.port, security="none")
-        await asyncio.to_thread(mail.send, MESSAGE, settings)
+        await asyncio.to_thread(letters.send, MESSAGE, settings)
     (came,) = server.mails
     assert came.message["Subject"] == "Příliš žluťoučký"
     assert came.text.splitlines() == ["Žluťoučký kůň", ".", "..dots"]
@@ -66,7 +66,7 @@ async def test_the_connection_is_encrypted_and_signed_in_with_the_password_of_th
             host="127.0.0.1", port=server.port, user="zatva", password_file=tmp_path / "password"
         )
         believed = ssl.create_default_context(cafile=certificate)
-        await asyncio.to_thread(mail.send, MESSAGE, settings, context=believed)
+        await asyncio.to_thread(letters.send, MESSAGE, settings, context=believed)
     assert [(one.encrypted, one.user) for one in server.mails] == [(True, "zatva")]
 
 
@@ -74,14 +74,14 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Pat
     async with mail_server(context=server_context(certificate)) as server:
         settings = MailSettings(host="127.0.0.1", port=server.port)
         with pytest.raises(NotSentError, match="certificate"):
-            await asyncio.to_thread(mail.send, MESSAGE, settings)
+            await asyncio.to_thread(letters.send, MESSAGE, settings)
     assert server.mails == []
 
 
 async def test_a_server_without_encryption_gets_nothing_unless_the_settings_say_so() -> None:
     async with mail_server() as server:
         with pytest.raises(NotSentError, match="STARTTLS"):
-            await asyncio.to_thread(mail.send, MESSAGE, MailSettings(host="127.0.0.1", port=server.port))
+            await asyncio.to_thread(letters.send, MESSAGE, MailSettings(host="127.0.0.1", port=server.port))
     assert server.mails == []
 
 
@@ -91,7 +91,7 @@ async def test_a_wrong_password_may_be_put_right_so_it_is_tried_again() -> None:
             {"host": "127.0.0.1", "port": server.port, "security": "none", "user": "z", "password": "wrong"}
         )
         with pytest.raises(NotSentError, match="535") as raised:
-            await asyncio.to_thread(mail.send, MESSAGE, settings)
+            await asyncio.to_thread(letters.send, MESSAGE, settings)
     assert not isinstance(raised.value, RefusedError)
 
 
@@ -101,7 +101,7 @@ async def test_a_refused_message_is_known_not_to_have_come(answer: str, again: b
         server.refuse(".", answer)
         settings = MailSettings(host="127.0.0.1", port=server.port, security="none")
         with pytest.raises(NotSentError, match=answer) as raised:
-            await asyncio.to_thread(mail.send, MESSAGE, settings)
+            await asyncio.to_thread(letters.send, MESSAGE, settings)
     assert isinstance(raised.value, RefusedError) is not again
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from manager.notices.letters import render
 from manager.notices.models import Language, Occasion
-from manager.notices.rendering import render
 from oai.failures import FailureCode
 
 RUN: dict[str, Any] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from manager.leadership import NotLeadingError
+from manager.leader.lock import NotLeadingError
 from manager.notices import outbox
 from manager.notices.models import Channel
 from oai.database import Database

@@ -1,6 +1,6 @@
 """Daily and weekly summaries."""
 
-from manager.notices.summaries import summarise
+from manager.notices.delivery import summarise
 from oai.database import Database
 from tests.manager.notices.conftest import Told
 

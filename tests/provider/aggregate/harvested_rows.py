@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 from oai.database import Database
 from oai.settings import Settings
 from provider.aggregate.catalogue import make_aggregate
-from provider.aggregate.naming import identifier_key
+from provider.aggregate.identifiers import identifier_key
 from provider.aggregate.sources import add_source, find_repository
-from provider.aggregate.updating import Updater, updater
+from provider.aggregate.update import Updater, updater
 from provider.protocol.repository import Repository
 
 OAI = "{http://www.openarchives.org/OAI/2.0/}"

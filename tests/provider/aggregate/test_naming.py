@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oai.errors import UsageError
-from provider.aggregate.naming import given_identifier, given_set, source_name, suggested_name
+from provider.aggregate.identifiers import given_identifier, given_set, source_name, suggested_name
 from provider.holdings.sets import is_set_spec
 from provider.protocol.requests import is_uri
 

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, text
 
 from oai.database import Database
-from provider.aggregate.pages import entry_page, find_scope, list_size
+from provider.aggregate.catalogue import entry_page, find_scope, list_size
 from provider.protocol.tokens import Position
 from tests.provider.aggregate.harvested_rows import Harvested
 

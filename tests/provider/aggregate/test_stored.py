@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from provider.aggregate.stored import UnreadableRecordError, metadata_vocabulary, read_stored
+from provider.aggregate.stored_records import UnreadableRecordError, metadata_vocabulary, read_stored
 
 OAI = "http://www.openarchives.org/OAI/2.0/"
 HEADER = "<header><identifier>oai:x:1</identifier><datestamp>2024-01-01</datestamp></header>"

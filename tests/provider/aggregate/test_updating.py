@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from oai.database import Database
 from provider.aggregate.sources import walk_everything, withdraw_source
-from provider.aggregate.updating import updater
+from provider.aggregate.update import updater
 from tests.commands import results
 from tests.plans import work_of
 from tests.provider.aggregate.harvested_rows import Harvested

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, text, update
 
-import provider.holdings.publishing
+import provider.holdings.publication
 from oai.database import Database
 from oai.errors import UsageError
 from oai.sections import ProviderSettings
@@ -149,8 +149,8 @@ def test_an_interrupted_change_is_finished(
     staff.assign("x", *"abcd")
     staff.age()
     earlier = staff.documents()
-    monkeypatch.setattr(provider.holdings.publishing, "COMMIT_SECONDS", 1e9)
-    with pytest.raises(provider.holdings.publishing.PublishingError):
+    monkeypatch.setattr(provider.holdings.publication, "COMMIT_SECONDS", 1e9)
+    with pytest.raises(provider.holdings.publication.PublishingError):
         staff.rule("x", ROOM)
     assert staff.rules()["a"] == OPEN
     monkeypatch.undo()
@@ -223,8 +223,8 @@ def test_a_collection_with_something_in_it_is_dropped_by_force_only(staff: Staff
 def test_any_walk_of_changes_leaves_every_document_under_its_strictest_rule(
     staff: Staff, database: Database, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
-    defaults = {"check": provider.holdings.publishing.no_check, "chunk": chunk}
-    monkeypatch.setattr(provider.holdings.publishing.publish_chosen, "__kwdefaults__", defaults)
+    defaults = {"check": provider.holdings.publication.no_check, "chunk": chunk}
+    monkeypatch.setattr(provider.holdings.publication.publish_chosen, "__kwdefaults__", defaults)
     chance = random.Random(chunk)
     specs = ["x", "x:y", "z"]
     own = dict.fromkeys(specs, OPEN)

@@ -11,10 +11,9 @@ from oai.database import Database
 from oai.settings import Settings
 from provider.holdings.access import set_rule
 from provider.holdings.collections import add_collection, assign
-from provider.holdings.hiding import hide
 from provider.holdings.identifiers import capture_key
 from provider.holdings.rules import Rule
-from provider.holdings.selection import Selection
+from provider.holdings.selection import Selection, hide
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Access
 from tests.provider.archives import Page, warc_record, write_archive

@@ -14,9 +14,9 @@ from oai.cli import Invocation
 from oai.console import Console
 from oai.database import Database
 from oai.settings import Settings
+from provider.commands import verify
 from provider.holdings.fixity import Checker, Choice, Fault, FileCheck
 from provider.indexing.indexer import IndexOptions, index_file
-from provider.verify_commands import verify
 from tests.provider.archives import Page, arc_record, offsets, warc_record, write_archive
 from tests.provider.test_commands import objects, zatva
 

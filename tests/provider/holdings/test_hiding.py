@@ -6,8 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from oai.database import Database
-from provider.holdings.hiding import hide, unhide
-from provider.holdings.selection import Selection
+from provider.holdings.selection import Selection, hide, unhide
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document
 from tests.provider.archives import Page, write_pages

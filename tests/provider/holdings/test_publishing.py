@@ -11,9 +11,8 @@ from sqlalchemy.orm import Session
 
 from oai.database import Database
 from provider.holdings.collections import add_collection, lineage
-from provider.holdings.hiding import hide
-from provider.holdings.publishing import PublishingError, publish
-from provider.holdings.selection import Selection
+from provider.holdings.publication import PublishingError, publish
+from provider.holdings.selection import Selection, hide
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document, DocumentCollection
 from tests.provider.archives import Page, write_pages
@@ -61,7 +60,7 @@ def test_a_change_that_the_clock_overtakes_is_done_again(database: Database) -> 
 def test_a_change_that_never_is_in_time_is_given_up(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("provider.holdings.publishing.COMMIT_SECONDS", 1e9)
+    monkeypatch.setattr("provider.holdings.publication.COMMIT_SECONDS", 1e9)
     with database.session() as session, pytest.raises(PublishingError, match="publish_margin"):
         publish(session, lambda datestamp: datestamp, margin=0.1)
 

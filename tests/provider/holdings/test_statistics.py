@@ -9,9 +9,8 @@ from sqlalchemy import select, text
 
 from oai.database import Database
 from provider.holdings.collections import add_collection, lineage
-from provider.holdings.hiding import hide
-from provider.holdings.selection import Selection
-from provider.holdings.statistics import by_collection, by_domain, by_month, by_type
+from provider.holdings.selection import Selection, hide
+from provider.holdings.status import by_collection, by_domain, by_month, by_type
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import DocumentMonth
 from tests.commands import zatva

@@ -12,9 +12,8 @@ from oai.settings import Settings
 from provider.app import create_app
 from provider.holdings.access import set_rule
 from provider.holdings.collections import add_collection, assign
-from provider.holdings.hiding import hide
 from provider.holdings.rules import Rule
-from provider.holdings.selection import Selection
+from provider.holdings.selection import Selection, hide
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Access
 from tests.provider.archives import Page, offsets, warc_record, write_archive

@@ -11,8 +11,9 @@ from sqlalchemy import event
 from oai.database import Database
 from oai.settings import Settings
 from provider.app import create_app
-from provider.http.bookkeeping import Bookkeeper
-from provider.http.clients import (
+from provider.clients.stats import Client, Outcome, Tally
+from provider.clients.store import (
+    Bookkeeper,
     HarvestedList,
     Harvester,
     ListState,
@@ -21,8 +22,6 @@ from provider.http.clients import (
     harvesters,
     write_down,
 )
-from provider.http.outcome import Outcome
-from provider.http.tally import Client, Tally
 from provider.protocol.exchange import Progress
 from tests.commands import results
 from tests.provider.archive import Archive

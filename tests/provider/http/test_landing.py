@@ -11,7 +11,7 @@ from pytest_aiohttp import AiohttpClient, AiohttpServer
 from oai.database import Database
 from oai.settings import Settings
 from provider.app import create_app
-from provider.http.readable import is_browser, wants_page
+from provider.http.landing import is_browser, wants_page
 from tests.chromium import console_messages
 from tests.provider.aggregate.conftest import harvested  # noqa: F401 a fixture
 from tests.provider.aggregate.harvested_rows import Harvested

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from provider.http.admission import TryLater
-from provider.http.limits import Limits
+from provider.http.middleware import Limits
 
 
 class Clock:

@@ -11,7 +11,7 @@ from oai.errors import UsageError
 from oai.serving import open_listener
 from oai.settings import Settings
 from provider.app import create_app
-from provider.http.attending import ATTENDANCE
+from provider.http.middleware import ATTENDANCE
 from tests.ports import free_port
 from tests.provider.archive import Archive
 from tests.provider.conftest import BASE_URL, small_pages

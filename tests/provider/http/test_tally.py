@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from oai.vocabulary import ErrorCode, Verb
-from provider.http.outcome import Outcome
-from provider.http.tally import OTHERS, Batch, Client, Tally, shortened
+from provider.clients.stats import OTHERS, Batch, Client, Outcome, Tally, shortened
 from provider.protocol.exchange import Progress
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)

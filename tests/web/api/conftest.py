@@ -11,16 +11,16 @@ import aiohttp
 import pytest
 from sqlalchemy.orm import Session
 
+from harvester.harvest.models import Quarantined
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Record
-from harvester.running.models import Quarantined
 from harvester.store.paths import identifier_key
 from harvester.vocabulary import RunStatus
 from oai.rights import Scope
 from provider.holdings.collections import add_collection
 from tests.web.conftest import Server
 from tests.web.rows import BEGAN, a_bibliographic_record, a_filtering_set, a_repository, a_run, a_schedule
-from web.api_tokens import make_token
-from web.users import find_user
+from web.auth.api_tokens import make_token
+from web.auth.users import find_user
 
 CONTENT = b"<record><header/></record>"
 

@@ -1,0 +1,99 @@
+"""Tries conditions on stored records before they choose what is imported (BIB-2)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy.orm import Session
+
+from harvester.bibliographic.candidates import Candidate, read_sample
+from harvester.bibliographic.conditions import Conditions
+from harvester.bibliographic.converters import converter_for
+from harvester.bibliographic.record import RawField
+from harvester.bibliographic.sources import choose_prefix
+from harvester.bibliographic.stored_metadata import NoMetadataError, UnreadableFileError, read_metadata
+from harvester.repositories import base_folder, get_repository
+from oai.settings import Settings
+
+_SHOWN: Final = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """A record that the conditions were tried on."""
+
+    repository_id: int
+    identifier: str
+    title: str
+
+
+@dataclass(kw_only=True)
+class Trial:
+    """What the conditions would do."""
+
+    looked_at: int = 0
+    chosen: int = 0
+    passed_over: int = 0
+    unreadable: int = 0
+    true_of: list[int] = field(default_factory=list)
+    """For each condition, of how many records it is true by itself."""
+    chosen_sample: list[Tried] = field(default_factory=list)
+    passed_over_sample: list[Tried] = field(default_factory=list)
+
+
+def try_conditions(
+    session: Session, settings: Settings, rules: Conditions, repository_ids: Sequence[int], *, most: int
+) -> Trial:
+    """Try the conditions on so many stored records of each repository, taken as good as by chance.
+
+    The samples hold the first ten of either kind.
+    """
+    trial = Trial(true_of=[0] * len(rules.conditions))
+    for repository_id in repository_ids:
+        folder = base_folder(get_repository(session, repository_id), settings)
+        prefix = choose_prefix(session, repository_id, folder)
+        if prefix is None:
+            continue
+        for candidate in read_sample(session, repository_id, prefix, most=most):
+            trial.looked_at += 1
+            read = _read(folder, candidate)
+            if read is None:
+                trial.unreadable += 1
+                continue
+            title, fields = read
+            for place, condition in enumerate(rules.conditions):
+                trial.true_of[place] += condition.accepts(fields)
+            tried = Tried(repository_id=repository_id, identifier=candidate.identifier, title=title)
+            _note(trial, tried, chosen=rules.accepts(fields))
+    return trial
+
+
+def _read(folder: Path, candidate: Candidate) -> tuple[str, Sequence[RawField]] | None:
+    """The record's title and its fields; None where no converter can read it."""
+    try:
+        metadata = read_metadata(folder, candidate)
+    except (UnreadableFileError, NoMetadataError):
+        return None
+    converter = converter_for(metadata)
+    if converter is None:
+        return None
+    return converter.convert(metadata).title, list(converter.fields(metadata))
+
+
+def never_true(trial: Trial, rules: Conditions) -> Iterable[str]:
+    """The conditions that are true of no record that could be read, as lines."""
+    read = trial.looked_at - trial.unreadable
+    return [
+        str(condition)
+        for condition, number in zip(rules.conditions, trial.true_of, strict=True)
+        if read and not number
+    ]
+
+
+def _note(trial: Trial, tried: Tried, *, chosen: bool) -> None:
+    trial.chosen += chosen
+    trial.passed_over += not chosen
+    sample = trial.chosen_sample if chosen else trial.passed_over_sample
+    if len(sample) < _SHOWN:
+        sample.append(tried)

@@ -1,0 +1,370 @@
+"""Dublin Core records, simple and qualified, as bibliographic records."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from lxml import etree
+
+from harvester.bibliographic.codes import find_doi, find_isbn, find_issn, language_code
+from harvester.bibliographic.dates import find_years
+from harvester.bibliographic.marc21.relators import relator
+from harvester.bibliographic.record import (
+    BibliographicRecord,
+    Contributor,
+    Identifier,
+    Kind,
+    Link,
+    Note,
+    NoteKind,
+    Publication,
+    RawField,
+    Related,
+    Subject,
+    TitleVariant,
+    Years,
+)
+from harvester.bibliographic.text import clean, fold, has_controls, sort_key, tidy
+
+DC: Final = "http://purl.org/dc/elements/1.1/"
+TERMS: Final = "http://purl.org/dc/terms/"
+_XSI_TYPE: Final = "{http://www.w3.org/2001/XMLSchema-instance}type"
+_XML_LANG: Final = "{http://www.w3.org/XML/1998/namespace}lang"
+_REFINED: Final = {
+    "created": "date", "issued": "date", "available": "date", "modified": "date", "valid": "date",
+    "dateCopyrighted": "date", "dateSubmitted": "date", "dateAccepted": "date",
+    "abstract": "description", "tableOfContents": "description", "alternative": "title",
+    "isPartOf": "relation", "hasPart": "relation", "isVersionOf": "relation", "hasVersion": "relation",
+    "isReplacedBy": "relation", "replaces": "relation", "requires": "relation", "isRequiredBy": "relation",
+    "isReferencedBy": "relation", "references": "relation", "isFormatOf": "relation",
+    "hasFormat": "relation", "conformsTo": "relation", "extent": "format", "medium": "format",
+    "spatial": "coverage", "temporal": "coverage", "accessRights": "rights", "license": "rights",
+    "rightsHolder": "rights", "bibliographicCitation": "identifier",
+}  # fmt: skip
+"""Terms that say more exactly what an element says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Element:
+    """One element of the record."""
+
+    name: str
+    """Of the fifteen; of an element that is none of them its own name."""
+    term: str
+    """As written: the element, or the term that refines it."""
+    text: str
+    scheme: str
+    """What `xsi:type` names, without its prefix."""
+    language: str
+
+
+def open_element(child: etree._Element) -> Element:
+    """What an element of the record says; a term that refines an element is taken as that."""
+    term = etree.QName(child).localname
+    return Element(
+        name=_REFINED.get(term, term),
+        term=term,
+        text=tidy("".join(str(piece) for piece in child.itertext())),
+        scheme=child.get(_XSI_TYPE, "").rpartition(":")[2].strip(),
+        language=child.get(_XML_LANG, "").strip(),
+    )
+
+
+_NOT_PUBLISHED: Final = frozenset({"modified", "available", "valid", "dateSubmitted", "dateAccepted"})
+
+
+@dataclass(kw_only=True)
+class Draft:
+    """What the elements have given so far."""
+
+    titles: list[Element] = field(default_factory=list)
+    contributors: list[Contributor] = field(default_factory=list)
+    publishers: list[str] = field(default_factory=list)
+    dates: list[Element] = field(default_factory=list)
+    kinds: list[Kind] = field(default_factory=list)
+    languages: list[str] = field(default_factory=list)
+    formats: list[str] = field(default_factory=list)
+    subjects: list[Subject] = field(default_factory=list)
+    genres: list[Subject] = field(default_factory=list)
+    identifiers: list[Identifier] = field(default_factory=list)
+    related: list[Related] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def note(self, found: Element, kind: NoteKind = NoteKind.NOTE, fault: str = "") -> None:
+        """Put the element among the notes."""
+        self.notes.append(Note(kind=kind, field=f"dc:{found.term}", text=found.text, fault=fault))
+
+    def finish(self) -> BibliographicRecord:
+        """The record, with what the elements give together."""
+        title = self._title()
+        date = self._date()
+        for publisher in self.publishers[1:]:
+            self.notes.append(Note(kind=NoteKind.KEPT, field="dc:publisher", text=publisher))
+        publisher = self.publishers[0] if self.publishers else ""
+        publications = (Publication(publisher=publisher, date=date),) if publisher or date else ()
+        return BibliographicRecord(
+            title=title,
+            sort_title=sort_key(title),
+            kind=self.kinds[0] if self.kinds else Kind.OTHER,
+            years=find_years(date) if date else Years(),
+            date_text=date,
+            languages=tuple(self.languages),
+            extent=" ; ".join(self.formats),
+            variants=tuple(
+                TitleVariant(kind="alternative", text=one.text, label=one.language)
+                for one in self.titles
+                if one.text != title
+            ),
+            contributors=tuple(self.contributors),
+            publications=publications,
+            subjects=tuple(self.subjects),
+            genres=tuple(self.genres),
+            identifiers=tuple(self.identifiers),
+            related=tuple(self.related),
+            links=tuple(self.links),
+            notes=tuple(self.notes),
+        )
+
+    def _title(self) -> str:
+        """The first title that is no alternative one."""
+        if not self.titles:
+            fault = "no title (dc:title)"
+            self.notes.append(Note(kind=NoteKind.BROKEN, field="dc:title", text="", fault=fault))
+            return ""
+        return next((one.text for one in self.titles if one.term == "title"), self.titles[0].text)
+
+    def _date(self) -> str:
+        """The date of publication: the first that names a year; the others are notes."""
+        dated = [one for one in self.dates if find_years(one.text) != Years()]
+        published = [one for one in dated if one.term not in _NOT_PUBLISHED]
+        chosen = next(
+            iter(sorted(published, key=lambda one: one.term != "issued") or dated or self.dates), None
+        )
+        for one in self.dates:
+            if one is not chosen:
+                self.note(one, NoteKind.KEPT)
+            elif one not in dated:
+                self.note(one, NoteKind.BROKEN, "no year recognized in this date")
+        return chosen.text if chosen is not None else ""
+
+
+_CONTAINERS: Final = frozenset({"dc", "qualifieddc"})
+_ADDRESS: Final = re.compile(r"(?i)^(?:https?|ftp)://\S+$")
+_LIFE: Final = re.compile(
+    r",\s*((?:\(|asi |ca\.? |\*|narozen\w* )?\d{3,4}\??\s*(?:-\s*(?:asi |ca\.? )?\d{0,4}\??)?\)?)$"
+)
+_ROLE: Final = re.compile(r"\s*[(\[]([^()\[\]\d]{3,40})[)\]]$")
+_RELATIONS: Final = {
+    "isPartOf": "host", "hasPart": "part", "replaces": "preceding", "isReplacedBy": "succeeding",
+    "isVersionOf": "other edition", "hasVersion": "other edition", "isFormatOf": "other form",
+    "hasFormat": "other form",
+}  # fmt: skip
+_KINDS: Final = {
+    Kind.BOOK: "book kniha monografie monografia text buch bookpart chapter kapitola",
+    Kind.ARTICLE: "article clanek clanok articles journalarticle preprint",
+    Kind.SERIAL: "journal periodical serial casopis periodikum noviny newspaper",
+    Kind.COLLECTION: "collection sbirka zbierka",
+    Kind.MANUSCRIPT: "manuscript rukopis thesis masterthesis doctoralthesis bachelorthesis",
+    Kind.MAP: "map mapa cartographic",
+    Kind.PICTURE: "image stillimage photograph fotografie fotografia picture obraz grafika",
+    Kind.FILM: "movingimage video film",
+    Kind.MUSIC: "music hudba musicalscore hudebnina",
+    Kind.SOUND: "sound audio zvuk",
+    Kind.ELECTRONIC: "software dataset interactiveresource webpage website service",
+    Kind.OBJECT: "physicalobject object predmet",
+}
+_KIND_OF: Final = {word: kind for kind, words in _KINDS.items() for word in words.split()}
+
+
+class DublinCoreConverter:
+    """Dublin Core: `oai_dc`, and containers of DCMI terms."""
+
+    name = "dublin_core"
+    version = 1
+    namespaces = frozenset({"http://www.openarchives.org/OAI/2.0/oai_dc/", DC, TERMS})
+    rank = 1
+
+    def reads(self, element: etree._Element) -> bool:
+        """Whether it is a container of Dublin Core: by its name, or by an element in it."""
+        name = etree.QName(element)
+        return (
+            name.namespace in self.namespaces
+            or name.localname in _CONTAINERS
+            or any(
+                etree.QName(child).namespace in {DC, TERMS} for child in element.iterchildren(etree.Element)
+            )
+        )
+
+    def convert(self, element: etree._Element) -> BibliographicRecord:
+        """The record; whatever is in it, nothing is raised and nothing is lost."""
+        draft = Draft()
+        for child in element.iter(etree.Element):
+            _read(child, element, draft)
+        return draft.finish()
+
+    def fields(self, element: etree._Element) -> Iterator[RawField]:
+        """The elements as filtering sets see them."""
+        for child in element.iterchildren(etree.Element):
+            found = open_element(child)
+            yield RawField(name=found.name, values=(("", found.text),))
+
+
+def _read(child: etree._Element, root: etree._Element, draft: Draft) -> None:
+    """Read one element, at whatever depth; text between elements is told."""
+    stray = tidy(" ".join((child.text or "", *(one.tail or "" for one in child)))) if len(child) else ""
+    if child is root or len(child):
+        stray = stray or (tidy(child.text or "") if child is root else "")
+        if stray:
+            name = etree.QName(child).localname
+            fault = "text between the elements"
+            draft.notes.append(Note(kind=NoteKind.BROKEN, field=f"dc:{name}", text=stray, fault=fault))
+        return
+    found = open_element(child)
+    if has_controls(child.text or ""):
+        fault = "control characters, which are removed"
+        text = ascii(child.text)
+        draft.notes.append(Note(kind=NoteKind.BROKEN, field=f"dc:{found.term}", text=text, fault=fault))
+    if found.text:
+        _TAKERS.get(found.name, _take_unknown)(found, draft)
+    _keep_qualifiers(found, draft)
+
+
+def _keep_qualifiers(found: Element, draft: Draft) -> None:
+    """Keep the scheme of an element that has no place for it."""
+    if found.scheme and found.name not in {"subject", "language", "identifier"}:
+        text = f"{found.scheme}: {found.text}"
+        draft.notes.append(Note(kind=NoteKind.KEPT, field=f"dc:{found.term}", text=text))
+
+
+def _take_title(found: Element, draft: Draft) -> None:
+    draft.titles.append(found)
+
+
+def _take_name(found: Element, draft: Draft) -> None:
+    text, roles = found.text, ["cre" if found.name == "creator" else "ctb"]
+    role = _ROLE.search(text)
+    if role and len(relator(role[1])) == 3:  # noqa: PLR2004 a code: the brackets tell a role
+        text, roles = text[: role.start()], [relator(role[1])]
+    life = _LIFE.search(text)
+    dates = ""
+    if life:
+        text, dates = text[: life.start()], life[1].strip("()")
+    name = clean(text)
+    if name or dates:
+        draft.contributors.append(
+            Contributor(
+                name=name or dates,
+                kind="unknown",
+                dates=dates,
+                roles=tuple(roles),
+                main=found.name == "creator",
+            )
+        )
+    else:
+        draft.note(found, NoteKind.BROKEN, "a name without letters")
+
+
+def _take_subject(found: Element, draft: Draft) -> None:
+    draft.subjects.append(Subject(text=found.text, source=found.scheme))
+
+
+def _take_publisher(found: Element, draft: Draft) -> None:
+    draft.publishers.append(found.text)
+
+
+def _take_date(found: Element, draft: Draft) -> None:
+    draft.dates.append(found)
+
+
+def _take_type(found: Element, draft: Draft) -> None:
+    word = fold(found.text.rpartition("/")[2]).replace(" ", "")
+    if word in _KIND_OF:
+        draft.kinds.append(_KIND_OF[word])
+    draft.genres.append(Subject(text=found.text, kind="genre", source=found.scheme))
+
+
+def _take_format(found: Element, draft: Draft) -> None:
+    draft.formats.append(found.text)
+
+
+def _take_language(found: Element, draft: Draft) -> None:
+    code = language_code(found.text)
+    if code is None:
+        draft.note(found, NoteKind.BROKEN, "unknown language")
+    elif code not in draft.languages:
+        draft.languages.append(code)
+    if fold(found.text) != code and code is not None:
+        draft.note(found, NoteKind.KEPT)
+
+
+def _take_identifier(found: Element, draft: Draft) -> None:
+    text = found.text
+    scheme, value, good = _identified(text, found.scheme.lower())
+    state = "valid" if good else "invalid"
+    draft.identifiers.append(Identifier(scheme=scheme, value=value, found=text, state=state))
+    if not good:
+        draft.note(found, NoteKind.BROKEN, f"the check digit of this {scheme.upper()} is wrong")
+    if _ADDRESS.match(text):
+        draft.links.append(Link(url=text))
+
+
+def _identified(text: str, scheme: str) -> tuple[str, str, bool]:
+    """Scheme, normalised value, and whether its check digit is right."""
+    doi = find_doi(text)
+    if doi:
+        return "doi", doi, True
+    if _ADDRESS.match(text):
+        return "uri", text, True
+    plain = text.lower().removeprefix("urn:")
+    if scheme == "isbn" or plain.startswith("isbn"):
+        isbn = find_isbn(text)
+        return ("isbn", *isbn) if isbn else ("isbn", text, False)
+    if scheme == "issn" or plain.startswith("issn"):
+        issn = find_issn(text)
+        return ("issn", *issn) if issn else ("issn", text, False)
+    isbn = find_isbn(text)
+    if isbn and isbn[1] and len(re.sub(r"[^\dXx]", "", text)) in {10, 13}:
+        return "isbn", isbn[0], True
+    return scheme or "other", text, True
+
+
+def _take_relation(found: Element, draft: Draft) -> None:
+    relation = "original" if found.name == "source" else _RELATIONS.get(found.term, "related")
+    label = found.term if found.term not in {"relation", "source"} else ""
+    draft.related.append(Related(relation=relation, title=found.text, label=label))
+
+
+def _take_coverage(found: Element, draft: Draft) -> None:
+    kind = (
+        "place" if found.term == "spatial" else "chronology" if find_years(found.text) != Years() else "place"
+    )
+    draft.subjects.append(Subject(text=found.text, kind=kind, source=found.scheme))
+
+
+def _take_note(found: Element, draft: Draft) -> None:
+    draft.note(found)
+
+
+def _take_unknown(found: Element, draft: Draft) -> None:
+    draft.note(found, NoteKind.KEPT)
+
+
+_TAKERS: Final[dict[str, Callable[[Element, Draft], None]]] = {
+    "title": _take_title,
+    "creator": _take_name,
+    "contributor": _take_name,
+    "subject": _take_subject,
+    "description": _take_note,
+    "publisher": _take_publisher,
+    "date": _take_date,
+    "type": _take_type,
+    "format": _take_format,
+    "identifier": _take_identifier,
+    "source": _take_relation,
+    "language": _take_language,
+    "relation": _take_relation,
+    "coverage": _take_coverage,
+    "rights": _take_note,
+}

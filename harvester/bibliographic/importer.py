@@ -1,0 +1,302 @@
+"""An import: what was harvested becomes bibliographic rows, a batch in each transaction (BIB-1 to BIB-3).
+
+It may be ended at any moment: a batch is there whole or not at all, and the next import finds what is left.
+"""
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Final
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from harvester.bibliographic import imports
+from harvester.bibliographic.batches import Batch, Chooser, Converting
+from harvester.bibliographic.candidates import (
+    FIRST,
+    Candidate,
+    Scope,
+    count_candidates,
+    departed,
+    forget,
+    forget_omissions,
+    read_candidates,
+)
+from harvester.bibliographic.conditions import Conditions, Match
+from harvester.bibliographic.filtering_sets import set_by_id
+from harvester.bibliographic.imports import ImportFacts, only_import
+from harvester.bibliographic.row_writer import Table
+from harvester.bibliographic.sources import choose_prefix, source_settings
+from harvester.repositories import base_folder, get_repository
+from harvester.vocabulary import RunStatus
+from oai.database import Database
+from oai.error_translation import mishap
+from oai.errors import InterruptedRunError, ZatvaError, failure_of
+from oai.failures import Failure, FailureCode
+from oai.interrupts import interrupts_held_back
+from oai.settings import Settings
+from oai.statistics import make_statistics
+
+_WORTH_IT: Final = 4000
+"""Records from which on it takes less time to start processes than to do without."""
+_AHEAD: Final = 1
+"""Batches beyond one for each process that are under way or wait to be written: what bounds the memory."""
+
+
+def processes_for(records: int) -> int:
+    """How many processes are to convert so many records; one is this one."""
+    if records < _WORTH_IT:
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def convert_all(
+    pages: Iterable[Sequence[Candidate]], converting: Converting, *, processes: int
+) -> Generator[Batch, None, None]:
+    """Convert pages of candidates; close it to end early.
+
+    Raises ZatvaError where a process ended by force.
+    """
+    if processes == 1:
+        yield from map(converting.batch, pages)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(
+        processes, mp_context=context, initializer=_begin, initargs=(converting,)
+    ) as pool:
+        try:
+            yield from _in_order(pool, pages, most=processes + _AHEAD)
+        except BrokenProcessPool:
+            raise ZatvaError(
+                "a process that was converting records was killed; to continue, run the import again"
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _in_order(
+    pool: ProcessPoolExecutor, pages: Iterable[Sequence[Candidate]], *, most: int
+) -> Iterator[Batch]:
+    under_way: deque[Future[Batch]] = deque()
+    for page in pages:
+        with interrupts_held_back():
+            under_way.append(pool.submit(_work, page))
+        if len(under_way) >= most:
+            yield under_way.popleft().result()
+    while under_way:
+        yield under_way.popleft().result()
+
+
+class _Process:
+    """What a process is given once, when it begins."""
+
+    converting: ClassVar[Converting]
+
+
+def _begin(converting: Converting) -> None:
+    _Process.converting = converting
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(candidates: Sequence[Candidate]) -> Batch:
+    return _Process.converting.batch(candidates)
+
+
+_BATCH: Final = 500
+_LOOKED_UP: Final = ("bibliographic_record", "bibliographic_contributor", "bibliographic_identifier")
+_FORGOTTEN: Final = 5000
+"""Rows deleted in one transaction."""
+_CHANGES: Final = ("new", "updated", "deleted")
+
+Progress = Callable[[Counter[str], int | None], None]
+"""Is told the counts so far, and how many records there are to look at."""
+
+
+def _no_progress(_counts: Counter[str], _expected: int | None) -> None:
+    """Tell nobody."""
+
+
+def run_import(
+    database: Database,
+    settings: Settings,
+    repository_id: int,
+    *,
+    started_by: str,
+    anew: bool = False,
+    on_progress: Progress = _no_progress,
+) -> ImportFacts:
+    """Import what is not imported yet, and forget what was deleted; commits by itself, batch by batch.
+
+    With `anew` every record is looked at. Raises ImportBusyError while another process imports the
+    repository's records, UsageError where there is no such repository, and InterruptedRunError when
+    interrupted. A fault is raised after it has been noted in the import's row.
+    """
+    with database.session() as session:
+        get_repository(session, repository_id)
+    with only_import(database, repository_id):
+        work = _Work(
+            database=database, settings=settings, repository_id=repository_id, on_progress=on_progress
+        )
+        return work.run(started_by, anew=anew)
+
+
+@dataclass(kw_only=True)
+class _Work:
+    """An import under way."""
+
+    database: Database
+    settings: Settings
+    repository_id: int
+    on_progress: Progress
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def run(self, started_by: str, *, anew: bool) -> ImportFacts:
+        with self.database.session() as session:
+            repository = get_repository(session, self.repository_id)
+            folder = base_folder(repository, self.settings)
+            prefix = choose_prefix(session, self.repository_id, folder)
+            chooser = _chooser(session, self.repository_id)
+            import_id = imports.begin_import(
+                session, self.repository_id, started_by=started_by, metadata_prefix=prefix
+            )
+            session.commit()
+        scope = Scope(
+            repository_id=self.repository_id, metadata_prefix=prefix or "", bases=chooser.bases(), anew=anew
+        )
+        try:
+            self._all(import_id, scope, chooser, folder)
+        except KeyboardInterrupt:
+            interrupted = Failure(code=FailureCode.INTERRUPTED)
+            self._end(import_id, RunStatus.INCOMPLETE, interrupted, "interrupted")
+            words = f"interrupted after {self.counts['seen']:,} records; the next import continues there"
+            raise InterruptedRunError(words) from None
+        except Exception as error:
+            known = mishap(error)
+            reason = str(known or f"{type(error).__name__}: {error}")
+            self._end(import_id, RunStatus.FAILED, failure_of(known or error), reason)
+            raise
+        return self._end(import_id, self._state())
+
+    def _all(self, import_id: int, scope: Scope, chooser: Chooser, folder: Path) -> None:
+        with self.database.session() as session:
+            expected = count_candidates(session, scope)
+            imports.note_counts(session, import_id, self.counts, expected=expected)
+            session.commit()
+        self._forget(import_id, scope)
+        converting = Converting(folder=folder, chooser=chooser)
+        work = convert_all(self._pages(scope), converting, processes=processes_for(expected))
+        with contextlib.closing(work) as batches:
+            for batch in batches:
+                # The tables grow with each batch, and the next one looks up what it replaces.
+                make_statistics(self.database.engine, *_LOOKED_UP)
+                self._write(import_id, scope, batch)
+                self.on_progress(self.counts, expected)
+
+    def _pages(self, scope: Scope) -> Iterator[Sequence[Candidate]]:
+        """The candidates, read ahead of what is written: that changes only what lies before them."""
+        after = FIRST
+        while True:
+            with self.database.session() as session:
+                candidates = read_candidates(session, scope, after=after, most=_BATCH)
+            if not candidates:
+                return
+            after = candidates[-1].key
+            yield candidates
+
+    def _forget(self, import_id: int, scope: Scope) -> None:
+        with self.database.session() as reading, self.database.session() as session:
+            forget_omissions(session, scope)
+            session.commit()
+            for numbers in departed(reading, scope, most=_FORGOTTEN):
+                forget(session, numbers)
+                self.counts["deleted"] += len(numbers)
+                imports.note_counts(session, import_id, self.counts)
+                session.commit()
+
+    def _write(self, import_id: int, scope: Scope, batch: Batch) -> None:
+        """Write the batch and the counts in one transaction."""
+        with self.database.session() as session:
+            table = Table(
+                session=session,
+                repository_id=scope.repository_id,
+                metadata_prefix=scope.metadata_prefix,
+            )
+            table.forget_omissions(batch.welcome)
+            table.write(batch.rows)
+            table.note_same(batch.same)
+            table.omit(batch.omitted)
+            counts = self.counts + batch.counts
+            imports.note_counts(session, import_id, counts)
+            session.commit()
+        self.counts = counts
+
+    def _state(self) -> RunStatus:
+        if self.counts["refused"]:
+            return RunStatus.COMPLETED_WITH_ERRORS
+        changed = any(self.counts[name] for name in _CHANGES)
+        return RunStatus.COMPLETED if changed else RunStatus.NO_CHANGES
+
+    def _end(
+        self, import_id: int, state: RunStatus, failure: Failure | None = None, reason: str | None = None
+    ) -> ImportFacts:
+        with self.database.session() as session:
+            imports.end_import(
+                session, import_id, self.counts, state=state.value, failure=failure, reason=reason
+            )
+            session.commit()
+            return imports.get_import(session, import_id)
+
+
+def _chooser(session: Session, repository_id: int) -> Chooser:
+    set_id = source_settings(session, repository_id).set_id
+    if set_id is None:
+        return Chooser(rules=Conditions(match=Match.ALL, conditions=()))
+    chosen = set_by_id(session, set_id)
+    return Chooser(rules=chosen.rules, suffix=f" set {set_id}/{chosen.revision}")
+
+
+_log = logging.getLogger("harvester.bibliographic.following")
+STARTER = "harvest"
+_WANTED = text("SELECT after_harvest FROM bibliographic_source WHERE repository_id = :repository_id")
+"""Each harvest is a process, and most are followed by no import: they need not load what imports."""
+
+
+def import_after_harvest(database: Database, settings: Settings, repository_id: int) -> None:
+    """Import what a harvest has brought, where the repository's settings ask for it.
+
+    What goes wrong is in the import's row and in the log: the harvest has ended as it has, and whatever is
+    left is found by the next import.
+    """
+    with database.session() as session:
+        wanted = session.scalar(_WANTED, {"repository_id": repository_id})
+    if not wanted:
+        return
+    from harvester.bibliographic.importer import run_import  # noqa: PLC0415 as said above
+    from harvester.bibliographic.imports import ImportBusyError  # noqa: PLC0415
+
+    try:
+        done = run_import(database, settings, repository_id, started_by=STARTER)
+    except ImportBusyError as error:
+        _log.warning("no import after this harvest: %s", error)
+    except Exception:  # noqa: BLE001 the harvest has ended well, and its outcome is still to be told
+        _log.exception("the import after the harvest of repository %d ended early", repository_id)
+    else:
+        _log.info(
+            "import %d: %d new, %d updated, %d deleted", done.import_id, done.new, done.updated, done.deleted
+        )

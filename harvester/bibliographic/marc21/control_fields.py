@@ -1,0 +1,217 @@
+"""Leader and control fields: what kind of thing it is, its number, dates, country and language.
+
+Source: MARC 21 Format for Bibliographic Data, "Leader", "001-006", "008".
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from harvester.bibliographic.codes import (
+    find_doi,
+    find_isbn,
+    find_ismn,
+    find_issn,
+    language_code,
+    split_codes,
+)
+from harvester.bibliographic.dates import masked_years
+from harvester.bibliographic.marc21.draft import Draft
+from harvester.bibliographic.marc21.fields import OpenField
+from harvester.bibliographic.record import Identifier, Kind, Years
+from harvester.bibliographic.text import clean, tidy
+
+_LEADER: Final = 24
+_FIXED: Final = 40
+_SHORTEST: Final = 38
+_TYPES: Final = {
+    "a": Kind.BOOK, "t": Kind.MANUSCRIPT, "c": Kind.SCORE, "d": Kind.SCORE, "e": Kind.MAP, "f": Kind.MAP,
+    "g": Kind.FILM, "i": Kind.SOUND, "j": Kind.MUSIC, "k": Kind.PICTURE, "m": Kind.ELECTRONIC, "o": Kind.KIT,
+    "p": Kind.COLLECTION, "r": Kind.OBJECT,
+}  # fmt: skip
+_LEVELS: Final = {
+    "a": Kind.ARTICLE, "b": Kind.ARTICLE, "c": Kind.COLLECTION, "d": Kind.COLLECTION, "i": Kind.SERIAL,
+    "s": Kind.SERIAL,
+}  # fmt: skip
+_SHORT_LEADER: Final = re.compile(r"^[\d\s|#-]*[acdnp]([acdefgijkmoprt])([abcdims])")
+_COUNTRY: Final = re.compile(r"[a-z]{2,3}")
+_BLANK: Final = " #|-^\\"
+_SPANS: Final = frozenset("cdikmqu")
+"""Types of date whose second date ends a span."""
+_ONE_YEAR: Final = frozenset("estpr")
+_OPEN: Final = "9999"
+
+
+def read_leader(leader: str, draft: Draft) -> None:
+    """Note what kind of thing it is (leader, positions 6 and 7)."""
+    if not leader.strip():
+        draft.broken("LDR", "", "no leader")
+        return
+    draft.keep("LDR", leader)
+    if len(leader) != _LEADER:
+        draft.broken("LDR", leader, f"the leader has {len(leader)} characters, not {_LEADER}")
+        found = _SHORT_LEADER.match(leader)
+        type_, level = (found[1], found[2]) if found else ("", "")
+    else:
+        type_, level = leader[6], leader[7]
+    draft.kind = _TYPES.get(type_, Kind.OTHER)
+    if draft.kind is Kind.BOOK:
+        draft.kind = _LEVELS.get(level, Kind.BOOK)
+
+
+def read_control(tag: str, data: str, draft: Draft) -> None:
+    """Take a control field; all but the numbers are kept as they are, too."""
+    text = tidy(data) if tag != "008" else data
+    if tag == "001" and not draft.control_number:
+        draft.control_number = text
+        if text:
+            draft.identifiers.append(Identifier(scheme="control_number", value=text, found=text))
+    elif tag == "003" and not draft.control_source:
+        draft.control_source = text
+    else:
+        draft.keep(tag, text)
+        if tag == "008":
+            _read_fixed(data, draft)
+
+
+def _read_fixed(data: str, draft: Draft) -> None:
+    if len(data) != _FIXED:
+        draft.broken("008", data, f"field 008 has {len(data)} characters, not {_FIXED}")
+        if len(data) < _SHORTEST:
+            return
+    years = _years(data[6], data[7:11], data[11:15])
+    if years is None:
+        draft.broken("008", data[6:15], "no year in type and dates of 008 (positions 6 to 14)")
+    elif draft.years == Years():
+        draft.years = years
+    country, language = data[15:18].strip(_BLANK).lower(), data[35:38].strip(_BLANK).lower()
+    if len(language) == 2 and language_code(country) and language_code(language + "x") is not None:  # noqa: PLR2004
+        draft.broken("008", data, "country and language are interchanged")
+        country, language = language, country
+    if _COUNTRY.fullmatch(country):
+        draft.country = draft.country or country
+    if len(language) == 3:  # noqa: PLR2004
+        draft.add_languages("008", [language])
+
+
+def _years(type_: str, first: str, second: str) -> Years | None:
+    """The span of years; no years where the record says that it knows none, None where it is not valid."""
+    begin, end = _date(first), _date(second)
+    if type_ in "bn|" or (begin is None and not first.strip(_BLANK + "u")):
+        return Years()
+    if begin is None:
+        return None
+    if type_ in _SPANS:
+        open_end = type_ in "cmu" and (second in {_OPEN, "uuuu"} or not second.strip(_BLANK))
+        last = None if open_end else (end.last if end else begin.last)
+        return _in_order(begin.first, last)
+    if type_ in _ONE_YEAR or type_.strip(_BLANK) == "":
+        return begin
+    return None
+
+
+def _in_order(first: int | None, last: int | None) -> Years | None:
+    return None if first is not None and last is not None and last < first else Years(first=first, last=last)
+
+
+def _date(digits: str) -> Years | None:
+    if digits == _OPEN or not digits[:1].isdigit() or not digits.isascii():
+        return None
+    return masked_years(digits)
+
+
+Find = Callable[[str], tuple[str, bool] | None]
+
+_NUMBERS: Final = "az"
+"""Subfields of valid and of cancelled numbers. What is said of a number that is not there stays as it is."""
+_QUALIFIER: Final = re.compile(r"\(([^()]*)\)")
+_STATES: Final = {"a": "valid", "l": "valid", "m": "cancelled", "y": "cancelled", "z": "cancelled"}
+_OTHER_SCHEMES: Final = {"0": "isrc", "1": "upc", "2": "ismn", "3": "ean", "4": "sici", "8": "other"}
+_SIMPLE: Final = {
+    "010": "lccn",
+    "015": "bibliography",
+    "016": "agency",
+    "028": "publisher_number",
+    "035": "system",
+}
+
+
+def take_isbn(found: OpenField, draft: Draft) -> None:
+    """Take field 020."""
+    if not found.has(_NUMBERS):
+        return
+    qualifiers = [clean(value).strip("()") for value in found.take("q")]
+    _take_checked(found, draft, "isbn", _NUMBERS, find_isbn, qualifiers)
+
+
+def take_issn(found: OpenField, draft: Draft) -> None:
+    """Take field 022; subfield l is the number that joins all editions."""
+    _take_checked(found, draft, "issn-l", "l", find_issn, [])
+    _take_checked(found, draft, "issn", "amyz", find_issn, [])
+
+
+def take_other(found: OpenField, draft: Draft) -> None:
+    """Take field 024."""
+    if not found.has(_NUMBERS):
+        return
+    mark = found.indicators[0]
+    scheme = found.first("2").lower() if mark == "7" else _OTHER_SCHEMES.get(mark, "other")
+    qualifiers = [clean(value).strip("()") for value in found.take("q")]
+    if scheme == "ismn":
+        _take_checked(found, draft, "ismn", _NUMBERS, find_ismn, qualifiers)
+        return
+    for code, value in found.pairs(_NUMBERS):
+        known = find_doi(value) if scheme in {"doi", "other"} else None
+        _add(draft, "doi" if known else scheme or "other", known or value, value, _STATES[code], qualifiers)
+
+
+def take_number(found: OpenField, draft: Draft) -> None:
+    """Take a number that has no check digit."""
+    if not found.has(_NUMBERS):
+        return
+    scheme = _SIMPLE[found.tag]
+    source = found.first("2").lower() if found.tag in {"015", "016"} else ""
+    qualifiers = [clean(value).strip("()") for value in found.take("q")]
+    if found.tag == "028":
+        qualifiers += [clean(value) for value in found.take("b")]
+    for code, value in found.pairs(_NUMBERS):
+        _add(draft, source or scheme, value, value, _STATES[code], qualifiers)
+
+
+def take_languages(found: OpenField, draft: Draft) -> None:
+    """Take field 041; codes of another list than MARC's are kept as they are."""
+    if found.indicators[1] == "7":
+        return
+    for code, value in found.pairs("adh"):
+        codes = split_codes(value)
+        draft.add_languages("041", codes, original=code == "h")
+
+
+def _take_checked(
+    found: OpenField, draft: Draft, scheme: str, codes: str, find: Find, qualifiers: list[str]
+) -> None:
+    """Take numbers whose check digit tells whether they are right."""
+    for code, value in found.pairs(codes):
+        known = find(value)
+        state = _STATES[code]
+        beside = [*_QUALIFIER.findall(value), *qualifiers]
+        if known is None:
+            draft.broken(found.written, value, f"this is not a valid {scheme.upper()}")
+            _add(draft, scheme, clean(value), value, "invalid", beside)
+            continue
+        if not known[1] and state == "valid":
+            state = "invalid"
+            draft.broken(found.written, value, f"the check digit of this {scheme.upper()} is wrong")
+        _add(draft, scheme, known[0], value, state, beside)
+
+
+def _add(draft: Draft, scheme: str, value: str, found: str, state: str, qualifiers: list[str]) -> None:
+    draft.identifiers.append(
+        Identifier(
+            scheme=scheme,
+            value=tidy(value),
+            found=found,
+            state=state,
+            qualifier=", ".join(dict.fromkeys(word for word in qualifiers if word)),
+        )
+    )

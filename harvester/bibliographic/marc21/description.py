@@ -1,0 +1,232 @@
+"""Fields of titles: 245, and 130, 210, 222, 240, 242, 243, 246, 247, 730, 740 beside it."""
+
+from typing import Final
+
+from harvester.bibliographic.codes import find_issn
+from harvester.bibliographic.marc21.draft import Draft
+from harvester.bibliographic.marc21.fields import OpenField
+from harvester.bibliographic.marc21.names import authority_ids, read_name
+from harvester.bibliographic.record import Publication, Series, TitleVariant
+from harvester.bibliographic.text import clean, tidy, unbracketed
+
+_BEGIN, _END = "\x98", "\x9c"
+"""Non-sorting characters begin and end (ISO 6630, in Unicode's control area)."""
+_BEFORE_A_WORD: Final = " '\u2019-([\"\u201e\u201c\u00ab\u02bb`"
+_VARIANTS: Final = {
+    "130": "uniform", "210": "abbreviated", "222": "key", "240": "uniform", "242": "translated",
+    "243": "collective", "246": "varying", "247": "former", "730": "related", "740": "analytical",
+}  # fmt: skip
+_ARTICLES: Final = {"130": 0, "222": 1, "240": 1, "242": 1, "243": 1, "730": 0, "740": 0}
+"""Which indicator of a field counts the characters of leading articles."""
+_LABELS: Final = {
+    "0": "portion of title", "1": "parallel title", "2": "distinctive title", "3": "other title",
+    "4": "cover title", "5": "added title page title", "6": "caption title", "7": "running title",
+    "8": "spine title",
+}  # fmt: skip
+
+
+def take_title(found: OpenField, draft: Draft) -> None:
+    """Take field 245; another one is kept as a variant, and told."""
+    if found.linked:
+        _take_linked(found, draft)
+        return
+    if draft.title:
+        draft.broken("245", found.rest(), "a second title")
+        return
+    raw = found.raw("a")
+    sorting = _sorting(found, draft, raw, found.indicators[1])
+    parts = _parts(found, "anp")
+    draft.title = ". ".join(value for _, value in parts)
+    rest = [value for code, value in parts if code != "a"]
+    draft.sorting = " ".join([sorting, *rest]) if raw else ""
+    draft.subtitle = " : ".join(clean(value) for value in found.take("b"))
+    draft.statement = " ; ".join(clean(value, stop=True) for value in found.take("c"))
+    _drop_link(found)
+
+
+def take_variant(found: OpenField, draft: Draft) -> None:
+    """Take another title."""
+    if found.tag in _ARTICLES and not found.linked:
+        _sorting(found, draft, found.raw("a"), found.indicators[_ARTICLES[found.tag]])
+    said = clean(found.first("i")).rstrip(":")
+    label = said or _LABELS.get(found.indicators[1], "") * (found.tag == "246")
+    text = _joined(found, "abfgklmnoprs")
+    draft.keep(found.written, " ".join(f"$0 {one}" for one in authority_ids(found)))
+    if not text:
+        rest = " ".join(filter(None, (f"$i {said}" if said else "", found.rest())))
+        draft.broken(found.written, rest, "a title without subfield a")
+    else:
+        kind = "linked" if found.linked else _VARIANTS[found.tag]
+        draft.variants.append(TitleVariant(kind=kind, text=text, label=label))
+    _drop_link(found)
+
+
+def _take_linked(found: OpenField, draft: Draft) -> None:
+    text = _joined(found, "abnpc")
+    if text:
+        draft.variants.append(TitleVariant(kind="linked", text=text))
+    _drop_link(found)
+
+
+def _drop_link(found: OpenField) -> None:
+    """The link between two scripts of a title is told by the variant's kind."""
+    if found.link:
+        found.take("6")
+
+
+def _parts(found: OpenField, codes: str) -> list[tuple[str, str]]:
+    cleaned = [(code, clean(value, stop=code != "a")) for code, value in found.pairs(codes)]
+    return [
+        (code, value.rstrip(".") if code == "a" and len(cleaned) > 1 else value) for code, value in cleaned
+    ]
+
+
+def _joined(found: OpenField, codes: str) -> str:
+    """Title, remainder and parts as a catalogue writes them."""
+    text = ""
+    for code, value in found.pairs(codes):
+        sign = {"b": " : ", "c": " / "}.get(code, ". ")
+        begun = text.rstrip(".") if sign == ". " else text
+        text = f"{begun}{sign if text else ''}{clean(value)}"
+    return text
+
+
+def _sorting(found: OpenField, draft: Draft, raw: str, indicator: str) -> str:
+    """The title without its leading article, which the indicator counts or control characters enclose."""
+    if _BEGIN in raw and _END in raw:
+        before, _, after = raw.partition(_BEGIN)
+        return tidy(before + after.partition(_END)[2])
+    text = tidy(raw)
+    if not indicator.isdigit() or not indicator.isascii():
+        fault = f"the indicator for nonfiling characters is {indicator!r}, not a digit"
+        draft.broken(found.written, text, fault)
+        return text
+    count = int(indicator)
+    if count == 0:
+        return text
+    if count >= len(text) or text[count - 1] not in _BEFORE_A_WORD:
+        draft.broken(found.written, text, f"the first {count} characters are not a leading article")
+        return text
+    return text[count:]
+
+
+_FUNCTIONS: Final = {
+    "0": "production", "1": "publication", "2": "distribution", "3": "manufacture", "4": "copyright",
+}  # fmt: skip
+_SERIES_NAMES: Final = frozenset({"800", "810", "811"})
+
+
+def take_edition(found: OpenField, draft: Draft) -> None:
+    """Take field 250."""
+    text = " / ".join(clean(value) for value in found.take("ab"))
+    if text:
+        draft.editions.append(text)
+
+
+def take_publication(found: OpenField, draft: Draft) -> None:
+    """Take field 260 or 264; each publisher goes with the places before it."""
+    function = "publication"
+    if found.tag == "264":
+        function = _FUNCTIONS.get(found.indicators[1], "")
+        if not function:
+            fault = f"indicator 2 is {found.indicators[1]!r}, not a function from 0 to 4"
+            draft.broken(found.written, "", fault)
+            function = "publication"
+    _add(draft, _statements(found, "abc", function))
+    if found.tag == "260":
+        _add(draft, _statements(found, "efg", "manufacture"))
+
+
+def take_extent(found: OpenField, draft: Draft) -> None:
+    """Take field 300, written as ISBD writes it."""
+    text = ""
+    for code, value in found.pairs("abcefg"):
+        sign = {"b": " : ", "c": " ; ", "e": " + "}.get(code, " ")
+        text = f"{text}{sign if text else ''}{clean(value)}"
+    if text:
+        draft.extents.append(text)
+
+
+def take_series(found: OpenField, draft: Draft) -> None:
+    """Take field 440, 490 or 830."""
+    titles = [
+        _unclosed(unbracketed(clean(value))) for value in found.take("anps" if found.tag != "490" else "a")
+    ]
+    number = ", ".join(clean(value.strip("() ")) for value in found.take("v"))
+    issn = " ".join(_issn(value, draft, found) for value in found.take("x"))
+    title = ". ".join(title.rstrip(".") for title in titles if title)
+    if title or number or issn:
+        draft.add_series(Series(title=title, number=number, issn=issn))
+    if not title:
+        draft.broken(found.written, found.rest(), "a series without a title")
+
+
+def take_series_name(found: OpenField, draft: Draft) -> None:
+    """Take field 800, 810 or 811: a series under somebody's name."""
+    titles = [clean(value, stop=True) for value in found.take("tp")]
+    number = ", ".join(clean(value) for value in found.take("v"))
+    issn = " ".join(_issn(value, draft, found) for value in found.take("x"))
+    name = read_name(found, main=False)
+    words = [name.name, name.titles, name.dates]
+    whole = ", ".join(word for word in words if word)
+    draft.add_series(
+        Series(
+            title=". ".join(part.rstrip(".") for part in (whole, *titles) if part), number=number, issn=issn
+        )
+    )
+    for value in (*name.roles, *name.authority_ids):
+        draft.keep(found.written, value)
+
+
+def _issn(value: str, draft: Draft, found: OpenField) -> str:
+    known = find_issn(value)
+    if known is None or not known[1]:
+        draft.broken(found.written, value, "this is not a valid ISSN")
+        return clean(value)
+    return known[0]
+
+
+def _statements(found: OpenField, codes: str, function: str) -> list[Publication]:
+    """The statements that three subfields tell: place, name, date, each of which may come again."""
+    place_code, name_code = codes[0], codes[1]
+    statements: list[Publication] = []
+    places: list[str] = []
+    names: list[str] = []
+    dates: list[str] = []
+
+    def close() -> None:
+        if places or names or dates:
+            statements.append(
+                Publication(
+                    place=" ; ".join(places),
+                    publisher=" : ".join(names),
+                    date=", ".join(dates),
+                    function=function,
+                )
+            )
+        places.clear()
+        names.clear()
+        dates.clear()
+
+    for code, value in found.pairs(codes):
+        if code == place_code and (names or dates):
+            close()
+        into = places if code == place_code else names if code == name_code else dates
+        into.append(_unclosed(clean(value, stop=into is dates)))
+    close()
+    return statements
+
+
+def _unclosed(text: str) -> str:
+    """Without a bracket whose other half stands in another subfield, as in "(Praha" and "1998)"."""
+    for first, second in ("()", "[]"):
+        if text.count(first) != text.count(second):
+            text = text.strip(first + second)
+    return text
+
+
+def _add(draft: Draft, statements: list[Publication]) -> None:
+    for statement in statements:
+        draft.publications.append(statement)
+        if statement.date and not draft.date_text and statement.function in {"publication", "production"}:
+            draft.date_text = statement.date

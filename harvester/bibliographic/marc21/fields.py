@@ -1,0 +1,284 @@
+"""MARCXML as fields whose subfields are taken one by one, with what is broken told apart.
+
+pymarc's reader of MARCXML wants a file and a parser of its own, and drops what it does not expect. Ours is
+given an element that the safe parser made, and keeps what breaks MARC's rules. This is most of an import's
+work: what nearly all fields are is looked at in few steps, and the rest in many.
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from lxml import etree
+
+from harvester.bibliographic.record import Note, NoteKind, RawField
+from harvester.bibliographic.text import has_controls, tidy
+
+LINK: Final = "880"
+_NAMESPACE: Final = "{http://www.loc.gov/MARC21/slim}"
+_DATAFIELD: Final = f"{_NAMESPACE}datafield"
+_SUBFIELD: Final = f"{_NAMESPACE}subfield"
+_TAG: Final = re.compile(r"[0-9A-Za-z]{3}", re.ASCII)
+_CONTROL_TAG: Final = re.compile(r"00[1-9A-Za-z]", re.ASCII)
+_LINKAGE: Final = re.compile(r"^(\d{3})-(\d{2})(?!\d)")
+_NON_SORTING: Final = str.maketrans("", "", "\x98\x9c")
+_BLANKS: Final = frozenset({"#", "\\", "-", "_", "|", ""})
+"""Other ways to write a blank indicator."""
+
+
+class Control(NamedTuple):
+    """A control field."""
+
+    tag: str
+    data: str
+
+
+class Subfield(NamedTuple):
+    """A subfield of a data field."""
+
+    code: str
+    value: str
+    """Tidy."""
+    raw: str
+    """As it came."""
+
+
+@dataclass(kw_only=True, slots=True)
+class OpenField:
+    """A data field; whoever makes something of a subfield takes it, and what nobody took is kept."""
+
+    tag: str
+    """What the field is; of a field 880, the tag that it is linked to."""
+    written: str
+    """The tag that it has."""
+    indicators: str
+    """Two characters."""
+    left: list[Subfield]
+    codes: set[str]
+    """At least the codes of what is left: most questions are for subfields that a field does not have."""
+    link: str = ""
+    """Occurrence number that this field and its other script share; empty where there is none."""
+
+    @property
+    def linked(self) -> bool:
+        """Whether it is the other script of another field."""
+        return self.written == LINK
+
+    def take(self, codes: str) -> list[str]:
+        """The values of these subfields in the field's order, tidy, without empty ones."""
+        if self.codes.isdisjoint(codes):
+            return []
+        return [value for _, value in self.pairs(codes)]
+
+    def pairs(self, codes: str) -> list[tuple[str, str]]:
+        """As `take`, each value with its code."""
+        if self.codes.isdisjoint(codes):
+            return []
+        found = [one for one in self.left if one[0] in codes]
+        if len(found) == len(self.left):
+            self.left = []
+            self.codes = set()
+        else:
+            self.left = [one for one in self.left if one[0] not in codes]
+            self.codes.difference_update(codes)
+        return [(code, value) for code, value, _ in found if value]
+
+    def has(self, codes: str) -> bool:
+        """Whether one of these subfields says something."""
+        return not self.codes.isdisjoint(codes) and any(
+            code in codes and value for code, value, _ in self.left
+        )
+
+    def first(self, code: str) -> str:
+        """The first value of the subfield, or nothing; others stay, and are kept as such."""
+        if code in self.codes:
+            for place, one in enumerate(self.left):
+                if one.code == code and one.value:
+                    del self.left[place]
+                    return one.value
+        return ""
+
+    def raw(self, code: str) -> str:
+        """The first value of the subfield as it came, not taken."""
+        if code not in self.codes:
+            return ""
+        return next((one.raw for one in self.left if one.code == code), "")
+
+    def rest(self) -> str:
+        """What nobody took, each as `$a value`."""
+        return " ".join([f"${code} {value}" for code, value, _ in self.left if value]) if self.left else ""
+
+
+@dataclass(kw_only=True)
+class Reading:
+    """A record as it was read; each of its fields can be taken once."""
+
+    leader: str = ""
+    found: list[Control | OpenField] = field(default_factory=list)
+    """The fields in the record's order."""
+    broken: list[Note] = field(default_factory=list)
+
+    def control(self) -> list[Control]:
+        """The control fields."""
+        return [one for one in self.found if isinstance(one, Control)]
+
+    def fields(self) -> list[OpenField]:
+        """The data fields, those in another script last."""
+        data = [one for one in self.found if isinstance(one, OpenField)]
+        linked = [one for one in data if one.linked]
+        return [*(one for one in data if not one.linked), *linked] if linked else data
+
+    def raw_fields(self) -> Iterator[RawField]:
+        """All fields as conditions see them."""
+        if self.leader:
+            yield RawField(name="LDR", values=(("", self.leader),))
+        for one in self.found:
+            if isinstance(one, Control):
+                yield RawField(name=one.tag, values=(("", one.data),))
+            else:
+                values = tuple((code, value) for code, value, _ in one.left)
+                yield RawField(name=one.written, indicators=one.indicators, values=values)
+
+
+def read_marc(element: etree._Element) -> Reading:
+    """Read a `<record>`, or the first one of a `<collection>`; never raises for what it contains."""
+    records = [element] if _name(element) == "record" else list(_children(element, "record"))
+    reading = Reading()
+    if not records:
+        reading.broken.append(_broken("record", _text(element), "no <record> found"))
+        return reading
+    for another in records[1:]:
+        reading.broken.append(_broken("record", _text(another), "a second record in the same collection"))
+    _stray(reading, records[0], "record")
+    for child in records[0].iterchildren(etree.Element):
+        if child.tag == _DATAFIELD:
+            _read_data(reading, child)
+        else:
+            _READERS.get(_name(child), _read_unknown)(reading, child)
+    return reading
+
+
+def _read_leader(reading: Reading, element: etree._Element) -> None:
+    text = _text(element)
+    if reading.leader:
+        reading.broken.append(_broken("LDR", text, "a second leader"))
+    else:
+        reading.leader = text
+
+
+def _read_control(reading: Reading, element: etree._Element) -> None:
+    tag, text = element.get("tag", "").strip(), _text(element)
+    if _CONTROL_TAG.fullmatch(tag) and tag.isdigit():
+        if has_controls(text):
+            reading.broken.append(_broken(tag, ascii(text), "control characters, which are removed"))
+        reading.found.append(Control(tag, text))
+    else:
+        reading.broken.append(_broken(tag or "controlfield", text, "a control field with an invalid tag"))
+
+
+def _read_data(reading: Reading, element: etree._Element) -> None:
+    tag = (element.get("tag") or "").strip()
+    subfields: list[Subfield] = []
+    stray = not _is_blank(element.text)
+    for child in element:
+        text, code = child.text or "", child.get("code") if child.tag == _SUBFIELD else None
+        if code is not None and len(code) == 1 and len(child) == 0 and text.isprintable():
+            subfields.append(Subfield(code, " ".join(text.split()), text))
+        elif isinstance(child.tag, str):
+            subfields.append(_subfield(reading, tag, child))
+        stray = stray or not _is_blank(child.tail)
+    if stray:
+        _stray(reading, element, tag or "datafield")
+    if not _is_data_tag(tag):
+        text = " ".join(f"${one.code} {one.raw}" for one in subfields)
+        reading.broken.append(_broken(tag or "datafield", text, "a data field with an invalid tag"))
+        return
+    indicators = _indicator(reading, element, "ind1") + _indicator(reading, element, "ind2")
+    reading.found.append(_opened(tag, indicators, [one for one in subfields if one.raw.strip()]))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_data_tag(tag: str) -> bool:
+    return _TAG.fullmatch(tag) is not None and _CONTROL_TAG.fullmatch(tag) is None
+
+
+def _is_blank(text: str | None) -> bool:
+    return text is None or text.isspace() or not text
+
+
+def _read_unknown(reading: Reading, element: etree._Element) -> None:
+    reading.broken.append(_broken(_name(element), _text(element), "an element that is not part of MARCXML"))
+
+
+_READERS: Final = {"leader": _read_leader, "controlfield": _read_control, "datafield": _read_data}
+
+
+def _subfield(reading: Reading, tag: str, element: etree._Element) -> Subfield:
+    """A subfield that may be broken; one that is not a subfield is empty."""
+    text = _text(element)
+    code = element.get("code", "")
+    if _name(element) != "subfield":
+        reading.broken.append(_broken(tag, text, f"<{_name(element)}> instead of a subfield"))
+        return Subfield("?", "", "")
+    if has_controls(text.translate(_NON_SORTING)):
+        reading.broken.append(_broken(tag, ascii(text), "control characters, which are removed"))
+    if len(code) != 1:
+        reading.broken.append(_broken(tag, text, f"a subfield with the invalid code {code!r}"))
+        return Subfield("?", "", "")
+    return Subfield(code, tidy(text), text)
+
+
+def _indicator(reading: Reading, element: etree._Element, name: str) -> str:
+    given = element.get(name)
+    if given is None or given in _BLANKS:
+        return " "
+    if len(given) == 1:
+        return given
+    found = f"indicator {name[-1]} is {given!r}, not one character"
+    reading.broken.append(_broken(element.get("tag", ""), given, found))
+    return given.strip()[:1] or " "
+
+
+def _opened(tag: str, indicators: str, subfields: list[Subfield]) -> OpenField:
+    opened = OpenField(
+        tag=tag, written=tag, indicators=indicators, left=subfields, codes={one[0] for one in subfields}
+    )
+    link = _LINKAGE.match(tidy(opened.raw("6"))) if "6" in opened.codes else None
+    if link:
+        opened.link = link[2] if link[2] != "00" else ""
+        if tag == LINK:
+            opened.tag = link[1]
+    return opened
+
+
+def _stray(reading: Reading, element: etree._Element, where: str) -> None:
+    """Note text that stands between elements."""
+    pieces = [element.text, *[child.tail for child in element]]
+    text = tidy(" ".join([piece for piece in pieces if piece]))
+    if text:
+        reading.broken.append(_broken(where, text, "text between the elements"))
+
+
+def _broken(where: str, text: str, fault: str) -> Note:
+    return Note(kind=NoteKind.BROKEN, field=where, text=tidy(text), fault=fault)
+
+
+def _children(element: etree._Element, name: str) -> Iterator[etree._Element]:
+    return (child for child in element.iterchildren(etree.Element) if _name(child) == name)
+
+
+def _name(element: etree._Element) -> str:
+    return _local(str(element.tag))
+
+
+@functools.lru_cache(maxsize=256)
+def _local(tag: str) -> str:
+    return tag.rpartition("}")[2]
+
+
+def _text(element: etree._Element) -> str:
+    if len(element) == 0:
+        return element.text or ""
+    return "".join(str(piece) for piece in element.itertext())

@@ -1,0 +1,305 @@
+"""What `zatva harvest` and the harvest process do."""
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from harvester import repositories
+from harvester.access import access_of
+from harvester.client.repository_client import open_client
+from harvester.harvest import checkpoint
+from harvester.harvest.plan import Plan, Standing, Target, plan, was_cut_off
+from harvester.harvest.preparation import target
+from harvester.harvest.process import end_with_parent, run_harvest
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.result import Outcome
+from harvester.harvest.source import replay_request
+from harvester.harvest.verdict import End, Evidence, judge
+from harvester.harvest_plan import PARAMETERS, Parameter, Surface, carried
+from harvester.models import Repository
+from harvester.probing.look import ask_first
+from harvester.protocols import protocol_of
+from harvester.reading.errors import TransportError
+from harvester.repositories import check_base_url, get_repository
+from harvester.vocabulary import AccessProtocol
+from oai.cli import Invocation
+from oai.database import Database, open_database
+from oai.datestamps import format_datestamp, utc_now
+from oai.errors import ExitCode, UsageError
+from oai.sections import HarvesterSettings
+from oai.settings import Settings
+
+
+def rehearse(
+    session: Session, settings: Settings, request: HarvestRequest, *, url: str | None, folder: str | None
+) -> Plan:
+    """The plan of the harvest, with nothing written.
+
+    A repository that has been asked before is not asked again; another one is asked who it is. It is the one
+    with the base URL `url` (and the folder), which may have no row yet, or that of the request's number.
+    Raises UsageError, ClientError and TryLaterError.
+    """
+    row = get_repository(session, request.repository_id) if url is None else _row(session, url, folder)
+    if row is not None and access_of(row.protocol).query is not None:
+        raise UsageError(f"repository {row.repository_id} uses {row.protocol}, but --dry-run needs OAI-PMH")
+    standing, waits = Standing(), None
+    if row is not None:
+        standing = checkpoint.standing(session, request.of(row.repository_id))
+        waits = row.not_before
+    if row is not None and row.identified is not None:
+        found = target(row)
+    else:
+        found = asyncio.run(_asked(row.base_url if row is not None else check_base_url(url or ""), settings))
+    now = utc_now()
+    remarks = []
+    if waits is not None and waits > now:
+        remarks.append(f"the repository asked to wait until {format_datestamp(waits)}")
+    planned = plan(request, found, standing, now=now, overlap=settings.harvester.overlap)
+    limited = replace(planned, recovery_seconds=settings.harvester.max_recovery_seconds)
+    return limited.with_remarks(remarks)
+
+
+def _row(session: Session, url: str, folder: str | None) -> Repository | None:
+    query = select(Repository).where(Repository.base_url == url).order_by(Repository.repository_id)
+    if folder is not None:
+        query = query.where(Repository.base_dir == folder)
+    return session.scalars(query).first()
+
+
+async def _asked(url: str, settings: Settings) -> Target:
+    async with open_client(url, settings.harvester) as client:
+        identity = await client.identify()
+    return Target(
+        base_url=url,
+        granularity=identity.granularity,
+        earliest_datestamp=identity.earliest_datestamp,
+        deleted_record=identity.deleted_record,
+    )
+
+
+_OPTIONS = ("timeout", "retries", "delay", "max_wait", "user_agent", "keep_raw")
+
+
+def overridden(settings: Settings, arguments: Namespace) -> Settings:
+    """The settings in which the options that were given win. Raises UsageError for a value out of range."""
+    given = {name: getattr(arguments, name, None) for name in _OPTIONS}
+    changes = {name: value for name, value in given.items() if value is not None}
+    if not changes:
+        return settings
+    try:
+        harvester = HarvesterSettings.model_validate(settings.harvester.model_dump() | changes)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        option = "--" + str(fault["loc"][0]).replace("_", "-")
+        raise UsageError(f"{option} {fault['input']}: {fault['msg']}") from None
+    return settings.model_copy(update={"harvester": harvester})
+
+
+_NOT_CUT_OFF = (
+    "no interrupted harvest of this repository with these options; to harvest what has changed "
+    "since the last complete one, run the command without --resume"
+)
+
+
+def harvest(invocation: Invocation) -> ExitCode:
+    """`zatva harvest`."""
+    arguments = invocation.arguments
+    invocation = replace(invocation, settings=overridden(invocation.settings, arguments))
+    request = _request(invocation)
+    request.check()
+    request.preparer()
+    if arguments.dry_run:
+        return _rehearsed(invocation, request)
+    with open_database(invocation.settings) as database:
+        if arguments.replay is not None:
+            return _told(invocation, _run(invocation, database, _replay(invocation, database, request)))
+        number = _known(database, arguments)
+        if number is not None:
+            return _told(invocation, _run(invocation, database, request.of(number)))
+        return _harvest_new(invocation, database, request)
+
+
+def _run(invocation: Invocation, database: Database, request: HarvestRequest) -> Outcome:
+    if invocation.arguments.resume:
+        _check_cut_off(database, request)
+    return run_harvest(invocation, database, request)
+
+
+def _harvest_new(invocation: Invocation, database: Database, request: HarvestRequest) -> ExitCode:
+    """Harvest an address that is not known yet; it becomes a repository once anything has come from there."""
+    arguments, console = invocation.arguments, invocation.console
+    if arguments.resume:
+        raise UsageError(_NOT_CUT_OFF)
+    base_url = _given(arguments.repository)
+    protocol = protocol_of(base_url, arguments.protocol)
+
+    def on_wait(seconds: float, reason: str) -> None:
+        console.note(f"waiting {seconds:,.1f} s: {reason}")
+
+    begun = time.monotonic()
+    try:
+        first = asyncio.run(ask_first(base_url, protocol, invocation.settings.harvester, on_wait=on_wait))
+    except TransportError as error:
+        return _unanswered(invocation, error, seconds=time.monotonic() - begun)
+    with database.session() as session:
+        # Somebody else may have made it meanwhile.
+        number = repositories.ensure_repository(
+            session, base_url=base_url, base_dir=_folder(arguments), protocol=arguments.protocol
+        ).repository_id
+        session.commit()
+    return _told(invocation, run_harvest(invocation, database, request.of(number), around=first.around))
+
+
+def _unanswered(invocation: Invocation, error: TransportError, *, seconds: float) -> ExitCode:
+    """Tell as of any harvest that failed, but of no repository and no run."""
+    evidence = Evidence(end=End.ERROR, listed=0, changes=0)
+    verdict, status = judge(evidence)
+    outcome = Outcome(
+        repository_id=0,
+        status=status,
+        verdict=verdict,
+        exit_code=error.exit_code,
+        counts={},
+        evidence=evidence,
+        seconds=seconds,
+        started=utc_now(),
+        failure_reason=str(error),
+        failure=error.failure,
+    )
+    words = f"{status.capitalize()}: no answer in {seconds:,.1f} s. Nothing was stored, no repository added."
+    invocation.console.result({**outcome.as_json(), "repository_id": None}, words)
+    sys.stderr.write(f"zatva: {error}\n")
+    return outcome.exit_code
+
+
+def harvest_process(invocation: Invocation) -> ExitCode:
+    """`python -m harvester`."""
+    arguments = invocation.arguments
+    invocation = replace(invocation, settings=overridden(invocation.settings, arguments))
+    if arguments.end_with_parent:
+        end_with_parent()
+    given = vars(arguments)
+    values = {one.name: one.value(given[one.process]) for one in carried(Surface.PROCESS)}
+    request = _request_of(
+        invocation,
+        values,
+        repository_id=arguments.repository_id,
+        job_id=arguments.job_id,
+        recurring_id=arguments.recurring_id,
+    )
+    with open_database(invocation.settings) as database:
+        outcome = run_harvest(invocation, database, request)
+    return _told(invocation, outcome)
+
+
+def _request(invocation: Invocation) -> HarvestRequest:
+    """What `zatva harvest` asks for; of which repository is still to be found out."""
+    given = vars(invocation.arguments)
+    values = {one.name: _chosen(one, given[one.command.target]) for one in PARAMETERS if one.command}
+    return _request_of(invocation, values, repository_id=0)
+
+
+def _chosen(one: Parameter, given: Any) -> Any:  # noqa: ANN401 an option's value
+    """What an option of `zatva harvest` says; its flags say that something is not as usual."""
+    if one.kind is bool:
+        return given is not one.default
+    return one.words.get(given) if one.choices is not None else given
+
+
+def _request_of(invocation: Invocation, values: Mapping[str, Any], **about: Any) -> HarvestRequest:  # noqa: ANN401 as above
+    usual = invocation.settings.harvester.files_per_directory
+    per_directory = invocation.arguments.files_per_dir
+    return HarvestRequest(
+        **{**values, "files_per_directory": usual if per_directory is None else per_directory}, **about
+    )
+
+
+def _rehearsed(invocation: Invocation, request: HarvestRequest) -> ExitCode:
+    arguments = invocation.arguments
+    if arguments.replay is not None:
+        raise UsageError("a replay does not query a repository; leave out --dry-run or --replay")
+    named = _given(arguments.repository)
+    number = _number(named)
+    if number is None and protocol_of(named, arguments.protocol) is not AccessProtocol.OAI_PMH:
+        raise UsageError("--dry-run needs OAI-PMH; `zatva probe` shows what a query finds")
+    with open_database(invocation.settings) as database, database.session() as session:
+        planned = rehearse(
+            session,
+            invocation.settings,
+            request.of(number or 0),
+            url=arguments.repository if number is None else None,
+            folder=_folder(arguments),
+        )
+    invocation.console.result(planned.as_json(), planned.in_words())
+    return ExitCode.DONE
+
+
+def _check_cut_off(database: Database, request: HarvestRequest) -> None:
+    with database.session() as session:
+        if not was_cut_off(request, checkpoint.standing(session, request)):
+            raise UsageError(_NOT_CUT_OFF)
+
+
+def _replay(invocation: Invocation, database: Database, request: HarvestRequest) -> HarvestRequest:
+    """What the run that the command names asked for, with the command's rules."""
+    arguments = invocation.arguments
+    if arguments.repository is not None or arguments.out is not None:
+        raise UsageError("a replay belongs to the repository of its run; leave out URL|ID and --out")
+    with database.session() as session:
+        return replay_request(session, invocation.settings, request, arguments.replay)
+
+
+def _known(database: Database, arguments: argparse.Namespace) -> int | None:
+    """The number of the repository that the command names; None where it is new, and can be made."""
+    out: str | None = arguments.out
+    named = _given(arguments.repository)
+    number = _number(named)
+    if number is not None:
+        if out is not None or arguments.protocol is not None:
+            raise UsageError(
+                f"repository {number} already has a folder and a protocol; leave out --out and --protocol"
+            )
+        return number
+    repositories.check_base_url(named, protocol_of(named, arguments.protocol))
+    folder = _folder(arguments)
+    with database.session() as session:
+        found = repositories.find_repository(
+            session, base_url=named, base_dir=folder, protocol=arguments.protocol
+        )
+        if found is None and folder is not None:
+            repositories.free_folder(session, folder)
+        return None if found is None else found.repository_id
+
+
+def _folder(arguments: argparse.Namespace) -> str | None:
+    """The folder that the command names, absolute."""
+    return None if arguments.out is None else os.path.abspath(arguments.out)  # noqa: PTH100 Path.absolute keeps `..`
+
+
+def _given(named: str | None) -> str:
+    if named is None:
+        raise UsageError("give the base URL of a repository, or its number")
+    return named
+
+
+def _number(named: str) -> int | None:
+    """The repository's number, where that is what the command names."""
+    return int(named) if named.isascii() and named.isdigit() else None
+
+
+def _told(invocation: Invocation, outcome: Outcome) -> ExitCode:
+    invocation.console.result(outcome.as_json(), outcome.in_words())
+    if outcome.failure_reason:
+        # Not a note, which --quiet would leave out: without the reason nobody knows what to do.
+        sys.stderr.write(f"zatva: {outcome.failure_reason}\n")
+    return outcome.exit_code

@@ -1,0 +1,342 @@
+"""What `zatva repository` and `zatva probe` do."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from harvester import repositories
+from harvester.access import access_of
+from harvester.cli.harvest import overridden
+from harvester.client.probe import Exchange, Findings
+from harvester.memory import limit_memory
+from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
+from harvester.probing.diagnose import examine, keep_report
+from harvester.probing.findings import Report
+from harvester.probing.look import look
+from harvester.probing.report import in_lines, letter
+from harvester.protocols import protocol_of
+from harvester.reading.answers import Page, Record, title_of
+from harvester.repositories import change_repository, check_base_url, get_repository
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.errors import ExitCode, UsageError
+from oai.models import columns_of
+
+_COLUMNS = {"repository_id": "ID", "repository_name": "Name", "base_url": "Base URL", "base_dir": "Folder"}
+_AS_SET = frozenset({"", "default"})
+_TAKEN_BACK: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "repository_name": frozenset({""}),
+        "base_url": frozenset(),
+        "deletion_policy": frozenset(),
+        "brake_deletions": _AS_SET,
+        "brake_updates": _AS_SET,
+    }
+)
+"""The columns that options change, with the words that take an option back."""
+
+
+def repository_add(invocation: Invocation) -> ExitCode:
+    """`zatva repository add`."""
+    arguments = invocation.arguments
+    asking = repositories.identify_repository(arguments.url, invocation.settings, protocol=arguments.protocol)
+    facts = asyncio.run(asking)
+    with open_database(invocation.settings) as database, database.session() as session:
+        added = repositories.add_repository(
+            session,
+            base_url=arguments.url,
+            base_dir=arguments.dir,
+            facts=facts,
+            protocol=arguments.protocol,
+        )
+        session.commit()
+        shown = _facts(session, added)
+    invocation.about(shown["repository_id"])
+    invocation.console.result(shown, f"repository {shown['repository_id']}: {shown['repository_name']}")
+    return ExitCode.DONE
+
+
+def repository_list(invocation: Invocation) -> ExitCode:
+    """`zatva repository list`."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        rows = [columns_of(repository) for repository in repositories.list_repositories(session)]
+    empty = "no repositories yet; add one with `zatva repository add URL`"
+    invocation.console.table(rows, _COLUMNS, empty=empty)
+    return ExitCode.DONE
+
+
+def repository_show(invocation: Invocation) -> ExitCode:
+    """`zatva repository show`."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        shown = _facts(session, repositories.get_repository(session, invocation.arguments.id))
+    invocation.console.facts(shown)
+    return ExitCode.DONE
+
+
+def repository_remove(invocation: Invocation) -> ExitCode:
+    """`zatva repository remove`."""
+    repository_id = invocation.arguments.id
+    with open_database(invocation.settings) as database, database.session() as session:
+        repositories.remove_repository(session, repository_id)
+        session.commit()
+    invocation.console.result(
+        {"removed": repository_id}, f"repository {repository_id} removed; its files stay"
+    )
+    return ExitCode.DONE
+
+
+def repository_refresh(invocation: Invocation) -> ExitCode:
+    """`zatva repository refresh`."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        repository = repositories.get_repository(session, invocation.arguments.id)
+        asking = repositories.identify_repository(
+            repository.base_url, invocation.settings, protocol=repository.protocol
+        )
+        facts = asyncio.run(asking)
+        repositories.note_facts(session, repository.repository_id, facts)
+        session.commit()
+        session.refresh(repository)
+        shown = _facts(session, repository)
+    invocation.console.result(shown, f"repository {shown['repository_id']}: {shown['repository_name']}")
+    return ExitCode.DONE
+
+
+def repository_edit(invocation: Invocation) -> ExitCode:
+    """Change what was given; a harvest that runs goes on as it began."""
+    repository_id, columns = invocation.arguments.id, _given(invocation)
+    if not columns:
+        raise UsageError(
+            f"repository edit {repository_id}: no changes given; give an option such as --url, or "
+            "see `zatva repository edit --help`"
+        )
+    with open_database(invocation.settings) as database, database.session() as session:
+        changed = change_repository(session, repository_id, **columns)
+        session.commit()
+        shown = _facts(session, changed)
+    invocation.console.result(shown, f"repository {repository_id}: changed")
+    return ExitCode.DONE
+
+
+def repository_policy(invocation: Invocation) -> ExitCode:
+    """Set what becomes of deleted records, and how much one run may do without a yes."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        repository = change_repository(session, invocation.arguments.id, **_given(invocation))
+        session.commit()
+        facts = {
+            "repository_id": repository.repository_id,
+            "deletion_policy": repository.deletion_policy,
+            "brake_deletions": repository.brake_deletions,
+            "brake_updates": repository.brake_updates,
+        }
+    shown = (f"{name}: {'default' if value is None else value}" for name, value in facts.items())
+    invocation.console.result(facts, "\n".join(shown))
+    return ExitCode.DONE
+
+
+def _facts(session: Session, repository: Repository) -> dict[str, Any]:
+    repository_id = repository.repository_id
+    prefixes = (
+        select(MetadataFormat.metadata_prefix)
+        .join(PrefixMapping, PrefixMapping.prefix_id == MetadataFormat.prefix_id)
+        .where(PrefixMapping.repository_id == repository_id)
+        .order_by(MetadataFormat.metadata_prefix)
+    )
+    sets = select(func.count()).select_from(OaiSet).where(OaiSet.repository_id == repository_id)
+    return {
+        **columns_of(repository),
+        "formats": list(session.scalars(prefixes)),
+        "sets": session.scalars(sets).one(),
+    }
+
+
+def _given(invocation: Invocation) -> dict[str, Any]:
+    """The columns that options were given for; an option that is taken back is None."""
+    options = vars(invocation.arguments)
+    given = {name: options[name] for name in _TAKEN_BACK if options.get(name) is not None}
+    return {name: None if value in _TAKEN_BACK[name] else value for name, value in given.items()}
+
+
+_SHOWN = 10
+_TITLE_CHARACTERS = 60
+_MAX_WAIT = 30.0
+_MAX_WAIT_TOTAL = 120.0
+"""Seconds; somebody sits and waits for the probe."""
+
+
+def probe_repository(invocation: Invocation) -> ExitCode:
+    """`zatva probe`."""
+    arguments = invocation.arguments
+    protocol = protocol_of(arguments.url, arguments.protocol)
+    base_url = check_base_url(arguments.url, protocol)
+    settings = overridden(invocation.settings, arguments).interactive
+
+    def on_wait(seconds: float, reason: str) -> None:
+        invocation.console.note(f"waiting {seconds:,.1f} s: {reason}")
+
+    patient = settings.harvester
+    waits = {
+        "max_wait": min(patient.max_wait, _MAX_WAIT),
+        "max_wait_total": min(patient.max_wait_total, _MAX_WAIT_TOTAL),
+    }
+    brisk = patient.model_copy(update=waits)
+    settings = settings.model_copy(update={"harvester": brisk})
+    limit_memory(brisk.max_memory)
+    looked = asyncio.run(look(base_url, settings, protocol=protocol, set_spec=arguments.set, on_wait=on_wait))
+    shown = _as_json(looked.findings) | {"odd": list(looked.odd)}
+    invocation.console.result(shown, "\n".join(_lines(shown)))
+    return ExitCode.DONE
+
+
+def _as_json(found: Findings) -> dict[str, Any]:
+    identity = found.identity
+    return {
+        "base_url": found.base_url,
+        "repository_name": identity.repository_name if identity else None,
+        "identify_base_url": identity.base_url if identity else None,
+        "protocol_version": identity.protocol_version if identity else None,
+        "admin_emails": list(identity.admin_emails) if identity else [],
+        "granularity": identity.granularity if identity else None,
+        "deleted_record": identity.deleted_record if identity else None,
+        "earliest_datestamp": identity.earliest_datestamp if identity else None,
+        "formats": [
+            {"metadata_prefix": form.metadata_prefix, "schema": form.schema, "namespace": form.namespace}
+            for form in found.formats
+        ],
+        "sets": [
+            {"set_spec": one.set_spec, "set_name": one.set_name}
+            for one in (found.sets.sets[:_SHOWN] if found.sets else ())
+        ],
+        "more_sets": found.sets is not None
+        and (len(found.sets.sets) > _SHOWN or bool(found.sets.token and found.sets.token.value)),
+        "metadata_prefix": found.metadata_prefix,
+        **_page(found.page),
+        "requests": [_request(exchange) for exchange in found.exchanges],
+    }
+
+
+def _page(page: Page | None) -> dict[str, Any]:
+    token = page.token if page else None
+    return {
+        "records": [_record(record) for record in (page.records[:_SHOWN] if page else ())],
+        "records_per_page": len(page.records) if page else None,
+        "complete_list_size": page.complete_list_size if page else None,
+        "resumption_token": token.value if token else None,
+    }
+
+
+def _record(record: Record) -> dict[str, Any]:
+    return {
+        "identifier": record.header.identifier,
+        "datestamp": record.header.datestamp,
+        "deleted": record.header.deleted,
+        "title": title_of(record.element) or None,
+    }
+
+
+def _request(exchange: Exchange) -> dict[str, Any]:
+    reply = exchange.reply
+    return {
+        "verb": exchange.verb,
+        "status": reply.status,
+        "seconds": round(exchange.seconds, 3),
+        "bytes": len(reply.body),
+        "compression": list(reply.compression),
+        "content_type": reply.headers.get("Content-Type"),
+        "redirects": list(reply.hops),
+    }
+
+
+def _lines(shown: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{shown['repository_name'] or 'A repository without a name'}, {shown['base_url']}"
+    for name in ("protocol_version", "granularity", "deleted_record", "earliest_datestamp"):
+        yield f"  {name.replace('_', ' ')}: {shown[name] or 'unknown'}"
+    yield f"  admin e-mail: {', '.join(shown['admin_emails']) or 'none'}"
+    yield f"Formats: {len(shown['formats'])}"
+    yield from (f"  {form['metadata_prefix']}  {form['namespace']}" for form in shown["formats"])
+    more = "; these are the first" if shown["more_sets"] else ""
+    yield f"Sets: {len(shown['sets']) or 'none'}{more}"
+    yield from (f"  {one['set_spec']}  {one['set_name']}" for one in shown["sets"])
+    yield _records_heading(shown)
+    yield from map(_record_line, shown["records"])
+    if shown["requests"]:
+        yield "Requests"
+    yield from map(_request_line, shown["requests"])
+    yield from _odd_lines(shown["odd"])
+
+
+def _records_heading(shown: Mapping[str, Any]) -> str:
+    if shown["records_per_page"] is None:
+        return f"Records in {shown['metadata_prefix']}: not available"
+    size = shown["complete_list_size"]
+    of_all = f" of {size:,}" if size is not None else ""
+    page = f"{shown['records_per_page']:,}{of_all} on the first page"
+    return f"Records in {shown['metadata_prefix']}: {page}; the first {len(shown['records'])}"
+
+
+def _record_line(record: Mapping[str, Any]) -> str:
+    title = "(deleted)" if record["deleted"] else " ".join((record["title"] or "").split())
+    return f"  {record['identifier']}  {record['datestamp']}  {title[:_TITLE_CHARACTERS]}".rstrip()
+
+
+def _request_line(request: Mapping[str, Any]) -> str:
+    compression = f", {', '.join(request['compression'])}" if request["compression"] else ""
+    size = f"{request['bytes']:,} bytes{compression}"
+    return f"  {request['verb']}: HTTP {request['status']}, {request['seconds']:.2f} s, {size}"
+
+
+def _odd_lines(odd: Sequence[str]) -> Iterator[str]:
+    yield "Problems" if odd else "No problems found."
+    yield from (f"  - {words}" for words in odd)
+
+
+def examine_repository(invocation: Invocation) -> ExitCode:
+    """`zatva repository doctor`: of a number, the report is kept; of an address, it is shown only."""
+    which: str = invocation.arguments.which
+    report = _of_number(invocation, int(which)) if which.isdecimal() else _of_address(invocation, which)
+    words = letter(report) if invocation.arguments.letter else "\n".join(in_lines(report))
+    invocation.console.result(report.as_json(), words)
+    return ExitCode.DONE
+
+
+def _of_address(invocation: Invocation, base_url: str) -> Report:
+    if invocation.arguments.last:
+        raise UsageError(
+            "--last needs the number of a repository; results for other addresses are not stored"
+        )
+    return _examined(invocation, check_base_url(base_url))
+
+
+def _of_number(invocation: Invocation, repository_id: int) -> Report:
+    with open_database(invocation.settings) as database:
+        with database.session() as session:
+            repository = get_repository(session, repository_id)
+            if access_of(repository.protocol).query is not None:
+                raise UsageError(
+                    f"repository {repository_id} uses {repository.protocol}, but diagnostics need "
+                    "OAI-PMH; use `zatva probe`"
+                )
+            base_url, kept = repository.base_url, Report.from_json(repository.examination)
+        if invocation.arguments.last:
+            if kept is None:
+                raise UsageError(
+                    f"repository {repository_id} has no stored diagnostics; run them without --last"
+                )
+            return kept
+        report = _examined(invocation, base_url)
+        with database.session() as session:
+            keep_report(session, repository_id, report)
+            session.commit()
+    return report
+
+
+def _examined(invocation: Invocation, base_url: str) -> Report:
+    def tell(subject: str) -> None:
+        invocation.console.note(f"checked: {subject}")
+
+    settings = invocation.settings.interactive
+    limit_memory(settings.harvester.max_memory)
+    return asyncio.run(examine(base_url, settings, on_fact=lambda fact: tell(fact.subject)))

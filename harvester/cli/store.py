@@ -1,0 +1,352 @@
+"""What `zatva store`, `job changes`, `job release` and `job errors` do."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from harvester import repositories
+from harvester.harvest import approval
+from harvester.harvest.approval import HoldKind
+from harvester.harvest.checkpoint import is_held, only_harvest
+from harvester.harvest.models import Hold, Quarantined
+from harvester.harvest.quarantine import get_quarantined, quarantined
+from harvester.harvest.result import get_history
+from harvester.models import Repository
+from harvester.repositories import get_repository
+from harvester.store.atomic_files import ENDING
+from harvester.store.audit import Audit, Auditor, Finding
+from harvester.store.changes import read_changes
+from harvester.store.export import Exported, Form, export
+from harvester.store.models import RecordChange
+from harvester.store.rebuild import Rebuilder, Rebuilt
+from harvester.store.records import RunKey
+from oai.cli import Invocation
+from oai.console import Console, checked_output, counted
+from oai.database import Database, open_database
+from oai.errors import ExitCode, UsageError
+
+
+def verify(invocation: Invocation) -> ExitCode:
+    """Compare files with rows, of one repository or of all; what is wrong is printed as it is found."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database:
+        with database.session() as session:
+            chosen = (
+                repositories.list_repositories(session)
+                if arguments.repository is None
+                else [repositories.get_repository(session, arguments.repository)]
+            )
+            folders = {
+                one.repository_id: repositories.base_folder(one, invocation.settings) for one in chosen
+            }
+            others = _others(session, invocation)
+        audits = []
+        for repository_id, folder in folders.items():
+            with _alone(database, repository_id, wanted=arguments.repair):
+                audits.append(_audited(invocation, database, repository_id, folder, others - {str(folder)}))
+    return ExitCode.DONE if all(audit.clean for audit in audits) else ExitCode.RECORDS_REFUSED
+
+
+def rebuild(invocation: Invocation) -> ExitCode:
+    """Make the rows of a repository say what its files say."""
+    with open_database(invocation.settings) as database:
+        with database.session() as session:
+            repository = _named(session, invocation)
+            session.commit()
+            repository_id = repository.repository_id
+            folder = repositories.base_folder(repository, invocation.settings)
+            prefix = repository.plain_prefix or invocation.arguments.format
+            others = _others(session, invocation) - {str(folder)}
+        with only_harvest(database, repository_id), invocation.console.progress("rebuild") as advance:
+            rebuilt = Rebuilder(
+                database=database,
+                repository_id=repository_id,
+                folder=folder,
+                plain_prefix=prefix,
+                skip=others,
+                on_refused=lambda path, reason: invocation.console.note(f"skipped {path}: {reason}"),
+                on_progress=advance,
+            ).run()
+    invocation.console.result({"repository_id": repository_id, **asdict(rebuilt)}, _rebuilt_words(rebuilt))
+    return ExitCode.RECORDS_REFUSED if rebuilt.refused or rebuilt.dropped else ExitCode.DONE
+
+
+def export_records(invocation: Invocation) -> ExitCode:
+    """Write the records of a repository, or those that a run changed, into one file or to standard output."""
+    arguments = invocation.arguments
+    if (arguments.repository is None) == (arguments.run is None):
+        raise UsageError(
+            "no records selected; give the number of a repository, or --run with the number of a "
+            "run from `zatva job history`"
+        )
+    with open_database(invocation.settings) as database, database.session() as session:
+        run = None
+        repository_id = arguments.repository
+        if arguments.run is not None:
+            repository_id, run = run_of(session, arguments.run)
+        repository = repositories.get_repository(session, repository_id)
+        write = partial(
+            export,
+            session,
+            form=Form(arguments.form),
+            repository_id=repository_id,
+            folder=repositories.base_folder(repository, invocation.settings),
+            run=run,
+            on_missing=lambda name: invocation.console.note(f"skipped {name}: missing or altered"),
+        )
+        with _output(arguments.out) as out:
+            exported = write(out)
+    _tell_export(invocation, exported)
+    return ExitCode.RECORDS_REFUSED if exported.missing else ExitCode.DONE
+
+
+def run_of(session: Session, history_id: int) -> tuple[int, RunKey]:
+    """The repository and the run of a row in `oai_history`.
+
+    Raises UsageError where there is none, or its changes are not kept any more.
+    """
+    row = get_history(session, history_id)
+    made = row.new_count + row.updated_count + row.deleted_count
+    if row.harvest_id is None or row.run_started is None:
+        if made:
+            raise UsageError(f"the changes of run {history_id} are unknown: it was made by an older version")
+        return row.repository_id, RunKey(harvest_id=0, run_started=row.harvest_start_time)
+    run = RunKey(harvest_id=row.harvest_id, run_started=row.run_started)
+    kept = select(RecordChange.change_id).filter_by(harvest_id=run.harvest_id, run_started=run.run_started)
+    if made and session.scalars(kept.limit(1)).first() is None:
+        raise UsageError(
+            f"the changes of run {history_id} are no longer kept (see setting "
+            "harvester.keep_changes); to export all records, use `zatva store export REPOSITORY`"
+        )
+    return row.repository_id, run
+
+
+def _others(session: Session, invocation: Invocation) -> set[str]:
+    """The folders of all repositories: one may lie below another's."""
+    return {
+        os.fspath(repositories.base_folder(one, invocation.settings))
+        for one in repositories.list_repositories(session)
+    }
+
+
+@contextmanager
+def _alone(database: Database, repository_id: int, *, wanted: bool) -> Iterator[None]:
+    if not wanted:
+        yield
+        return
+    with only_harvest(database, repository_id):
+        yield
+
+
+def _audited(
+    invocation: Invocation, database: Database, repository_id: int, folder: Path, others: set[str]
+) -> Audit:
+    console = invocation.console
+    with console.progress(f"verify {repository_id}") as advance:
+        auditor = Auditor(
+            database=database,
+            repository_id=repository_id,
+            folder=folder,
+            skip=others,
+            repair=invocation.arguments.repair,
+            busy=lambda: not invocation.arguments.repair and is_held(database, repository_id),
+            on_finding=partial(_tell_finding, console, repository_id),
+            on_progress=advance,
+        )
+        audit = auditor.run()
+    found = f"{audit.missing:,} missing, {audit.altered:,} altered, {audit.stray:,} stray"
+    repaired = f" ({audit.repaired:,} of them removed)" if audit.repaired else ""
+    words = f"repository {repository_id}: {counted(audit.files, 'file')}; {found}{repaired}"
+    console.result({**asdict(audit), "clean": audit.clean}, words)
+    return audit
+
+
+def _tell_finding(console: Console, repository_id: int, finding: Finding) -> None:
+    facts = {"repository_id": repository_id, **asdict(finding), "kind": finding.kind.value}
+    what = "unfinished" if finding.unfinished else finding.kind.value
+    console.result(facts, f"{what}: {finding.path}{', removed' if finding.removed else ''}")
+
+
+def _named(session: Session, invocation: Invocation) -> Repository:
+    """The repository of the given number, or with the given folder; made where only its files are left."""
+    arguments = invocation.arguments
+    if (arguments.repository is None) == (arguments.dir is None):
+        raise UsageError("no repository given; give its number, or --dir with its folder")
+    if arguments.repository is not None:
+        return repositories.get_repository(session, arguments.repository)
+    folder = os.path.abspath(arguments.dir)  # noqa: PTH100 Path.absolute keeps `..`
+    known: Sequence[Repository] = [
+        one
+        for one in repositories.list_repositories(session)
+        if os.fspath(repositories.base_folder(one, invocation.settings)) == folder
+    ]
+    if known:
+        return known[0]
+    if arguments.url is None:
+        raise UsageError(
+            f"no repository has the folder {folder}; to create one, give its base URL with --url"
+        )
+    repository = repositories.add_repository(session, base_url=arguments.url, base_dir=folder)
+    repository.plain_prefix = arguments.format
+    return repository
+
+
+def _rebuilt_words(rebuilt: Rebuilt) -> str:
+    words = (
+        f"{rebuilt.files:,} record files; rows: {rebuilt.kept:,} kept, {rebuilt.added:,} added, "
+        f"{rebuilt.changed:,} changed, {rebuilt.dropped:,} dropped; {rebuilt.refused:,} files "
+        "skipped"
+    )
+    if rebuilt.begins_anew:
+        words += "\nThe next harvest requests all records."
+    return words
+
+
+@contextmanager
+def _output(name: Path | None) -> Iterator[BinaryIO]:
+    """Standard output, or the file, which gets its name when it is whole; a pipe or a device as it is."""
+    if name is None:
+        if sys.stdout.isatty():
+            raise UsageError("an export cannot be written to a terminal; give --out FILE, or use a pipe")
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    name = checked_output(name)
+    if name.exists() and not name.is_file():
+        # A pipe or a device, /dev/null for one, stays what it is.
+        with name.open("wb") as file:
+            yield file
+        return
+    unfinished = name.with_name(name.name + ENDING)
+    try:
+        with unfinished.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(name)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _tell_export(invocation: Invocation, exported: Exported) -> None:
+    had = f"{counted(exported.records, 'record')}, {counted(exported.files, 'file')}"
+    words = f"{had}; {exported.missing:,} missing or altered"
+    if invocation.arguments.out is None:
+        invocation.console.note(words)
+    else:
+        facts: dict[str, Any] = {**asdict(exported), "out": str(invocation.arguments.out)}
+        invocation.console.result(facts, words)
+
+
+def changes(invocation: Invocation) -> ExitCode:
+    """Print what changed after a line of the change feed, in the order in which to follow it."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        run = None if arguments.run is None else run_of(session, arguments.run)[1]
+        lines = read_changes(session, since=arguments.since, repository_id=arguments.repository, run=run)
+        for line in lines:
+            words = (
+                f"{line.change_id}  {line.changed:%Y-%m-%d %H:%M:%SZ}  {line.change:<7}  {line.identifier}"
+            )
+            invocation.console.result(asdict(line), words)
+    return ExitCode.DONE
+
+
+def release(invocation: Invocation) -> ExitCode:
+    """Say yes to a run that was held for it would delete or change too much."""
+    history_id: int = invocation.arguments.history_id
+    with open_database(invocation.settings) as database:
+        with database.session() as session:
+            hold, repository_id = approval.get_hold(session, history_id)
+            if invocation.arguments.show:
+                invocation.console.result({**_facts(hold, 0), "sample": hold.sample}, _shown(hold))
+                return ExitCode.DONE
+            session.rollback()
+        with only_harvest(database, repository_id):
+            hold, deleted = approval.release(database, invocation.settings, history_id)
+    invocation.console.result(_facts(hold, deleted), _words(hold, deleted))
+    return ExitCode.DONE
+
+
+def _facts(hold: Hold, deleted: int) -> dict[str, Any]:
+    return {
+        "history_id": hold.history_id,
+        "kind": hold.kind,
+        "state": hold.state,
+        "would_delete": hold.would_delete,
+        "would_update": hold.would_update,
+        "deleted": deleted,
+    }
+
+
+def _shown(hold: Hold) -> str:
+    """What a held run would do."""
+    deletes = hold.kind == HoldKind.DELETIONS
+    count = hold.would_delete if deletes else hold.would_update
+    what = "would delete" if deletes else "would change at least"
+    share = f"{100 * count / max(hold.active, 1):.0f} %; {hold.allowed:g} % are allowed without approval"
+    return "\n".join(
+        [
+            f"run {hold.history_id} {what} {count:,} of {hold.active:,} records ({share}):",
+            *(f"  {identifier}" for identifier in hold.sample),
+            *([f"  … and {count - len(hold.sample):,} more"] if count > len(hold.sample) else []),
+            f"To approve it, run `zatva job release {hold.history_id}`.",
+        ]
+    )
+
+
+def _words(hold: Hold, deleted: int) -> str:
+    if hold.kind == HoldKind.UPDATES:
+        return f"run {hold.history_id} is approved: the next run of this harvest may change the records"
+    outlived = hold.would_delete - deleted
+    also = f"; {outlived:,} reappeared in the meantime and stay" if outlived else ""
+    return f"run {hold.history_id} is approved: {counted(deleted, 'record')} deleted{also}"
+
+
+_COLUMNS = {
+    "quarantine_id": "No.",
+    "repository_id": "Repository",
+    "identifier": "Identifier",
+    "reason": "Reason",
+    "byte_offset": "Byte",
+    "raw_size": "Bytes",
+    "last_seen": "Last seen",
+}
+_SHOWN = (
+    *_COLUMNS, "history_id", "job_id", "metadata_prefix", "set_spec", "url", "first_seen", "resolved",
+)  # fmt: skip
+
+
+def list_errors(invocation: Invocation) -> ExitCode:
+    """`zatva job errors`."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        if arguments.raw is not None:
+            sys.stdout.buffer.write(get_quarantined(session, arguments.raw).raw)
+            sys.stdout.buffer.flush()
+            return ExitCode.DONE
+        if arguments.history_id is not None:
+            get_history(session, arguments.history_id)
+        if arguments.repository is not None:
+            get_repository(session, arguments.repository)
+        found = quarantined(
+            session,
+            history_id=arguments.history_id,
+            repository_id=arguments.repository,
+            all_=arguments.all,
+        )
+        rows = [_error_line(one) for one in found]
+    invocation.console.table(rows, _COLUMNS, empty="no rejected records")
+    return ExitCode.DONE
+
+
+def _error_line(one: Quarantined) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in _SHOWN}

@@ -1,0 +1,149 @@
+"""What SRU and Z39.50 lack, in terms of OAI-PMH: positions as resumption tokens, sets, and `<record>`."""
+
+import hashlib
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from lxml import etree
+
+from harvester.client.listing import Listing
+from harvester.reading.answers import Fault, Header, Page, Record, SetInfo, SetPage
+from harvester.reading.errors import IdDoesNotExistError
+from oai.datestamps import format_datestamp, utc_now
+from oai.errors import UsageError
+from oai.failures import Failure, FailureCode
+from oai.vocabulary import OAI_NAMESPACE
+
+_TOKEN: Final = re.compile(r"([1-9][0-9]{0,17})(?:/([0-9]{1,18}))?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A place in a result: the position to go on from, and how many records there were so far."""
+
+    position: int = 1
+    size: int | None = None
+
+    def token(self) -> str:
+        """As a resumption token."""
+        return f"{self.position}" if self.size is None else f"{self.position}/{self.size}"
+
+    def faults(self, size: int | None) -> Iterator[Fault]:
+        """What is wrong where an answer that begins here says that the result has another size by now.
+
+        What was taken out before this place has moved later records to positions that were read already.
+        """
+        if size is not None and self.size is not None and size < self.size:
+            failure = Failure(code=FailureCode.RECORDS_MISSING, facts={"count": self.size - size})
+            reason = (
+                f"the number of records fell from {self.size:,} to {size:,} while the result was "
+                "read, so records may be missing; harvest again"
+            )
+            yield Fault(offset=-1, reason=reason, raw=b"", failure=failure)
+
+
+def read_place(token: str) -> Place:
+    """The place that a token names; the beginning where it is empty. Raises UsageError."""
+    if not token:
+        return Place()
+    match = _TOKEN.fullmatch(token)
+    if match is None:
+        raise UsageError(f"{token!r} is not a valid position in a result; harvest with --full")
+    return Place(position=int(match[1]), size=int(match[2]) if match[2] else None)
+
+
+def no_sets() -> Listing[SetPage, SetInfo]:
+    """A list of sets with nothing in it: a query selects."""
+    return Listing(_empty_page(), lambda page: page.sets)
+
+
+def quoted(text: str) -> str:
+    """The text as it stands in quotation marks in a query, which CQL and PQF write alike."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def only_record(page: Page, identifier: str) -> Record:
+    """The record of the identifier among what a query for it found.
+
+    Raises IdDoesNotExistError where there is none, or more than one.
+    """
+    found = [record for record in page.records if record.header.identifier == identifier]
+    if len(found) != 1:
+        words = f"{len(found)} of the {len(page.records)} records found are {identifier!r}"
+        raise IdDoesNotExistError(page.url, "idDoesNotExist", words)
+    return found[0]
+
+
+async def _empty_page() -> AsyncIterator[SetPage]:
+    yield SetPage(url="", response_date=format_datestamp(utc_now()))
+
+
+MARC21_NAMESPACE: Final = "http://www.loc.gov/MARC21/slim"
+UNKNOWN_DATE: Final = "1970-01-01T00:00:00Z"
+"""The datestamp of a record that does not say when it was changed.
+
+It is the same each time, so that a record that comes again as it was counts as unchanged.
+"""
+_DC: Final = "{http://purl.org/dc/elements/1.1/}"
+_MARC: Final = f"{{{MARC21_NAMESPACE}}}"
+_OAI: Final = f"{{{OAI_NAMESPACE}}}"
+_CHANGED: Final = re.compile(r"([0-9]{14})(\.[0-9]*)?\s*")
+_ENTERED: Final = re.compile(r"([0-9]{6})")
+_UNPREFIXED: Final[dict[Any, str]] = {None: OAI_NAMESPACE}
+_DIGEST_DIGITS: Final = 32
+
+
+def wrapped(metadata: etree._Element, *, prefix: str, own: str = "") -> Record:
+    """The record with the metadata in it; the element is moved, not copied.
+
+    Its identifier is the prefix, a colon, and the first there is of: `own`, which the server calls it by; the
+    control number; dc:identifier; and where it has no name at all, a digest of what it says.
+    """
+    header = Header(identifier=f"{prefix}:{own or name_of(metadata)}", datestamp=datestamp_of(metadata))
+    record = etree.Element(_OAI + "record", nsmap=_UNPREFIXED)
+    head = etree.SubElement(record, _OAI + "header")
+    etree.SubElement(head, _OAI + "identifier").text = header.identifier
+    etree.SubElement(head, _OAI + "datestamp").text = header.datestamp
+    metadata.tail = None
+    etree.SubElement(record, _OAI + "metadata").append(metadata)
+    return Record(header=header, element=record)
+
+
+def name_of(metadata: etree._Element) -> str:
+    """What a record calls itself, in one line; a digest of it where it does not."""
+    for text in (_control_field(metadata, "001"), metadata.findtext(_DC + "identifier")):
+        name = " ".join((text or "").split())
+        if name:
+            return name
+    digest = hashlib.sha256(etree.tostring(metadata, method="c14n2", with_tail=False))
+    return f"sha256-{digest.hexdigest()[:_DIGEST_DIGITS]}"
+
+
+def datestamp_of(metadata: etree._Element) -> str:
+    """When a record says that it was changed, else entered on file; MARC 21 names no time zone."""
+    changed = _CHANGED.fullmatch(_control_field(metadata, "005").strip())
+    entered = _ENTERED.match(_control_field(metadata, "008"))
+    for digits, form in ((changed, "%Y%m%d%H%M%S"), (entered, "%y%m%d")):
+        if digits is None:
+            continue
+        try:
+            moment = datetime.strptime(digits[1], form).replace(tzinfo=UTC)
+        except ValueError:
+            continue  # such as 00000000000000, which stands for no date
+        # Of two digits for a year, those that would be still to come are of the century before.
+        if moment <= datetime.now(UTC) + timedelta(days=1) or form == "%Y%m%d%H%M%S":
+            return format_datestamp(moment)
+        return format_datestamp(moment.replace(year=moment.year - 100))
+    return UNKNOWN_DATE
+
+
+def _control_field(metadata: etree._Element, tag: str) -> str:
+    # Some servers give MARCXML without its namespace, or the records in a collection of one.
+    for element in metadata.iter(_MARC + "controlfield", "controlfield"):
+        if element.get("tag") == tag:
+            return element.text or ""
+    return ""

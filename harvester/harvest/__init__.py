@@ -1,0 +1,1 @@
+"""One harvest: from its request to stored files, rows and a verdict."""

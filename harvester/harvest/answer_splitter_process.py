@@ -1,0 +1,100 @@
+"""A process that splits one large answer: `python -m harvester.harvest.answer_splitter_process FD PARENT`.
+
+The answer's file is handed to it as a descriptor. Its memory is limited, so that no answer, whatever is in
+it, can take the harvest's, or the machine's.
+"""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from harvester.companion import Answer, Companion, CompanionEndedError, serve
+from harvester.memory import limit_memory
+from harvester.reading.errors import AnswerTooLargeError
+from harvester.reading.replies import Unread
+from harvester.reading.splitting import Part, Splitting
+from harvester.reading.spooled import Spooled
+from oai.failures import FailureCode
+
+_MEMORY = "memory"
+
+
+class SplittingProcess:
+    """The other process, as its parent sees it; start it in a thread that lives as long as it."""
+
+    def __init__(self, unread: Unread) -> None:
+        self._unread = unread
+        assert isinstance(unread.body, Spooled)  # noqa: S101 an answer in memory needs no process
+        self._companion = Companion(__name__, str(unread.body.fileno()), files=[unread.body.fileno()])
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        self._companion.kill()
+
+    def split(self) -> Splitting:
+        """As `Unread.split`; a process that meets its memory limit raises AnswerTooLargeError."""
+        self._ask(*self._unread[1:])
+        token: str = self._received()
+        return Splitting(token=token, parts=self._parts())
+
+    def _parts(self) -> Iterator[Part]:
+        last = False
+        while not last:
+            self._ask()
+            part: Part = self._received()
+            last = part.last
+            yield part
+        self._companion.close()
+
+    def _ask(self, *request: object) -> None:
+        try:
+            self._companion.send(*request)
+        except CompanionEndedError:
+            raise self._beyond_memory() from None
+
+    def _received(self) -> Any:  # noqa: ANN401 as it was asked for
+        try:
+            answer = self._companion.receive()
+        except CompanionEndedError:
+            raise self._beyond_memory() from None
+        if answer == _MEMORY:
+            raise self._beyond_memory()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _beyond_memory(self) -> AnswerTooLargeError:
+        """What ends such a process is its limit; libraries in C may end it without a word."""
+        limits = self._unread.limits
+        return AnswerTooLargeError(self._unread.url, limits.failure(FailureCode.MEMORY, limits.memory))
+
+
+class _Work:
+    """The answer, and how far it is split."""
+
+    def __init__(self, body: Spooled) -> None:
+        self._body = body
+        self._parts: Iterator[Part] = iter(())
+
+    def __call__(self, answer: Answer, *request: object) -> None:
+        """Check the answer, or give its next part."""
+        try:
+            answer(self._next(*request))
+        except MemoryError:
+            self._parts = iter(())  # what it holds is needed to say so
+            answer(_MEMORY)
+        except Exception as error:  # noqa: BLE001 it is raised in the parent
+            answer(error)
+
+    def _next(self, *request: object) -> object:
+        if not request:
+            return next(self._parts)
+        unread = Unread._make((self._body, *request))
+        limit_memory(unread.limits.memory, mapped=len(self._body))
+        splitting = unread.split()
+        self._parts = splitting.parts
+        return splitting.token
+
+
+if __name__ == "__main__":
+    serve(_Work(Spooled(int(sys.argv[1]))))

@@ -1,0 +1,235 @@
+"""A harvest's row of `oai_harvest`, and the lock that keeps two harvests of a repository apart."""
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Row, cast, func, select, text, update
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from harvester.harvest import seen_identifiers
+from harvester.harvest.plan import Plan, Standing
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.result import watermark
+from harvester.harvest.run_warnings import Note, columns_of, notes_of
+from harvester.harvest.seen_identifiers import Marks
+from harvester.harvest.verdict import Verdict
+from harvester.models import Harvest, History
+from harvester.reading.errors import RepositoryBusyError
+from oai.database import Database
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """Where a run begins: afresh, or where the one before it was cut off."""
+
+    harvest_id: int
+    counts: Mapping[str, int]
+    state: Mapping[str, Any]
+    marks: Marks
+    """Of the list at hand."""
+    warnings: Sequence[Note]
+    watermark: str | None
+    response_date: str | None
+    complete_list_size: int | None
+    run_started: datetime
+    looks: bool
+    """Whether the run notes what it sees, to find what has disappeared; decided when it began."""
+    disappeared: int | None
+    """How many records it has found to have disappeared; None before it has looked for them."""
+    lost: str | None
+    """The process that had the run before, and ended without a word."""
+
+
+def standing(session: Session, request: HarvestRequest) -> Standing:
+    """Where the harvest stands, without touching its row."""
+    row = session.scalars(select(Harvest).filter_by(**_key(request))).one_or_none()
+    if row is None:
+        return Standing()
+    return Standing(
+        watermark=row.watermark,
+        undated=_undated(session, row),
+        token=row.resumption_token or "",
+        parameters=row.run_parameters or {},
+        state=row.run_state,
+        counts=row.counts,
+    )
+
+
+def _undated(session: Session, row: Harvest) -> str | None:
+    """The last run's responseDate where it cannot be read, and a run was complete all the same."""
+    if row.watermark is not None or watermark(row.run_response_date, datetime.now(UTC)) is not None:
+        return None
+    complete = select(History.history_id).filter_by(harvest_id=row.harvest_id, verdict=Verdict.COMPLETE.value)
+    found = session.execute(select(complete.exists())).scalar_one()
+    return (row.run_response_date or "") if found else None
+
+
+def begin(session: Session, request: HarvestRequest, plan: Plan, *, now: datetime, looks: bool) -> Checkpoint:
+    """Find or make the row, and note the run that begins as planned.
+
+    `looks` says whether a run that begins now is to find what has disappeared. One that is resumed does so
+    only if it did from its beginning: what it saw before was not noted otherwise, and would be deleted.
+    """
+    session.execute(insert(Harvest).values(**_key(request)).on_conflict_do_nothing())
+    row = session.scalars(select(Harvest).filter_by(**_key(request))).one()
+    lost = _lost(row)
+    if not plan.resumes:
+        row.run_parameters = {"kind": request.kind(), "from": plan.from_, "looks": looks}
+        row.resumption_token = None
+        row.counts, row.run_state, row.warnings, row.warning_failures = {}, {}, [], []
+        row.complete_list_size = row.run_response_date = None
+        row.run_started = now
+        seen_identifiers.forget(session, row.harvest_id)
+    row.job_id = request.job_id
+    row.process_id = os.getpid()
+    row.host = socket.gethostname()
+    row.last_error = row.last_failure = row.records_per_second = row.estimated_end = None
+    session.flush()
+    return Checkpoint(
+        harvest_id=row.harvest_id,
+        counts=dict(row.counts),
+        state=dict(row.run_state),
+        marks=seen_identifiers.kept(session, row.harvest_id),
+        warnings=notes_of(row.warnings, row.warning_failures),
+        watermark=row.watermark,
+        response_date=row.run_response_date,
+        complete_list_size=row.complete_list_size,
+        run_started=row.run_started or now,
+        # Runs of versions before this one noted what they saw, and did not say so.
+        looks=looks and bool((row.run_parameters or {}).get("looks", True)),
+        disappeared=(row.run_parameters or {}).get("disappeared"),
+        lost=lost,
+    )
+
+
+def save(session: Session, harvest_id: int, *, warnings: Sequence[Note] = (), **values: Any) -> None:  # noqa: ANN401 any column's type
+    """Note how far the run is, with the page's rows in one transaction; `warnings` are added to the row's."""
+    if warnings:
+        added = columns_of(warnings)
+        values["warnings"] = Harvest.warnings.concat(cast(added["warnings"], JSONB))
+        # Where a version before this one has begun the run, the first failures are missing.
+        values["warning_failures"] = Harvest.warning_failures.concat(cast(added["warning_failures"], JSONB))
+    _update(session, harvest_id, **values, **_last(warnings[-1] if warnings else None))
+
+
+def note(session: Session, harvest_id: int, last: Note) -> None:
+    """Note what the run waits for, or what went wrong."""
+    _update(session, harvest_id, **_last(last))
+
+
+def _last(last: Note | None) -> dict[str, Any]:
+    failure = last.failure.as_json() if last is not None and last.failure is not None else None
+    return {"last_error": last.text if last else None, "last_failure": failure}
+
+
+def note_disappeared(session: Session, harvest_id: int, number: int) -> None:
+    """Note that the run has staged the deletion of so many records that disappeared, in that transaction.
+
+    What it saw is forgotten with it. A run killed behind it must not look again: all would be missing.
+    """
+    found = func.jsonb_build_object("disappeared", number)
+    _update(session, harvest_id, run_parameters=Harvest.run_parameters.concat(found))
+
+
+def end(
+    session: Session, harvest_id: int, *, watermark: str | None, resumable: bool, error: Note | None
+) -> None:
+    """Note that the run is over. Unless it is `resumable`, nothing is kept of how far it was."""
+    values: dict[str, Any] = {"job_id": None, "process_id": None, "estimated_end": None, **_last(error)}
+    if not resumable:
+        values |= {"resumption_token": None, "run_parameters": None, "run_state": {}, **columns_of([])}
+        seen_identifiers.forget(session, harvest_id)
+    if watermark is not None:
+        values["watermark"] = watermark
+    _update(session, harvest_id, **values)
+
+
+def _key(request: HarvestRequest) -> dict[str, Any]:
+    return {
+        "repository_id": request.repository_id,
+        "metadata_prefix": request.metadata_prefix,
+        "set_spec": request.set_spec,
+    }
+
+
+def _lost(row: Harvest) -> str | None:
+    """Who had the row and never ended; whoever asks holds the repository, so it lives no longer."""
+    if row.process_id is None:
+        return None
+    job = f" for job {row.job_id}" if row.job_id is not None else ""
+    reached = f"{row.counts.get('records', 0):,} records in {row.counts.get('pages', 0):,} pages"
+    return f"process {row.process_id} on {row.host}{job} ended without an outcome after {reached}"
+
+
+def _update(session: Session, harvest_id: int, **values: Any) -> None:  # noqa: ANN401 any column's type
+    session.execute(
+        update(Harvest).where(Harvest.harvest_id == harvest_id).values(**values, updated=func.now())
+    )
+
+
+_CLASS = 0x5A52  # "ZR": keeps our keys apart from others' advisory locks
+_WAIT = "3s"
+_HOLDER = text(
+    """
+    SELECT process_id, host FROM oai_harvest
+    WHERE repository_id = :id AND process_id IS NOT NULL ORDER BY updated DESC LIMIT 1
+    """
+)
+
+
+_HELD = text(
+    """
+    SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2
+                   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                   AND classid = :class AND objid = :id)
+    """
+)
+
+
+def is_held(database: Database, repository_id: int) -> bool:
+    """Whether some process holds the repository at this moment."""
+    with database.session() as session:
+        return bool(session.execute(_HELD, {"class": _CLASS, "id": repository_id}).scalar_one())
+
+
+@contextlib.contextmanager
+def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
+    """Hold the repository for the block; the server gives it back however this process ends.
+
+    Raises RepositoryBusyError when another process still holds it after three seconds.
+    """
+    key = {"class": _CLASS, "id": repository_id}
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text(f"SET lock_timeout = '{_WAIT}'"))
+        try:
+            connection.execute(text("SELECT pg_advisory_lock(:class, :id)"), key)
+        except OperationalError:
+            holder = connection.execute(_HOLDER, {"id": repository_id}).first()
+            raise _busy(repository_id, holder) from None
+        try:
+            yield
+        finally:
+            connection.execute(text("SELECT pg_advisory_unlock(:class, :id)"), key)
+            connection.execute(text("RESET lock_timeout"))
+
+
+def _busy(repository_id: int, holder: Row[Any] | None) -> RepositoryBusyError:
+    if holder is None:
+        return RepositoryBusyError(
+            "repository %(number)s is being harvested; try again when that harvest has ended",
+            number=repository_id,
+        )
+    return RepositoryBusyError(
+        "repository %(number)s is being harvested by process %(process)s on %(host)s; try again "
+        "when that harvest has ended",
+        number=repository_id,
+        process=holder.process_id,
+        host=holder.host,
+    )

@@ -1,0 +1,286 @@
+"""How far a run is, and the checkpointer that alone saves that to its `oai_harvest` row and commits it."""
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from harvester.client.repository_client import Traffic
+from harvester.harvest import checkpoint, seen_identifiers
+from harvester.harvest.checkpoint import Checkpoint
+from harvester.harvest.fetch import Taken
+from harvester.harvest.plan import Plan
+from harvester.harvest.progress import Progress, StateChange, progress_from_json
+from harvester.harvest.run_warnings import Note, Notes
+from harvester.harvest.seen_identifiers import Marks
+from harvester.harvest.transform import Refusal
+from harvester.harvest.verdict import PROPER
+from harvester.store.files import FileStore
+from oai.database import Database
+from oai.datestamps import format_datestamp, utc_now
+from oai.failures import Failure, FailureCode
+
+_MOST = 120
+
+
+@dataclass(kw_only=True)
+class Pace:
+    """Samples of seconds since the run began, and records and requests by then.
+
+    When there are too many, every second one goes, and from then on they are taken half as often.
+    """
+
+    samples: list[tuple[float, int, int]] = field(default_factory=list)
+    _step: float = 0.25
+
+    def note(self, seconds: float, records: int, requests: int) -> None:
+        """Take a sample, unless the last one is too near."""
+        if self.samples and seconds - self.samples[-1][0] < self._step:
+            return
+        self._add(seconds, records, requests)
+
+    def close(self, seconds: float, records: int, requests: int) -> list[list[float]]:
+        """Take the last sample, and give all for the history."""
+        if not self.samples or self.samples[-1][1:] != (records, requests):
+            self._add(seconds, records, requests)
+        return [list(sample) for sample in self.samples]
+
+    def _add(self, seconds: float, records: int, requests: int) -> None:
+        self.samples.append((round(seconds, 2), records, requests))
+        if len(self.samples) > _MOST:
+            self.samples = self.samples[::2]
+            self._step *= 2
+
+
+_OLD_SECONDS = 1.0
+
+
+@dataclass(kw_only=True)
+class Uncommitted:
+    """One session for several groups of pages, with the run's counts as they were before the first.
+
+    What fails once fails for good: behind later pages, nobody would ask for those that are lost.
+    """
+
+    _session: Session | None = None
+    _failure: BaseException | None = None
+    _counts: Counter[str] = field(default_factory=Counter)
+    _begun: float = 0.0
+
+    @property
+    def open(self) -> Session | None:
+        """The session, or None while there is nothing to commit; raises again what failed before."""
+        if self._failure is not None:
+            raise self._failure
+        return self._session
+
+    @property
+    def old(self) -> bool:
+        """Whether the first of it has waited long enough: others want to see it, and a kill would lose it."""
+        return self.open is not None and time.monotonic() - self._begun > _OLD_SECONDS
+
+    def session(self, database: Database, counts: Counter[str]) -> Session:
+        """The session for what is taken in next; `counts` are the run's before it."""
+        session = self.open
+        if session is None:
+            session = self._session = database.session()
+            self._counts, self._begun = counts, time.monotonic()
+            # The order of commits is kept in any case; what a power cut loses is fetched again.
+            session.execute(text("SET LOCAL synchronous_commit = off"))
+        return session
+
+    def commit(self) -> None:
+        """Commit it."""
+        session = self.open
+        if session is not None:
+            session.commit()
+            session.close()
+            self._session = None
+
+    def abandon(self, failure: BaseException, counts: Counter[str]) -> Counter[str]:
+        """Let go of it, for this failed; gives the counts that hold then, `counts` being the run's now."""
+        self._failure = self._failure or failure
+        if self._session is None:
+            return counts
+        self._session.close()
+        self._session = None
+        return self._counts
+
+
+@dataclass(kw_only=True)
+class RunState:
+    """What a run has done so far: as its row keeps it, and what only its own process knows."""
+
+    warnings: Notes = field(default_factory=Notes)
+    traffic: Traffic = field(default_factory=Traffic)
+    token: str = ""
+    """Of the page after the last one that was stored."""
+    progress: Progress = field(default_factory=Progress)
+    response_date: str | None = None
+    complete_list_size: int | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+    resumed: Counter[str] = field(default_factory=Counter)
+    """The counts with which this process took the run up."""
+    first_refusal: str | None = None
+    """Of those that this process has made."""
+    first_outdated: str | None = None
+    """Of the records that came again with an older datestamp, to this process."""
+
+    def take_up(self, point: Checkpoint, plan: Plan) -> None:
+        """Begin with the state that the checkpoint has, or that a new run begins with."""
+        self.progress = progress_from_json(dict(point.state), point.marks)
+        self.progress.windows = [replace(window, put_off=False) for window in plan.windows]
+        self.token, self.response_date = plan.resumption_token, point.response_date
+        self.complete_list_size = point.complete_list_size
+        self.counts = self.progress.forget_answer(Counter(point.counts))
+        self.resumed = Counter(self.counts)
+        before = self.warnings.kept
+        self.warnings = Notes(kept=list(point.warnings))
+        for note in before:
+            self.warnings.keep(note)
+        if point.lost:
+            self.warnings.warn(f"the previous run: {point.lost}")
+
+    def warn_of(self, refusal: Refusal) -> None:
+        """Warn of a part of the repository that was refused."""
+        self.first_refusal = self.first_refusal or refusal.in_words()
+        self.warnings.warn(refusal.in_words(), refusal.noted())
+
+    def note_page(self, taken: Taken) -> None:
+        """Note what a stored page says of its list."""
+        fetched = taken.fetched
+        page = fetched.page
+        for refusal in taken.refused:
+            self.warn_of(refusal)
+        for note in page.notes:
+            self.warnings.warn_once(note, where=page.url)
+        self.response_date = self.response_date or page.response_date
+        self.complete_list_size = page.complete_list_size or self.complete_list_size
+        if fetched.gave_up:
+            self.progress.note_fetched(
+                [header.identifier for header, _ in fetched.entries]
+                + [refusal.identifier for refusal in fetched.refused if refusal.identifier is not None]
+            )
+        if fetched.gave_up or page.cut_off:
+            # Of such a page the rest is still to come.
+            return
+        self.progress.see(fetched)
+        if page.rest is None:
+            self.token = page.next_token
+        self.progress.last_page = taken.end if taken.end in PROPER else None
+
+    def with_traffic(self, counts: Counter[str]) -> Counter[str]:
+        """The counts with all requests and bytes of the run."""
+        total = Counter(counts)
+        total["requests"] = self.resumed["requests"] + self.traffic.requests
+        total["bytes"] = self.resumed["bytes"] + self.traffic.bytes
+        return total
+
+
+@dataclass(kw_only=True)
+class Checkpointer:
+    """Saves a run's state and commits it with the rows that belong to it; in one thread, one at a time."""
+
+    database: Database
+    store: FileStore
+    state: RunState
+    point: Checkpoint
+    begun: float
+    """By the monotonic clock."""
+    pace: Pace = field(default_factory=Pace)
+    _uncommitted: Uncommitted = field(default_factory=Uncommitted)
+    _marks: Marks = field(init=False)
+    """Of the list whose marks were saved last; so many of them were."""
+    _marks_saved: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._marks, self._marks_saved = self.point.marks, len(self.point.marks)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether pages have waited long enough for their commit."""
+        return self._uncommitted.old
+
+    def session(self) -> Session:
+        """The session for what is stored next."""
+        return self._uncommitted.session(self.database, self.state.counts)
+
+    def commit(self) -> None:
+        """Commit the pages stored so far, with the checkpoint behind them, when their files are durable.
+
+        What was not committed before a failure is lost to the run, and its counts are as if it had not come;
+        whatever is to follow raises the failure again.
+        """
+        session = self._uncommitted.open
+        if session is None:
+            return
+        try:
+            # Files must be durable before their rows: a row without its file would be damage.
+            self.store.settle()
+            self._save(session)
+            self._uncommitted.commit()
+        except BaseException as error:
+            self.abandon(error)
+            raise
+
+    def abandon(self, error: BaseException) -> None:
+        """Let go of all that is not committed."""
+        self.state.counts = self._uncommitted.abandon(error, self.state.counts)
+
+    def change_course(self, change: StateChange, *, again: bool = False) -> None:
+        """Go on with another list than the one at hand: the token is done with, and that is saved.
+
+        `again` says that what was counted of the list at hand will be counted again.
+        """
+        state = self.state
+        if again:
+            state.counts = state.progress.uncounted(state.counts)
+        change(state.progress)
+        state.token = ""
+        with self.database.session() as session:
+            state.counts = state.with_traffic(state.counts)
+            self._save(session)
+            session.commit()
+
+    def note_wait(self, seconds: float, reason: str, failure: Failure | None) -> None:
+        """Note in the run's row until when it waits, and why."""
+        self.commit()
+        until = format_datestamp(utc_now() + timedelta(seconds=seconds))
+        facts = {"until": until, **({"for": failure.as_json()} if failure else {})}
+        waits = Failure(code=FailureCode.WAITING, facts=facts)
+        last = Note(text=f"waiting until {until}: {reason}", failure=waits)
+        with self.database.session() as session:
+            checkpoint.note(session, self.point.harvest_id, last)
+            session.commit()
+
+    def _save(self, session: Session) -> None:
+        state = self.state
+        self._save_marks(session)
+        unsaved = state.warnings.take_unsaved()
+        seconds = time.monotonic() - self.begun
+        rate = (state.counts["records"] - state.resumed["records"]) / seconds if seconds > 0 else None
+        self.pace.note(seconds, state.counts["records"], state.traffic.requests)
+        checkpoint.save(
+            session,
+            self.point.harvest_id,
+            warnings=unsaved,
+            resumption_token=state.token or None,
+            counts=dict(state.counts),
+            run_state=state.progress.as_json(),
+            run_response_date=state.response_date,
+            complete_list_size=state.complete_list_size,
+            records_per_second=rate,
+            estimated_end=state.progress.estimated_end(utc_now(), rate),
+        )
+
+    def _save_marks(self, session: Session) -> None:
+        """Save the marks that are new; those of a list that is done with go."""
+        marks, harvest_id = self.state.progress.watch.marks, self.point.harvest_id
+        if marks is not self._marks:
+            seen_identifiers.forget(session, harvest_id)
+            self._marks, self._marks_saved = marks, 0
+        seen_identifiers.keep(session, harvest_id, marks[self._marks_saved :])
+        self._marks_saved = len(marks)

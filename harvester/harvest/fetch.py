@@ -1,0 +1,368 @@
+"""The records of a list, page by page, by either method (UIUC, `harvestMethod`)."""
+
+import asyncio
+import contextlib
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from xml.sax.saxutils import unescape
+
+from harvester.client.protocol_client import ProtocolClient
+from harvester.client.repository_client import Selection
+from harvester.harvest.page_reader_process import Document, PageOfDocuments
+from harvester.harvest.seen_identifiers import Known
+from harvester.harvest.transform import Batch, Entry, Refusal
+from harvester.harvest.verdict import End
+from harvester.reading.answers import Fault, Header, Page
+from harvester.reading.errors import (
+    AnswerTooLargeError,
+    ClientError,
+    HttpStatusError,
+    MalformedAnswerError,
+    NotOaiPmhError,
+    OaiError,
+    TransportError,
+    TransportKind,
+)
+from oai.errors import failure_of
+from oai.failures import Failure, FailureCode
+from oai.vocabulary import Verb
+
+_AT_ONCE = 4
+_MOST_NAMES = 20
+_NAME_IN_HEADER = re.compile(
+    rb"<(?:[\w.-]+:)?header(?=[\s>])[^>]*>[^<]*<(?:[\w.-]+:)?identifier>\s*([^<]{1,2000}?)\s*</"
+)
+_OF_THE_WAY = frozenset({TransportKind.TIMEOUT, TransportKind.DISCONNECTED})
+
+
+@dataclass(kw_only=True)
+class Allowance:
+    """How many requests a run may spend on finding what breaks an answer, and how long on working around it.
+
+    Both are of one process: a run that is resumed has them again, or it could never get past its fault. Waits
+    between the tries of a request, which repositories ask for, do not count. `clock` gives seconds that only
+    grow. To be used in one thread.
+    """
+
+    left: int
+    spent: int = 0
+    seconds: float = math.inf
+    clock: Callable[[], float] = time.monotonic
+    _worked: float = 0
+    _under_way: int = 0
+    _since: float = 0
+    _waits_until: float = -math.inf
+    _waited: float = 0
+
+    def spend(self) -> bool:
+        """Whether one more request is allowed; it is counted then."""
+        if self.left <= 0 or self.is_late:
+            return False
+        self.left -= 1
+        self.spent += 1
+        return True
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time is spent."""
+        under_way = max(self.now() - self._since, 0) if self._under_way else 0
+        return self._worked + under_way >= self.seconds
+
+    def now(self) -> float:
+        """The clock's time, less all waits."""
+        return self.clock() - self._waited
+
+    def count_since(self, begun: float) -> None:
+        """Count the time since the moment `begun`, as `now` gave it, for it was spent on a fault."""
+        self._worked += max(self.now() - begun, 0)
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Count the time of the block; blocks at the same time count once."""
+        if not self._under_way:
+            self._since = self.now()
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self.count_since(self._since)
+
+    def note_wait(self, seconds: float) -> None:
+        """Leave a wait that begins now out of what is counted; waits at the same time are one."""
+        now = self.clock()
+        until = now + seconds
+        self._waited += max(until - max(now, self._waits_until), 0)
+        self._waits_until = max(until, self._waits_until)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fetched:
+    """A page with its records."""
+
+    page: Page
+    entries: Sequence[Entry]
+    refused: Sequence[Refusal] = ()
+    """What is not among them, and why."""
+    mended: Sequence[Header] = ()
+    """Of the entries, those that were fetched one by one, for the page's own could not be read."""
+    sample_full: bool = False
+    gave_up: bool = False
+    """Further records of the page would have taken more requests than allowed."""
+
+    @property
+    def light(self) -> bool:
+        """Whether the page has no elements, which are large."""
+        return isinstance(self.page, PageOfDocuments)
+
+    def bare(self) -> "Fetched":
+        """The page without its elements, which are large, once they have been made use of."""
+        if self.light:
+            return self
+        page = replace(self.page, records=())
+        return replace(self, page=page, entries=[(header, None) for header, _ in self.entries])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fetching:
+    """How the records of one list are fetched."""
+
+    client: ProtocolClient
+    brisk: ProtocolClient
+    """The same repository with little patience, for requests of which many fail."""
+    metadata_prefix: str
+    verb: Verb
+    loose: bool
+    allowance: Allowance
+    around_fault: bool = False
+    """The list, or a longer one, broke before: what is waited for in vain counts as work around a fault."""
+    one_by_one: bool = False
+    """The records are fetched each by itself, for a page of them cannot be read; requests are counted."""
+    skip: Known = field(default_factory=Known)
+    """Identifiers of records that are here already."""
+    most: int | None = None
+    """A sample's number of records."""
+
+    async def pages(self, selection: Selection, *, resumption_token: str) -> AsyncIterator[Fetched]:
+        """The list's pages with their records."""
+        client = self.brisk if self.one_by_one else self.client
+        verb = Verb.LIST_IDENTIFIERS if self.one_by_one else self.verb
+        left = self.most
+        pages = client.pages(verb, selection, resumption_token=resumption_token, loose=self.loose)
+        while (page := await self._next(pages)) is not None:
+            fetched = await self._fetched(page, verb, left)
+            yield fetched
+            if left is not None:
+                left -= len(fetched.entries)
+            if fetched.sample_full or fetched.gave_up:
+                return
+
+    async def _next(self, pages: AsyncIterator[Page]) -> Page | None:
+        """The next page; None behind the last one."""
+        begun = self.allowance.now()
+        try:
+            page = await anext(pages, None)
+        except ClientError:
+            self._count_in_vain(begun)
+            raise
+        if page is not None and page.cut_off:
+            self._count_in_vain(begun)
+        return page
+
+    def _count_in_vain(self, begun: float) -> None:
+        if self.around_fault:
+            self.allowance.count_since(begun)
+
+    async def _fetched(self, page: Page, verb: Verb, left: int | None) -> Fetched:
+        refused: list[Refusal] = []
+        mended: list[Entry] = []
+        notes: list[str] = []
+        # What is broken of a page that breaks off is asked for again with what is missing of it.
+        if page.faults and not (page.cut_off and self.allowance.left):
+            refused, mended = await self._mend(page, notes)
+        entries: list[Entry]
+        gave_up = False
+        if verb is Verb.LIST_RECORDS:
+            entries = _entries(page)[:left]
+        else:
+            wanted = [header for header in page.headers[:left] if header.identifier not in self.skip]
+            entries, missing, gave_up = await self._each(wanted, notes)
+            refused += missing
+        entries += mended
+        return Fetched(
+            page=replace(page, notes=(*page.notes, *dict.fromkeys(notes))) if notes else page,
+            entries=entries,
+            refused=refused,
+            mended=[header for header, _ in mended],
+            sample_full=left is not None and len(entries) >= left,
+            gave_up=gave_up,
+        )
+
+    async def _mend(self, page: Page, notes: list[str]) -> tuple[list[Refusal], list[Entry]]:
+        """Fetch the records that broken parts of a page name, each by itself."""
+        refused: list[Refusal] = []
+        mended: list[Entry] = []
+        for fault in page.faults:
+            names = list(dict.fromkeys(_names(fault.raw)))[:_MOST_NAMES]
+            # Alone, a record that is too large is so as well.
+            hopeless = page.cut_off or fault.failure.is_limit
+            results = [] if hopeless else [await self._try(name, notes) for name in names]
+            entries = [result for result in results if isinstance(result, tuple)]
+            mended += entries
+            if not results or len(entries) < len(results):
+                refused.append(_refusal(page, fault, names))
+        return refused, mended
+
+    async def _try(self, identifier: str, notes: list[str]) -> Entry | Refusal | None:
+        if not self.allowance.spend():
+            return None
+        with self.allowance.working():
+            return await self._one(identifier, self.brisk, notes)
+
+    async def _each(
+        self, headers: Sequence[Header], notes: list[str]
+    ) -> tuple[list[Entry], list[Refusal], bool]:
+        """Fetch the records that the headers name, a few at a time; deletions need no fetching."""
+        limit = asyncio.Semaphore(_AT_ONCE)
+
+        async def fetch(header: Header) -> Entry | Refusal | None:
+            if header.deleted:
+                return header, None
+            async with limit:
+                if self.one_by_one:
+                    return await self._try(header.identifier, notes)
+                return await self._one(header.identifier, self.client, notes)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(fetch(header)) for header in headers]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        results = [task.result() for task in tasks]
+        return (
+            [result for result in results if isinstance(result, tuple)],
+            [result for result in results if isinstance(result, Refusal)],
+            None in results,
+        )
+
+    async def _one(self, identifier: str, client: ProtocolClient, notes: list[str]) -> Entry | Refusal:
+        """The record, or why it cannot be had; what is odd about its answer is added to the notes."""
+        try:
+            record = await client.get_record(identifier, self.metadata_prefix, loose=self.loose)
+        except OaiError as error:
+            failure = failure_of(error)
+            return Refusal(reason=str(error), url=error.url, identifier=identifier, failure=failure)
+        except ClientError as error:
+            if not self.loose or not is_of_the_answer(error):
+                raise
+            await check_alive(self.brisk, error)
+            url, raw = where(error)
+            failure = failure_of(error)
+            return Refusal(reason=str(error), url=url, identifier=identifier, raw=raw, failure=failure)
+        if record.header.identifier != identifier:
+            reason = f"the answer has the record {record.header.identifier!r}"
+            facts = {"found": record.header.identifier}
+            failure = Failure(code=FailureCode.RECORD_MISMATCH, facts=facts)
+            return Refusal(reason=reason, url=client.base_url, identifier=identifier, failure=failure)
+        notes += record.notes
+        return record.header, record.element
+
+
+def _entries(page: Page) -> list[Entry]:
+    if isinstance(page, PageOfDocuments):
+        return [(header, Document(page.documents, place)) for place, header in enumerate(page.headers)]
+    return [(record.header, record.element) for record in page.records]
+
+
+def is_of_the_answer(error: Exception) -> bool:
+    """Whether it may be one record that makes the answer fail, and not the server or the way to it."""
+    if isinstance(error, TransportError):
+        return error.kind in _OF_THE_WAY
+    return isinstance(error, (AnswerTooLargeError, HttpStatusError, MalformedAnswerError, NotOaiPmhError))
+
+
+async def check_alive(client: ProtocolClient, error: ClientError) -> None:
+    """Raise the error again if the repository says neither who it is nor which formats it has."""
+    # Some have lists, and a broken answer to Identify.
+    for ask in (partial(client.identify, loose=True), client.list_metadata_formats):
+        with contextlib.suppress(ClientError):
+            await ask()
+            return
+    raise error
+
+
+def where(error: ClientError) -> tuple[str, bytes]:
+    """The request that failed, and the bytes that came, where the error has them."""
+    raw = getattr(error, "raw", b"") or getattr(error, "found", b"")
+    return getattr(error, "url", ""), raw
+
+
+def _names(raw: bytes) -> Iterator[str]:
+    """Identifiers in the headers of broken records: worth asking for, never taken for the truth."""
+    for match in _NAME_IN_HEADER.finditer(raw):
+        yield unescape(match.group(1).decode("utf-8", errors="replace"))
+
+
+def _refusal(page: Page, fault: Fault, names: Sequence[str]) -> Refusal:
+    return Refusal(
+        reason=fault.reason,
+        url=page.url,
+        identifier=names[0] if names else None,
+        offset=fault.offset if fault.offset >= 0 else None,
+        raw=fault.raw,
+        size=fault.size,
+        failure=fault.failure,
+    )
+
+
+_PAGE_BYTES = 16 * 1024
+"""What a page counts for besides its records, so that empty ones have an end, too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """A page as it was fetched, and as it is to be stored."""
+
+    fetched: Fetched
+    batch: Batch
+
+    @cached_property
+    def weight(self) -> int:
+        """About how many bytes of memory it takes."""
+        return _PAGE_BYTES + sum(len(data) for _, _, data, _ in self.batch.records if data is not None)
+
+    @property
+    def end(self) -> End | None:
+        """How the list ended with this page, or None where it goes on."""
+        page = self.fetched.page
+        if self.fetched.gave_up:
+            return End.GAVE_UP
+        if self.fetched.sample_full:
+            return End.SAMPLE
+        if page.cut_off:
+            return End.BROKEN_OFF
+        if page.rest is not None:
+            return None
+        if page.token is None:
+            return End.NO_TOKEN
+        return None if page.next_token else End.EMPTY_TOKEN
+
+    @property
+    def refused(self) -> Sequence[Refusal]:
+        """What is not stored, for it could not be read, or not be judged by the rules."""
+        return [*self.fetched.refused, *self.batch.refused]
+
+    def counts(self) -> Counter[str]:
+        """What can be counted before the store is asked."""
+        return Counter(
+            pages=int(self.fetched.page.rest is None),
+            records=len(self.fetched.entries) - len(self.batch.refused),
+            filtered=self.batch.filtered,
+            invalid=len(self.refused),
+        )

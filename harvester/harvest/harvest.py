@@ -1,0 +1,119 @@
+"""One harvest: pages come from the client, go through the rules into the store, and the end is judged."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from harvester.client.exchange import Send
+from harvester.harvest.approval import HeldRunError
+from harvester.harvest.checkpoint import only_harvest
+from harvester.harvest.list_harvest import Course, introduce
+from harvester.harvest.page_pipeline import Progress, Pump, Steps
+from harvester.harvest.page_reader import PageReading
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.result import Outcome
+from harvester.harvest.run import PreparedRun, Requested, Run
+from harvester.harvest.source import as_it_is
+from harvester.harvest.verdict import End
+from harvester.reading.errors import AnswerTooLargeError, RepositoryBusyError
+from harvester.repositories import get_repository
+from harvester.store.files import FileStore
+from oai.database import Database
+from oai.errors import InterruptedRunError, ZatvaError, failure_of
+from oai.failures import FailureCode
+from oai.settings import Settings
+
+_log = logging.getLogger("harvester.running.harvest")
+
+
+def _no_progress(_counts: object, _total: int | None) -> None:
+    """Tell nobody."""
+
+
+async def harvest(
+    database: Database,
+    settings: Settings,
+    request: HarvestRequest,
+    *,
+    stop: asyncio.Event,
+    on_progress: Progress = _no_progress,
+    around: Callable[[Send], Send] = as_it_is,
+) -> Outcome:
+    """Run a harvest to its end, and write its history row; commits by itself, about page by page.
+
+    `around` is put between the run and the network. When `stop` is set it finishes the page at hand, and the
+    run can be resumed. Whatever goes wrong ends up in the outcome. Raises UsageError where there is no such
+    repository; a fault of our own is raised after it has been noted in the history.
+    """
+    with database.session() as session:
+        guarded = get_repository(session, request.repository_id).guarded
+    settings = settings.guarded if guarded else settings
+    attempt = _Attempt(phase=Requested(database=database, settings=settings, request=request, around=around))
+    try:
+        with only_harvest(database, request.repository_id):
+            return await _concluded(attempt, stop, on_progress)
+    except RepositoryBusyError as error:
+        return attempt.phase.conclude(End.ERROR, error)
+
+
+@dataclass(kw_only=True)
+class _Attempt:
+    """A run in the phase that it has reached; whichever that is concludes it."""
+
+    phase: Requested | PreparedRun | Run
+
+
+async def _concluded(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress) -> Outcome:
+    """Run the harvest, and conclude it while the repository is still ours alone."""
+    try:
+        end = await _harvest(attempt, stop, on_progress)
+        return attempt.phase.conclude(end)
+    except InterruptedRunError:
+        return attempt.phase.conclude(End.INTERRUPTED)
+    except HeldRunError as error:
+        return attempt.phase.conclude(End.HELD, error)
+    except ZatvaError as error:
+        return attempt.phase.conclude(End.LIMIT if failure_of(error).is_limit else End.ERROR, error)
+    except MemoryError:
+        return attempt.phase.conclude(End.LIMIT, _out_of_memory(attempt.phase))
+    except Exception as error:
+        with contextlib.suppress(Exception):  # the first fault is the one to tell
+            attempt.phase.conclude(End.ERROR, error)
+        raise
+
+
+async def _harvest(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress) -> End:
+    if not isinstance(attempt.phase, Requested):
+        raise TypeError("a run is harvested once")
+    attempt.phase = prepared = attempt.phase.prepare()
+    with (
+        ThreadPoolExecutor(1, thread_name_prefix="intake") as thread,
+        FileStore(prepared.folder) as store,
+        PageReading(plain=prepared.preparer.plain, ahead=prepared.request.max_records is None) as reading,
+    ):
+        steps = Steps(thread=thread, stop=stop)
+
+        def waits(seconds: float, reason: str) -> None:
+            _log.info("waiting %.1f s: %s", seconds, reason)
+            prepared.allowance.note_wait(seconds)
+            if isinstance(attempt.phase, Run):
+                failure = getattr(reason, "failure", None)
+                thread.submit(attempt.phase.checkpointer.note_wait, seconds, reason, failure)
+
+        async with prepared.source.client(prepared.base_url, on_wait=waits, read_page=reading) as client:
+            prepared.state.traffic = client.traffic
+            await introduce(prepared, client, steps)
+            attempt.phase = run = prepared.begin(store)
+            pump = Pump(run=run, steps=steps, on_progress=on_progress)
+            return await Course(run=run, client=client, pump=pump).all()
+
+
+def _out_of_memory(phase: Requested | PreparedRun | Run) -> AnswerTooLargeError:
+    """The error of a run whose process got no more memory."""
+    prepared = phase.prepared if isinstance(phase, Run) else phase
+    base_url = prepared.base_url if isinstance(prepared, PreparedRun) else ""
+    limits = prepared.settings.harvester.limits
+    return AnswerTooLargeError(base_url, limits.failure(FailureCode.MEMORY, limits.memory))

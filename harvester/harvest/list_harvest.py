@@ -1,0 +1,327 @@
+"""Harvests one list after the other, and chooses a remedy when one of them breaks."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from harvester.client.protocol_client import ProtocolClient
+from harvester.client.repository_client import Selection
+from harvester.harvest.fetch import Allowance, Fetching, check_alive, where
+from harvester.harvest.page_pipeline import Pump, Steps
+from harvester.harvest.plan import Plan
+from harvester.harvest.progress import Progress, StateChange
+from harvester.harvest.recovery import (
+    Breakage,
+    Division,
+    Isolation,
+    RecoveryTimeError,
+    Remedy,
+    begin_again,
+    remedy,
+    take_up,
+)
+from harvester.harvest.run import PreparedRun, Run
+from harvester.harvest.seen_identifiers import Known, mark
+from harvester.harvest.source import MissingAnswerError
+from harvester.harvest.transform import Refusal, open_validator
+from harvester.harvest.verdict import End
+from harvester.harvest.windows import Window
+from harvester.reading.errors import (
+    AnswerTooLargeError,
+    ClientError,
+    EndlessListError,
+    MalformedAnswerError,
+    NoRecordsMatchError,
+    NotOaiPmhError,
+    OaiError,
+    TransportError,
+)
+from harvester.vocabulary import Level
+from oai.errors import StrictCheckError, failure_of
+from oai.vocabulary import Granularity, Verb
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sounding:
+    """What the repository said of a window."""
+
+    empty: bool = False
+    """It said plainly that nothing is there."""
+    failed: bool = False
+    """No answer came that could be read."""
+    response_date: str | None = None
+
+
+async def sound(client: ProtocolClient, verb: Verb, selection: Selection) -> Sounding:
+    """Ask for the window's first page, by the verb that its slices are asked for by.
+
+    A window counts as empty by noRecordsMatch, or by a whole list of nothing. Whatever else comes does not:
+    then each slice is asked for, with all the care that a list gets. Raises TryLaterError.
+    """
+    try:
+        page = await anext(client.pages(verb, selection, loose=True))
+    except NoRecordsMatchError as error:
+        return Sounding(empty=True, response_date=error.response_date)
+    except (ClientError, MissingAnswerError):  # an earlier run, which is replayed, may not have asked
+        return Sounding(failed=True)
+    something = page.headers or page.next_token or page.faults or page.cut_off or page.complete_list_size
+    return Sounding(empty=not something, response_date=page.response_date)
+
+
+_TRIES_WHILE_SEARCHING = 1
+_FAILED_SOUNDINGS = 3
+
+
+async def introduce(prepared: PreparedRun, client: ProtocolClient, steps: Steps) -> None:
+    """Ask the repository what it is, and fetch the schemas that a very strict run validates by."""
+    loose = prepared.request.validation is Level.LOOSE
+    try:
+        identity = await steps.or_stop(client.identify(loose=loose))
+    except TransportError:
+        raise
+    except ClientError as error:
+        if isinstance(error, MalformedAnswerError) and not loose:
+            raise StrictCheckError(str(error)) from error
+        if not loose:
+            raise
+        prepared.warn(f"Identify: {error}")
+    else:
+        for note in identity.notes:
+            prepared.warn(f"Identify: {note}")
+        await steps.in_thread(partial(prepared.note_identity, identity))
+    if prepared.request.validation is Level.VERY_STRICT:
+        opening = open_validator(client, prepared.settings, prepared.request.metadata_prefix)
+        prepared.preparer = replace(prepared.preparer, validator=await steps.or_stop(opening))
+
+
+@dataclass(kw_only=True)
+class Course:
+    """The asynchronous part of a run: one list after the other, and what to do when one breaks."""
+
+    run: Run
+    client: ProtocolClient
+    pump: Pump
+    _skip: Known = field(default_factory=Known)
+    """Records that came before their list broke, so that they are not fetched one by one."""
+    _soundings_left: int = _FAILED_SOUNDINGS
+
+    async def all(self) -> End:
+        """Take the lists in, from the start or from where they were cut off."""
+        state = self._progress
+        while (window := await self._next_window()) is not None:
+            if window.put_off and not self._allowance.left:
+                return End.GAVE_UP
+            end = await self._one_list(window)
+            if end in {End.SAMPLE, End.GAVE_UP, End.BROKEN_OFF}:
+                return end
+        return state.end
+
+    @property
+    def _plan(self) -> Plan:
+        return self.run.plan
+
+    @property
+    def _progress(self) -> Progress:
+        return self.run.state.progress
+
+    @property
+    def _allowance(self) -> Allowance:
+        return self.run.prepared.allowance
+
+    @property
+    def _steps(self) -> Steps:
+        return self.pump.steps
+
+    @property
+    def _loose(self) -> bool:
+        return self.run.request.validation is Level.LOOSE
+
+    async def _next_window(self) -> Window | None:
+        """The next window to ask for; of what is to be sliced, years and months with nothing in them go."""
+        state = self._progress
+        while state.window is not None and state.window.slice is not None:
+            if not state.window.unsounded:
+                state.cut(self._plan.calendar)
+            elif await self._is_empty(state.window):
+                await self._finish(state.window, End.NO_RECORDS_MATCH)
+            else:
+                state.note_sounded()
+        return state.window
+
+    async def _is_empty(self, window: Window) -> bool:
+        """Whether nothing is in the window; where soundings fail, they are not tried for ever."""
+        if not self._soundings_left:
+            return False
+        brisk = self.client.with_retries(_TRIES_WHILE_SEARCHING)
+        sounding = sound(brisk, self._plan.verb, self._plan.selection(window))
+        begun = self._allowance.now()
+        found = await self._steps.or_stop(sounding)
+        if found.failed:
+            self._allowance.count_since(begun)
+        self._soundings_left -= found.failed
+        self.run.state.response_date = self.run.state.response_date or found.response_date
+        return found.empty
+
+    async def _one_list(self, window: Window) -> End:
+        if (end := self._progress.last_page) is not None:  # the run was cut off right behind that page
+            await self._finish(window, end)
+            return end
+        try:
+            end = await self.pump.take_list(self._fetching(window), self._plan.selection(window))
+        except ClientError as error:
+            return await self._recover(window, error)
+        if end is End.GAVE_UP:
+            return await self._put_off()
+        if end is End.BROKEN_OFF:
+            if not self._loose or not self._allowance.left:
+                return end
+            broken = MalformedAnswerError(
+                self.run.prepared.base_url, "an answer was truncated before the end of the list"
+            )
+            self._check_time(broken)
+            return await self._divide(window, broken)
+        if end is not End.SAMPLE:
+            await self._finish(window, end)
+        return end
+
+    def _fetching(self, window: Window) -> Fetching:
+        request = self.run.request
+        most = request.max_records
+        return Fetching(
+            client=self.client,
+            brisk=self.client.with_retries(_TRIES_WHILE_SEARCHING),
+            metadata_prefix=request.metadata_prefix,
+            verb=self._plan.verb,
+            loose=self._loose,
+            allowance=self._allowance,
+            around_fault=bool(window.halvings or window.taken_up or self._progress.totals["restarts"]),
+            one_by_one=window.one_by_one,
+            skip=self._skipped() if window.one_by_one else Known(),
+            most=None if most is None else most - self.run.state.counts["records"],
+        )
+
+    def _skipped(self) -> Known:
+        """The identifiers that need not be fetched one by one."""
+        return self._skip.with_more(map(mark, self._progress.fetched))
+
+    async def _finish(self, window: Window, end: End) -> None:
+        if window.taken_up and self._progress.watch.fell:
+            words = "the list is not sorted by datestamp after all, so it starts again"
+            await self._change(lambda state: state.begin_again(begin_again(window), disorder=True), words)
+            return
+        await self._change(lambda state: state.finish(end))
+
+    async def _recover(self, window: Window, error: ClientError) -> End:
+        """Choose how to go on behind what broke; gives an end that is none where it does go on."""
+        run, state = self.run, self._progress
+        state.watch.count_repeated()
+        broken = Breakage(
+            error=error,
+            window=window,
+            watch=state.watch,
+            with_token=bool(run.state.token),
+            first=not run.state.counts["pages"] and not state.totals["lists"],
+            restarts=state.totals["restarts"],
+            orderly=state.watch.orderly and not state.totals["disorder"],
+            # What cannot be asked for by datestamps cannot be divided.
+            loose=self._loose and self._plan.by_datestamps,
+        )
+        chosen = remedy(broken)
+        if chosen.takes_time:
+            self._check_time(error)
+        match chosen:
+            case Remedy.NOTHING_THERE:
+                return await self._nothing_more(window, error, End.NO_RECORDS_MATCH)
+            case Remedy.ENDED_EARLY:
+                return await self._nothing_more(window, error, End.NO_RECORDS_MATCH_LATE)
+            case Remedy.AGAIN:
+                await self._begin_again(window, error)
+            case Remedy.TAKE_UP:
+                await self._take_up(window, error)
+            case Remedy.WHOLE_DAYS:
+                await self._ask_in_days(error)
+            case Remedy.DIVIDE:
+                return await self._divide(window, error)
+            case Remedy.NONE:
+                await self._give_in(error)
+        return state.end
+
+    async def _nothing_more(self, window: Window, error: ClientError, end: End) -> End:
+        """End the list with the error that says that nothing matches."""
+        if isinstance(error, OaiError):
+            self.run.state.response_date = self.run.state.response_date or error.response_date
+        await self._finish(window, end)
+        return end
+
+    async def _give_in(self, error: ClientError) -> None:
+        """Raise what broke; a strict run says that it was strict."""
+        if self._loose or not isinstance(error, (MalformedAnswerError, NotOaiPmhError)):
+            raise error
+        if not isinstance(error, EndlessListError):
+            refusal = Refusal(reason=str(error), url=error.url, raw=error.raw, failure=failure_of(error))
+            await self._steps.in_thread(partial(self.run.refuse, refusal))
+        raise StrictCheckError(str(error)) from error
+
+    async def _ask_in_days(self, error: ClientError) -> None:
+        times = replace(self._plan.calendar, granularity=Granularity.DAY)
+        self.run.plan = replace(self._plan, calendar=times)
+        words = f"all bounds are now whole days, regardless of Identify: {error}"
+        await self._change(Progress.in_days, words)
+
+    async def _begin_again(self, window: Window, error: ClientError) -> None:
+        words = f"the list was started again: {error}"
+        await self._change(lambda state: state.begin_again(begin_again(window)), words, again=True)
+
+    async def _take_up(self, window: Window, error: ClientError) -> None:
+        overlap = self.run.prepared.settings.harvester.overlap
+        later = take_up(window, self._progress.watch, self._plan.calendar, overlap)
+        if later is None:
+            await self._begin_again(window, error)
+            return
+        words = f"the list was continued {later.in_words()}: {error}"
+        await self._change(lambda state: state.take_up(later), words)
+
+    async def _divide(self, window: Window, error: ClientError) -> End:
+        if not self._allowance.left and not self._allowance.spent:
+            raise error
+        brisk = self.client.with_retries(_TRIES_WHILE_SEARCHING)
+        with self._allowance.working():
+            await check_alive(brisk, error)
+            isolation = Isolation(client=brisk, plan=self._plan, allowance=self._allowance)
+            try:
+                division = await isolation.divide(window, self._progress.watch)
+            except AnswerTooLargeError:
+                raise error from None  # the run is resumed at the page, so that is the place to name
+        if division is None:
+            return await self._put_off()
+        if division.hopeless:
+            await self._leave_out(error, division)
+            return self._progress.end
+        self._skip = self._skip.with_more(self._progress.watch.marks)
+        again = not any(part.one_by_one for part in division.windows)
+        words = f"{error}; {division.remark}"
+        await self._change(lambda state: state.divide(division.windows), words, again=again)
+        return self._progress.end
+
+    def _check_time(self, error: ClientError | None) -> None:
+        """Raise RecoveryTimeError where no time is left to work around what broke."""
+        if self._allowance.is_late:
+            raise RecoveryTimeError(self.run.prepared.base_url, self._allowance.seconds) from error
+
+    async def _leave_out(self, error: ClientError, division: Division) -> None:
+        url, raw = where(error)
+        refusal = Refusal(reason=f"{error}; {division.remark}", url=url, raw=raw, failure=failure_of(error))
+        await self._steps.in_thread(partial(self.run.refuse, refusal))
+        await self._change(lambda state: state.leave_out(division.windows))
+
+    async def _put_off(self) -> End:
+        """Leave the window for the end, or for the next run where nothing else is left to do."""
+        # Where the time is spent rather than the requests, no other window may be searched either.
+        self._check_time(None)
+        state = self._progress
+        if all(window.put_off for window in state.windows[1:]):
+            return End.GAVE_UP
+        await self._change(Progress.put_off)
+        return state.end
+
+    async def _change(self, change: StateChange, words: str | None = None, *, again: bool = False) -> None:
+        await self._steps.in_thread(partial(self.run.change_course, change, words, again=again))

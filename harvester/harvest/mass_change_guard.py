@@ -1,0 +1,345 @@
+"""The mass-change guard: a run that would delete or change too many records is held for approval (HAR-9)."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from harvester.harvest import approval, checkpoint
+from harvester.harvest.approval import SAMPLE, Held, HeldRunError, HoldKind
+from harvester.harvest.checkpoint import Checkpoint
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.verdict import PROPER, End, Verdict
+from harvester.models import Repository
+from harvester.store import deletions
+from harvester.store import records as arrays
+from harvester.store.deletions import Estate, Tombstone
+from harvester.store.records import RunKey
+from harvester.vocabulary import DeletionReason
+from oai.database import Database
+from oai.datestamps import format_datestamp, utc_now
+from oai.settings import Settings
+from oai.vocabulary import DeletedRecord
+
+# A record that another harvest of the same format answers for, because that has one of its sets or all
+# records, may merely have left this set.
+OURS = """
+    record.repository_id = :repository_id AND record.metadata_prefix = :prefix AND record.status = 'active'
+    AND (:set_spec = '' OR EXISTS (
+        SELECT FROM oai_set_mapping AS mapping
+        WHERE mapping.record_id = record.record_id
+          AND (mapping.set_spec = :set_spec OR starts_with(mapping.set_spec, :set_spec || ':'))))
+    """
+_ELSEWHERE = """
+    :set_spec <> '' AND EXISTS (
+        SELECT FROM oai_harvest AS other
+        WHERE other.repository_id = :repository_id AND other.metadata_prefix = :prefix
+          AND other.harvest_id <> :harvest_id
+          AND (other.set_spec = '' OR EXISTS (
+              SELECT FROM oai_set_mapping AS mapping
+              WHERE mapping.record_id = record.record_id
+                AND (mapping.set_spec = other.set_spec
+                     OR starts_with(mapping.set_spec, other.set_spec || ':')))))
+    """
+_STAGE = text(
+    f"""
+    WITH staged AS (
+    INSERT INTO oai_held_deletion (harvest_id, run_started, record_id, datestamp, reason, digest)
+    SELECT :harvest_id, :run_started, record.record_id, :datestamp, :reason, record.digest
+    FROM oai_record AS record
+    WHERE {OURS}
+      AND NOT EXISTS (SELECT FROM oai_seen AS seen WHERE seen.record_id = record.record_id)
+      AND NOT ({_ELSEWHERE})
+    ON CONFLICT DO NOTHING
+    RETURNING 1)
+    SELECT count(*) FROM staged
+    """  # noqa: S608 made of our own words
+)
+_SEEN = text(
+    """
+    INSERT INTO oai_sighting (harvest_id, run_started, record_ids)
+    VALUES (:harvest_id, :run_started, CAST(:ids AS bigint[]))
+    """
+)
+# A table of its own, with an index and statistics before it is joined: without them PostgreSQL takes it for
+# ten rows, and compares each record with each.
+_GATHER = (
+    text(
+        """
+        CREATE TEMPORARY TABLE oai_seen ON COMMIT DROP AS
+        SELECT DISTINCT unnest(record_ids) AS record_id FROM oai_sighting
+        WHERE harvest_id = :harvest_id AND run_started = :run_started
+        """
+    ),
+    text("CREATE UNIQUE INDEX ON oai_seen (record_id)"),
+    text("ANALYZE oai_seen"),
+)
+_ANY_ACTIVE = text(
+    """
+    SELECT EXISTS (SELECT FROM oai_record
+                   WHERE repository_id = :repository_id AND metadata_prefix = :prefix AND status = 'active')
+    """
+)
+_FORGET = text("DELETE FROM oai_sighting WHERE harvest_id = :harvest_id AND run_started <> :run_started")
+_FORGET_ALL = text("DELETE FROM oai_sighting WHERE harvest_id = :harvest_id")
+
+
+def any_active(session: Session, *, repository_id: int, metadata_prefix: str) -> bool:
+    """Whether the repository has active records in the format; before a first harvest it has none."""
+    found = session.execute(_ANY_ACTIVE, {"repository_id": repository_id, "prefix": metadata_prefix})
+    return bool(found.scalar_one())
+
+
+def note_seen(session: Session, run: RunKey, record_ids: Sequence[int]) -> None:
+    """Note that the run saw these records. The caller commits."""
+    if record_ids:
+        session.execute(_SEEN, {**_key(run), "ids": arrays.of_numbers(record_ids)})
+
+
+def forget_earlier(session: Session, run: RunKey) -> None:
+    """Forget what earlier runs of the harvest saw. The caller commits."""
+    session.execute(_FORGET, _key(run))
+
+
+def forget_seen(session: Session, run: RunKey) -> None:
+    """Forget what the harvest's runs saw. The caller commits."""
+    session.execute(_FORGET_ALL, {"harvest_id": run.harvest_id})
+
+
+def stage_disappeared(
+    session: Session, run: RunKey, *, repository_id: int, metadata_prefix: str, set_spec: str, datestamp: str
+) -> int:
+    """Stage the deletion of the records that the run should have seen and did not; gives how many.
+
+    Of a harvest of one set, those that another harvest of the repository answers for are left alone. The
+    caller commits at once, and knows that the run saw everything.
+    """
+    for statement in _GATHER:
+        session.execute(statement, _key(run))
+    found = session.execute(
+        _STAGE,
+        {
+            **_key(run),
+            "repository_id": repository_id,
+            "prefix": metadata_prefix,
+            "set_spec": set_spec,
+            "datestamp": datestamp,
+            "reason": DeletionReason.DISAPPEARED.value,
+        },
+    )
+    return int(found.scalar_one())
+
+
+def _key(run: RunKey) -> dict[str, object]:
+    return {"harvest_id": run.harvest_id, "run_started": run.run_started}
+
+
+_FORGETFUL = frozenset({DeletedRecord.NO.value, DeletedRecord.TRANSIENT.value})
+_ACTIVE = text(
+    f"""
+    SELECT count(*) FROM oai_record AS record
+    WHERE {OURS} AND NOT (update_flag = 'new' AND harvest_time >= :run_started)
+    """  # noqa: S608 made of our own words
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settlement:
+    """What became of the deletions that a run has found."""
+
+    deleted: int = 0
+    disappeared: int = 0
+    """Those of them of which the repository did not tell."""
+    waiting: int = 0
+    """Deletions too many to apply before the run has come to its end."""
+    held: Held | None = None
+
+    def corrected(self, counts: Mapping[str, int]) -> Counter[str]:
+        """The run's counts as they are now that this is settled."""
+        found = Counter(counts)
+        held = self.held.would_delete if self.held else 0
+        # The page-wise count has every tombstone, and nothing of what disappeared.
+        found["deleted"] += self.disappeared - self.waiting - held
+        found["disappeared"] += self.disappeared - (self.disappeared if held else 0)
+        return found
+
+
+@dataclass(kw_only=True)
+class Brake:
+    """Watches over one run. Its steps take part in the caller's transaction; `settle` commits by itself."""
+
+    run: RunKey
+    estate: Estate
+    set_spec: str
+    deletions_allowed: float
+    updates_allowed: float | None
+    minimum: int
+    looks: bool
+    """Whether the run finds out what has disappeared."""
+    disappeared: int | None = None
+    """How many records have; None before it was found out."""
+    updates: int = 0
+    """Of the run so far."""
+    any_staged: bool = False
+    _before: int | None = None
+    """Records that lived here before the run, once they are counted: no page of it changes their number."""
+
+    def stage(self, session: Session, tombstones: Sequence[Tombstone]) -> int:
+        """Note deletions for the run's end; gives how many were not noted yet."""
+        self.any_staged = self.any_staged or bool(tombstones)
+        return deletions.stage(session, self.run, tombstones)
+
+    def note_alive(self, session: Session, record_ids: Sequence[int]) -> None:
+        """Note that the records are there: none of them is to be deleted."""
+        if self.any_staged and record_ids:
+            deletions.unstage(session, self.run, record_ids)
+        if self.looks:
+            note_seen(session, self.run, record_ids)
+
+    def note_seen(self, session: Session, record_ids: Sequence[int]) -> None:
+        """Note that the list has the records, as deleted ones perhaps, so that they have not disappeared."""
+        if self.looks:
+            note_seen(session, self.run, record_ids)
+
+    def check_updates(self, session: Session, updates: int, sample: Sequence[str]) -> None:
+        """Count a page's changes before any is stored. Raises HeldRunError where they are too many."""
+        total = self.updates + updates
+        if self.updates_allowed is not None and updates and total >= self.minimum:
+            active = self._before = self._active(session) if self._before is None else self._before
+            if total > active * self.updates_allowed / 100:
+                raise HeldRunError(
+                    Held(
+                        kind=HoldKind.UPDATES,
+                        would_delete=0,
+                        would_update=total,
+                        active=active,
+                        allowed=self.updates_allowed,
+                        sample=sample[:SAMPLE],
+                    )
+                )
+        self.updates = total
+
+    def settle(
+        self,
+        database: Database,
+        *,
+        verdict: Verdict,
+        end: End,
+        counts: Mapping[str, int],
+        response_date: str | None,
+        error: Exception | None = None,
+    ) -> Settlement:
+        """Apply the run's deletions, or hold them; find what disappeared. Commits by itself, in pieces."""
+        if isinstance(error, HeldRunError):
+            return Settlement(held=error.held)
+        with database.session() as session:
+            disappeared = self._stage_disappeared(session, verdict, response_date)
+            waiting = deletions.staged_count(session, self.run) if self.any_staged else 0
+            held = self._judged(session, waiting, max(counts.get("deleted", 0) + disappeared - waiting, 0))
+            session.commit()
+        if held is not None and (end in PROPER or end is End.SAMPLE):
+            return Settlement(held=held, disappeared=disappeared)
+        if held is not None:
+            return Settlement(waiting=waiting, disappeared=disappeared)
+        deleted = deletions.apply_staged(database, self.run, self.estate) if waiting else 0
+        with database.session() as session:
+            if verdict is Verdict.COMPLETE:
+                approval.close(session, self.run, everything=self.looks)
+            session.commit()
+        return Settlement(deleted=deleted, disappeared=disappeared)
+
+    def _stage_disappeared(self, session: Session, verdict: Verdict, response_date: str | None) -> int:
+        if self.disappeared is not None:
+            return self.disappeared
+        if not self.looks or verdict is not Verdict.COMPLETE:
+            return 0
+        found = stage_disappeared(
+            session,
+            self.run,
+            repository_id=self.estate.repository_id,
+            metadata_prefix=self.estate.metadata_prefix,
+            set_spec=self.set_spec,
+            datestamp=response_date or format_datestamp(utc_now()),
+        )
+        forget_seen(session, self.run)
+        checkpoint.note_disappeared(session, self.run.harvest_id, found)
+        self.any_staged = self.any_staged or bool(found)
+        return found
+
+    def _judged(self, session: Session, waiting: int, applied: int) -> Held | None:
+        """What is too much, or None; `applied` are deletions that the run made before it was cut off."""
+        total = waiting + applied
+        if not waiting or total < self.minimum:
+            return None
+        active = self._active(session) + applied
+        if total <= active * self.deletions_allowed / 100:
+            return None
+        return Held(
+            kind=HoldKind.DELETIONS,
+            would_delete=waiting,
+            would_update=0,
+            active=active,
+            allowed=self.deletions_allowed,
+            sample=deletions.staged_sample(session, self.run, most=SAMPLE),
+        )
+
+    def _active(self, session: Session) -> int:
+        found = session.execute(
+            _ACTIVE,
+            {
+                "repository_id": self.estate.repository_id,
+                "prefix": self.estate.metadata_prefix,
+                "set_spec": self.set_spec,
+                "run_started": self.run.run_started,
+            },
+        )
+        return int(found.scalar_one())
+
+
+def may_disappear(
+    session: Session, repository: Repository, request: HarvestRequest, *, from_: str | None
+) -> bool:
+    """Whether a run from the datestamp `from_` on can find records that the repository no longer has.
+
+    It has to ask for everything, from a repository that does not report each deletion. On a first harvest
+    there is nothing that could be missing.
+    """
+    narrowed = request.harvest_to is not None or request.max_records is not None
+    whole = from_ is None and not narrowed and request.replay is None
+    return (
+        whole
+        and repository.deleted_record in _FORGETFUL
+        and any_active(
+            session, repository_id=repository.repository_id, metadata_prefix=request.metadata_prefix
+        )
+    )
+
+
+def begin_brake(
+    session: Session,
+    repository: Repository,
+    settings: Settings,
+    request: HarvestRequest,
+    *,
+    run: RunKey,
+    point: Checkpoint,
+) -> Brake:
+    """The brake of a run that begins, or is resumed, at the checkpoint. The caller commits."""
+    deletions.forget_stale(session, run)
+    forget_earlier(session, run)
+    own, ours = repository, settings.harvester
+    updates = ours.brake_updates if own.brake_updates is None else own.brake_updates
+    return Brake(
+        run=run,
+        estate=approval.estate(repository, settings, request.metadata_prefix),
+        set_spec=request.set_spec,
+        deletions_allowed=ours.brake_deletions if own.brake_deletions is None else own.brake_deletions,
+        updates_allowed=None if approval.updates_released(session, run) else updates,
+        minimum=ours.brake_minimum,
+        looks=point.looks,
+        disappeared=point.disappeared,
+        updates=point.counts.get("updated", 0),
+        any_staged=deletions.any_staged(session, run),
+    )

@@ -1,0 +1,154 @@
+"""How a harvest's pages are read: in a thread, or, where they come quickly, in a process of its own."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+from harvester.companion import CompanionEndedError
+from harvester.harvest.answer_splitter_process import SplittingProcess
+from harvester.harvest.page_reader_process import Documents, PageOfDocuments, ReadingProcess, documents_of
+from harvester.reading.answers import Page
+from harvester.reading.replies import OnToken, Unread, with_rest
+from harvester.reading.splitting import Splitting
+from harvester.reading.spooled import Spooled
+from oai.vocabulary import Verb
+
+_log = logging.getLogger("harvester.running.page_reading")
+
+_WORTH_RECORDS = 500
+_WORTH_SHARE = 0.1
+"""Of the time that passes; where reading takes less, the harvest waits for something else anyhow."""
+
+
+class PageReading:
+    """Reads pages, and begins a process for it where that takes much of the time. `clock` gives seconds.
+
+    Pages from the process have documents instead of elements (`PageOfDocuments`), which suits a harvest
+    without rules (`plain`). If it fails, pages are read here again; nothing of them is lost. Without `ahead`,
+    no page's token is reported before its records are read. A large answer is split by a process of its own.
+    """
+
+    def __init__(
+        self, *, plain: bool = True, ahead: bool = True, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._plain = plain
+        self._ahead = ahead
+        self._clock = clock
+        self._begun = clock()
+        self._busy = 0.0
+        self._records = 0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="reading")
+        self._process: Future[ReadingProcess] | None = None
+        self._failed = False
+        self._splitting: SplittingProcess | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._splitting is not None:
+            self._splitting.close()
+        if self._process is not None:
+            self._thread.submit(self._close, self._process)
+        self._thread.shutdown()
+
+    async def __call__(self, unread: Unread, on_token: OnToken) -> Page:
+        """Read an answer; raises as `Unread.read` does. A token is told where the process reads the page."""
+        if isinstance(unread.body, Spooled):
+            return await self._in_parts(unread, on_token)
+        if unread.verb is not Verb.LIST_RECORDS or not self._plain:
+            return await asyncio.to_thread(unread.read)
+        return await self._elsewhere(unread, on_token) or await self._here(unread)
+
+    async def _in_parts(self, unread: Unread, on_token: OnToken) -> Page:
+        """The first part of a large answer, with the others behind it; each is read as a small answer is."""
+        loop = asyncio.get_running_loop()
+
+        def begun() -> Splitting:
+            # In the thread that lives as long as the process: Linux ends a child with the thread it is of.
+            if self._splitting is not None:
+                self._splitting.close()  # the same answer may have come broken, and was asked for again
+            self._splitting = SplittingProcess(unread)
+            return self._splitting.split()
+
+        splitting = await loop.run_in_executor(self._thread, begun)
+        if splitting.token and self._ahead:
+            on_token(splitting.token)
+
+        async def following() -> Page:
+            part = await loop.run_in_executor(self._thread, next, splitting.parts)
+            page = await self(unread.of(part), lambda _token: None)
+            return with_rest(page, part, following)
+
+        return await following()
+
+    async def _here(self, unread: Unread) -> Page:
+        asked = self._clock()
+        page = await asyncio.to_thread(unread.read)
+        now = self._clock()
+        self._busy += now - asked
+        self._records += len(page.records)
+        worth = self._records >= _WORTH_RECORDS and self._busy > _WORTH_SHARE * (now - self._begun)
+        if worth and page.next_token and self._process is None:
+            self._process = self._thread.submit(ReadingProcess)
+        return page
+
+    async def _elsewhere(self, unread: Unread, on_token: OnToken) -> Page | None:
+        """The page as the process reads it; None where it is not there, or where reading it raises."""
+        if self._process is None or not self._process.done() or self._failed:
+            return None
+        loop = asyncio.get_running_loop()
+
+        def tell(token: str) -> None:
+            if self._ahead:
+                loop.call_soon_threadsafe(on_token, token)
+
+        page: Future[PageOfDocuments | None] = Future()
+        self._thread.submit(self._ask, self._process, unread, tell, page)
+        return await asyncio.wrap_future(page)
+
+    def _ask(
+        self,
+        process: Future[ReadingProcess],
+        unread: Unread,
+        tell: OnToken,
+        asked: Future[PageOfDocuments | None],
+    ) -> None:
+        """Have a page read, and then its documents, which come after it."""
+        if not asked.set_running_or_notify_cancel():
+            return
+        page = None
+        try:
+            page = process.result().read(unread, tell)
+        except (CompanionEndedError, OSError) as error:
+            self._note_failure(error)
+        except BaseException as error:
+            asked.set_exception(error)
+            raise
+        asked.set_result(page)
+        if page is not None:
+            self._fill(process.result(), unread, page.documents.future)
+
+    def _fill(self, process: ReadingProcess, unread: Unread, documents: Future[Documents]) -> None:
+        try:
+            documents.set_result(process.documents())
+        except CompanionEndedError as error:
+            self._note_failure(error)
+            documents.set_result(documents_of(unread.read()))
+        except BaseException as error:
+            documents.set_exception(error)
+            raise
+
+    def _note_failure(self, error: Exception) -> None:
+        self._failed = True
+        _log.warning("the process that reads pages: %s; further pages are read without it", error)
+
+    def _close(self, process: Future[ReadingProcess]) -> None:
+        if process.exception() is None:
+            process.result().close()

@@ -1,0 +1,377 @@
+"""One page's way into the store: what changed, then the files, then the rows (STO-4's order)."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from harvester.harvest.checkpointer import RunState
+from harvester.harvest.mass_change_guard import Brake
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.seen_identifiers import mark
+from harvester.harvest.transform import Batch, Prepared
+from harvester.store import deletions
+from harvester.store.deletions import Tombstone
+from harvester.store.files import FileStore
+from harvester.store.paths import is_deleted_path, place_files, record_path
+from harvester.store.records import (
+    KnownRecord,
+    RecordRow,
+    known_records,
+    mark_unchanged,
+    of_keys,
+    write_records,
+)
+from harvester.vocabulary import Change, DeletionReason, RecordStatus
+from oai.datestamps import is_later
+
+_NOT_WRITTEN = frozenset({"unchanged", "restored", "deleted"})
+_ROW_CHANGE = {"new": Change.NEW, "updated": Change.UPDATED}
+
+Known = Mapping[str, KnownRecord]
+"""What the table has of a page's records, by the digits of their keys."""
+Brought = Callable[[Session, Sequence[Prepared]], Collection[str]]
+"""Gives the keys of those of the records that the run has brought before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How a repository's files are laid out."""
+
+    metadata_prefix: str
+    plain: bool
+    """Whether this format's files carry the plain names."""
+    parse_id: bool
+    files_per_directory: int
+
+    def path(self, identifier: str) -> str:
+        """Where the record's file would be with endless room."""
+        prefix = "" if self.plain else self.metadata_prefix
+        return record_path(identifier, parse_id=self.parse_id, metadata_prefix=prefix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intake:
+    """Takes a run's pages in, one after the other."""
+
+    store: FileStore
+    repository_id: int
+    layout: Layout
+    brake: Brake
+    brought: Brought = lambda _session, _records: ()
+    """Which records the run has brought before; of those it is asked that come with an older datestamp."""
+
+    def take(self, session: Session, batch: Batch, *, now: datetime) -> Counter[str]:
+        """Begin the page's files and write its rows. Deletions wait for the run's end.
+
+        The caller lets the files settle, and then commits.
+
+        Gives the number of records by what became of them: new, updated, unchanged, deleted, tombstones
+        (deletions of records that were never here), and outdated (this run has brought a newer version).
+        Raises HeldRunError, with nothing written, where the run would change too many.
+        """
+        known = self._known(session, batch)
+        outdated = self._outdated(session, batch, known)
+        batch = batch.without(outdated)
+        fates = {record.key: fate_of(record, known.get(record.key)) for record in batch.records}
+        updated = [record.header.identifier for record in batch.records if fates[record.key] == "updated"]
+        self.brake.check_updates(session, len(updated), updated)
+        self.brake.note_seen(session, [known[key].record_id for key in batch.passed_over if key in known])
+        same = self._mark_same(session, batch, known, fates)
+        others = [record for record in batch.records if fates[record.key] != "unchanged"]
+        changed = [record for record in others if fates[record.key] not in _NOT_WRITTEN]
+        paths = self._paths(session, changed, known)
+        self.store.begin(*_files(others, known, paths))
+        written = write_records(
+            session,
+            [
+                _row(record, paths.get(record.key), fates[record.key], known.get(record.key))
+                for record in changed
+            ],
+            repository_id=self.repository_id,
+            metadata_prefix=self.layout.metadata_prefix,
+            now=now,
+            told_by=self.brake.run if self.brake.estate.tell else None,
+        )
+        self.brake.note_alive(session, [*written, *same])
+        counts = Counter(fates.values())
+        counts["unchanged"] += counts.pop("restored", 0)
+        counts["outdated"] = len(outdated)
+        return self._with_deletions(session, others, known, fates, counts)
+
+    def _known(self, session: Session, batch: Batch) -> dict[str, KnownRecord]:
+        """The rows of the page's records, and of those that the rules passed over where that matters."""
+        keys = [record.key for record in batch.records]
+        passed_over = batch.passed_over if self.brake.looks else ()
+        return known_records(
+            session,
+            repository_id=self.repository_id,
+            metadata_prefix=self.layout.metadata_prefix,
+            keys=[*keys, *passed_over],
+        )
+
+    def _outdated(self, session: Session, batch: Batch, known: Known) -> set[str]:
+        """Keys of records of which this run has brought a newer version before, or a newer deletion.
+
+        A record that came with an older datestamp than it has here is no such one if this run has not brought
+        it: its repository may have gone back.
+        """
+        again = [record for record in batch.records if record.key in known]
+        older = [
+            record
+            for record in again
+            if (before := known[record.key].datestamp) != record.header.datestamp
+            and is_later(before, record.header.datestamp)
+        ]
+        outdated = set(self.brought(session, older)) if older else set()
+        if self.brake.any_staged and again:
+            # Staged deletions are in no row yet; what comes alive again would take them back.
+            numbers = [known[record.key].record_id for record in again]
+            staged = deletions.staged_datestamps(session, self.brake.run, numbers)
+            outdated |= {
+                record.key
+                for record in again
+                if (told := staged.get(known[record.key].record_id)) is not None
+                and is_later(told, record.header.datestamp)
+            }
+        return outdated
+
+    def _with_deletions(
+        self,
+        session: Session,
+        records: Sequence[Prepared],
+        known: Known,
+        fates: Mapping[str, str],
+        counts: Counter[str],
+    ) -> Counter[str]:
+        """The counts, with the deletions staged; one that was staged before is nothing new."""
+        tombstones = [
+            Tombstone(
+                record_id=known[record.key].record_id,
+                datestamp=record.header.datestamp,
+                set_specs=record.header.set_specs,
+            )
+            for record in records
+            if fates[record.key] == "deleted"
+        ]
+        if tombstones:
+            counts["deleted"] = self.brake.stage(session, tombstones)
+            counts["unchanged"] += len(tombstones) - counts["deleted"]
+        return counts
+
+    def _mark_same(
+        self, session: Session, batch: Batch, known: Known, fates: dict[str, str]
+    ) -> Sequence[int]:
+        """Flag the records that are as they were, and give their ids; those whose file is lost are restored.
+
+        The files are looked for while the database works.
+        """
+        here = {
+            filename: record.key
+            for record in batch.records
+            if record.data is not None
+            and fates[record.key] == "unchanged"
+            and (filename := known[record.key].filename) is not None
+        }
+        missing = self.store.missing(list(here))
+        same = [known[key].record_id for key, fate in fates.items() if fate == "unchanged"]
+        mark_unchanged(session, same, run_started=self.brake.run.run_started)
+        for filename in missing.result():
+            fates[here[filename]] = "restored"
+        return same
+
+    def _paths(self, session: Session, changed: Sequence[Prepared], known: Known) -> dict[str, str]:
+        """The path of each changed record's file: where it is already, else a new place."""
+        paths = {}
+        homeless = []
+        for record in changed:
+            filename = known[record.key].filename if record.key in known else None
+            if record.data is not None and filename is not None and not is_deleted_path(filename):
+                paths[record.key] = filename
+            elif record.data is not None:
+                homeless.append(record)
+        if homeless:
+            places = place_files(
+                session,
+                [self.layout.path(record.header.identifier) for record in homeless],
+                repository_id=self.repository_id,
+                files_per_directory=self.layout.files_per_directory,
+            )
+            paths.update({record.key: path for record, path in zip(homeless, places, strict=True)})
+        return paths
+
+
+def fate_of(record: Prepared, known: KnownRecord | None) -> str:
+    """What becomes of a record, given what the table has of it."""
+    if record.data is None:
+        if known is None:
+            return "tombstones"
+        if known.status == RecordStatus.ACTIVE:
+            return "deleted"
+        return "unchanged" if known.datestamp == record.header.datestamp else "tombstones"
+    if known is None or known.filename is None or known.status == RecordStatus.DELETED:
+        return "new"
+    return "unchanged" if known.digest == record.digest else "updated"
+
+
+def _files(
+    records: Sequence[Prepared], known: Known, paths: Mapping[str, str]
+) -> tuple[list[tuple[str, bytes]], list[str]]:
+    """The files to write, and those that give way to one elsewhere."""
+    files = []
+    leaving = []
+    for record in records:
+        before = known[record.key].filename if record.key in known else None
+        path = paths.get(record.key) or before
+        if path is None or record.data is None:
+            continue
+        files.append((path, record.data))
+        if before is not None and before != path:
+            leaving.append(before)
+    return files, leaving
+
+
+def _row(record: Prepared, path: str | None, fate: str, before: KnownRecord | None) -> RecordRow:
+    header = record.header
+    record_id = before.record_id if before else None
+    if record.data is None:
+        return RecordRow(
+            record_id=record_id,
+            key=record.key,
+            identifier=header.identifier,
+            filename=before.filename if before else path,
+            datestamp=header.datestamp,
+            status=RecordStatus.DELETED,
+            change=Change.DELETED,
+            digest=before.digest if before else record.digest,
+            set_specs=header.set_specs,
+            reason=DeletionReason.TOMBSTONE,
+        )
+    return RecordRow(
+        record_id=record_id,
+        key=record.key,
+        identifier=header.identifier,
+        filename=path,
+        datestamp=header.datestamp,
+        status=RecordStatus.ACTIVE,
+        change=_ROW_CHANGE[fate],
+        digest=record.digest,
+        set_specs=header.set_specs,
+    )
+
+
+_OF_THIS_RUN = text(
+    """
+    SELECT encode(uuid_send(identifier_key), 'hex'), digest, status FROM oai_record
+    WHERE repository_id = :repository_id AND metadata_prefix = :prefix
+      AND identifier_key = ANY(CAST(:keys AS uuid[])) AND harvest_time >= :run_started
+    """
+)
+
+
+_WRITTEN = text(
+    """
+    SELECT encode(uuid_send(identifier_key), 'hex') FROM oai_record
+    WHERE repository_id = :repository_id AND metadata_prefix = :prefix
+      AND identifier_key = ANY(CAST(:keys AS uuid[])) AND harvest_time >= :run_started
+    """
+)
+
+
+@dataclass(kw_only=True)
+class ReturnedRecords:
+    """Which records the run at hand has brought before; it asks the rows, then the list's marks."""
+
+    request: HarvestRequest
+    run_started: datetime
+    state: RunState
+    _searches_left: int = 200
+    """So many more times the list's marks are gone over although none of what is looked for is among them."""
+
+    def keys(self, session: Session, records: Sequence[Prepared]) -> set[str]:
+        """The keys of those of the records that this run has brought before: it wrote or listed them."""
+        keys = written_before(
+            session,
+            records,
+            repository_id=self.request.repository_id,
+            metadata_prefix=self.request.metadata_prefix,
+            run_started=self.run_started,
+        )
+        others = {mark(record.header.identifier): record.key for record in records if record.key not in keys}
+        if others and self._searches_left:
+            listed = set(others).intersection(self.state.progress.watch.marks)
+            # To go over the marks takes a while where they are millions, and a repository that was set back
+            # has older datestamps on every page.
+            self._searches_left -= not listed
+            keys |= {others[one] for one in listed}
+        names = [record.header.identifier for record in records if record.key in keys]
+        self.state.first_outdated = self.state.first_outdated or next(iter(names), None)
+        return keys
+
+    def count_unchanged(self, session: Session, batch: Batch) -> int:
+        """How many of the batch's records this run has brought as they are, before a list began again."""
+        totals = self.state.progress.totals
+        if not any(totals[name] for name in ("restarts", "taken_up", "halvings", "answers_again")):
+            return 0
+        return brought_before(
+            session,
+            batch.records,
+            repository_id=self.request.repository_id,
+            metadata_prefix=self.request.metadata_prefix,
+            run_started=self.run_started,
+        )
+
+
+def written_before(
+    session: Session,
+    records: Sequence[Prepared],
+    *,
+    repository_id: int,
+    metadata_prefix: str,
+    run_started: datetime,
+) -> set[str]:
+    """The keys of those of the records whose rows this very run has written."""
+    rows = session.scalars(
+        _WRITTEN,
+        {
+            "repository_id": repository_id,
+            "prefix": metadata_prefix,
+            "keys": of_keys([record.key for record in records]),
+            "run_started": run_started,
+        },
+    )
+    return set(rows)
+
+
+def brought_before(
+    session: Session,
+    records: Sequence[Prepared],
+    *,
+    repository_id: int,
+    metadata_prefix: str,
+    run_started: datetime,
+) -> int:
+    """How many of the records this very run has brought as they are now: to it they are not unchanged.
+
+    They were counted as new, updated or deleted when it did.
+    """
+    rows = session.execute(
+        _OF_THIS_RUN,
+        {
+            "repository_id": repository_id,
+            "prefix": metadata_prefix,
+            "keys": of_keys([record.key for record in records]),
+            "run_started": run_started,
+        },
+    )
+    known = {key: (digest, status) for key, digest, status in rows}
+    return sum(_as_now(record, *known[record.key]) for record in records if record.key in known)
+
+
+def _as_now(record: Prepared, digest: bytes | None, status: str) -> bool:
+    if record.data is None:
+        return status == RecordStatus.DELETED
+    return status == RecordStatus.ACTIVE and digest == record.digest

@@ -1,0 +1,247 @@
+"""What a harvest will ask for, and why; worked out before the first request, without input or output."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from harvester.client.repository_client import Selection
+from harvester.client.transport import request_url
+from harvester.harvest.request import HarvestRequest, in_granularity
+from harvester.harvest.windows import Calendar, Window, calendar, first_request, slices, window_from_json
+from harvester.vocabulary import Method, Slice
+from oai.datestamps import format_datestamp, parse_datestamp
+from oai.errors import UsageError
+from oai.vocabulary import DeletedRecord, Granularity, Verb
+
+_SHOWN_WINDOWS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """The repository, as far as a plan depends on it."""
+
+    base_url: str
+    granularity: str | None = None
+    earliest_datestamp: str | None = None
+    deleted_record: str | None = None
+    by_datestamps: bool = True
+    """Whether it selects by datestamps; one that is asked by a query does not."""
+
+    def calendar(self, now: datetime) -> Calendar:
+        """How it tells time."""
+        return calendar(self.granularity, self.earliest_datestamp, now)
+
+    def possible(self, request: HarvestRequest) -> HarvestRequest:
+        """The request, for everything where datestamps do not select. Raises UsageError where they should."""
+        if self.by_datestamps:
+            return request
+        if request.harvest_from or request.harvest_to or request.slice:
+            raise UsageError(
+                "a repository that is harvested by query does not support datestamps; add them to the query"
+            )
+        return replace(request, full=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Where the harvest stands, as its row in `oai_harvest` says."""
+
+    watermark: str | None = None
+    undated: str | None = None
+    """The responseDate that cannot be read of the last harvest, where that left no watermark."""
+    token: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """`kind` and `from` of the run that was cut off; empty where none was."""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What will be asked for, and why. Bounds are datestamps in the repository's granularity."""
+
+    base_url: str
+    verb: Verb
+    metadata_prefix: str
+    set_spec: str
+    windows: Sequence[Window]
+    """In the order in which they are asked for; one that is to be sliced stands for its slices. Empty if
+    a run stored everything and was cut off before it ended."""
+    resumes: bool
+    resumption_token: str
+    """Of the first request, where a run that was cut off is gone on with."""
+    from_: str | None
+    why: str
+    """Why it begins with that `from`, or with none."""
+    remarks: Sequence[str]
+    validation: str
+    filter_file: str | None
+    normalize_file: str | None
+    calendar: Calendar
+    by_datestamps: bool = True
+    recovery_seconds: float | None = None
+    """The longest time that it may spend on working around faults, where that is told."""
+
+    def lists(self) -> Sequence[Window]:
+        """Each list that will be asked for if there is something in each, the slices one by one."""
+        return [found for window in self.windows for found in slices(window, self.calendar)]
+
+    def first_request(self) -> str | None:
+        """The address of the first list request; None where nothing is left to ask for."""
+        if not self.windows:
+            return None
+        verb = ("verb", self.verb.value)
+        if self.resumption_token:
+            return request_url(self.base_url, [verb, ("resumptionToken", self.resumption_token)])
+        window = first_request(self.windows[0], self.calendar)
+        return request_url(self.base_url, [verb, *self.selection(window).arguments()])
+
+    def selection(self, window: Window) -> Selection:
+        """The window as a list request selects it."""
+        return Selection(
+            metadata_prefix=self.metadata_prefix,
+            set_spec=self.set_spec or None,
+            from_=window.from_,
+            until=window.until,
+        )
+
+    def with_remarks(self, remarks: Sequence[str]) -> "Plan":
+        """The plan with more to say."""
+        return replace(self, remarks=[*self.remarks, *remarks])
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "base_url": self.base_url,
+            "verb": self.verb.value,
+            "metadata_prefix": self.metadata_prefix,
+            "set": self.set_spec or None,
+            "from": self.from_,
+            "why": self.why,
+            "resumes": self.resumes,
+            "resumption_token": self.resumption_token or None,
+            "lists": [{"from": window.from_, "until": window.until} for window in self.lists()],
+            "first_request": self.first_request(),
+            "validation": self.validation,
+            "filter": self.filter_file,
+            "normalise": self.normalize_file,
+            "max_recovery_seconds": self.recovery_seconds,
+            "remarks": list(self.remarks),
+        }
+
+    def _limits(self) -> list[str]:
+        if self.recovery_seconds is None:
+            return []
+        seconds = f"at most {self.recovery_seconds:,.0f} seconds"
+        return [f"working around faults: {seconds} (harvester.max_recovery_seconds)"]
+
+    def in_words(self) -> str:
+        """For people."""
+        lists = self.lists()
+        shown = [f"  {window.in_words()}" for window in lists]
+        if len(shown) > _SHOWN_WINDOWS:
+            half = _SHOWN_WINDOWS // 2
+            shown[half:-half] = [f"  … {len(shown) - 2 * half:,} more …"]
+        lines = [
+            f"{self.verb} of {self.base_url}",
+            f"format: {self.metadata_prefix}",
+            f"set: {self.set_spec or 'the whole repository'}",
+            f"from: {self.from_ or 'the beginning'}, {self.why}",
+            f"lists: {'at most ' if any(window.slice for window in self.windows) else ''}{len(lists):,}",
+            *shown,
+            f"validation: {self.validation}",
+            f"filter: {self.filter_file or 'none'}",
+            f"normalise: {self.normalize_file or 'none'}",
+            *self._limits(),
+            f"first request: {self.first_request() or 'none: all lists are stored'}",
+        ]
+        return "\n".join([*lines, *(f"note: {remark}" for remark in self.remarks)])
+
+
+def plan(
+    request: HarvestRequest, target: Target, standing: Standing, *, now: datetime, overlap: float
+) -> Plan:
+    """The plan of a harvest; `overlap` is how many seconds it reaches back behind the watermark."""
+    times = target.calendar(now)
+    resumes = was_cut_off(request, standing)
+    if resumes:
+        from_ = standing.parameters.get("from")
+        why = "as in the interrupted run, which is resumed"
+        # No windows at all are those of a run that was cut off behind its last list: only its end is missing.
+        saved = standing.state.get("windows")
+        windows = [_whole(request, from_, times)] if saved is None else list(map(window_from_json, saved))
+    else:
+        from_, why = _from(target.possible(request), standing, times.granularity, overlap)
+        windows = [_whole(request, from_, times)]
+    return Plan(
+        base_url=target.base_url,
+        verb=Verb.LIST_RECORDS if request.method is Method.RECORDS else Verb.LIST_IDENTIFIERS,
+        metadata_prefix=request.metadata_prefix,
+        set_spec=request.set_spec,
+        windows=windows,
+        resumes=resumes,
+        resumption_token=standing.token if resumes else "",
+        from_=from_,
+        why=why,
+        remarks=_remarks(request, target, from_),
+        validation=request.validation.name.lower().replace("_", " "),
+        filter_file=str(request.filter_file) if request.filter_file else None,
+        normalize_file=str(request.normalize_file) if request.normalize_file else None,
+        calendar=times,
+        by_datestamps=target.by_datestamps,
+    )
+
+
+def was_cut_off(request: HarvestRequest, standing: Standing) -> bool:
+    """Whether a run of the same harvest was cut off after it had got somewhere."""
+    begun = bool(standing.token or standing.counts.get("pages") or standing.state.get("totals"))
+    return begun and standing.parameters.get("kind") == request.kind()
+
+
+def _whole(request: HarvestRequest, from_: str | None, calendar: Calendar) -> Window:
+    until = in_granularity(request.harvest_to, calendar.granularity, last=True)
+    return Window(from_=from_, until=until, slice=request.slice)
+
+
+def _from(
+    request: HarvestRequest, standing: Standing, granularity: str | None, overlap: float
+) -> tuple[str | None, str]:
+    """The `from` to send (HAR-4), and why it is that."""
+    if request.harvest_from is not None:
+        return in_granularity(request.harvest_from, granularity), "as requested"
+    if request.full:
+        return None, "because all records were requested"
+    watermark = standing.watermark
+    if watermark is None and standing.undated is not None:
+        return (
+            None,
+            (
+                f"because the last harvest has no valid date: its responseDate {standing.undated!r} "
+                "cannot be read"
+            ),
+        )
+    if watermark is None:
+        return None, "because no harvest of this format and set is complete yet"
+    moment = parse_datestamp(watermark).moment - timedelta(seconds=overlap)
+    from_ = in_granularity(format_datestamp(moment, Granularity.SECOND), granularity)
+    return from_, f"the start of the last complete harvest, {watermark}, less {overlap:,.0f} seconds"
+
+
+def _remarks(request: HarvestRequest, target: Target, from_: str | None) -> list[str]:
+    remarks = []
+    if request.method is Method.IDENTIFIERS:
+        remarks.append("each record that is not deleted is fetched with its own GetRecord request")
+    if request.slice is not None:
+        longer = "year" if request.slice is Slice.MONTH else "year and month"
+        remarks.append(f"each {longer} is requested as a whole first; if it is empty, its slices are skipped")
+    if request.max_records is not None:
+        remarks.append(f"the harvest stops after {request.max_records:,} records")
+    if from_ is not None and target.deleted_record != DeletedRecord.PERSISTENT:
+        remarks.append(
+            f"the repository's deletedRecord is {target.deleted_record or 'unknown'!r}: only a full "
+            "harvest can find records that disappeared"
+        )
+    if target.granularity not in {*Granularity}:
+        remarks.append("the granularity is unknown, so bounds are whole days")
+    return remarks

@@ -1,0 +1,103 @@
+"""A harvest as a process: signals ask it to stop, its parent's end does too; the outcome is its exit code."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from harvester.bibliographic.importer import import_after_harvest
+from harvester.client.exchange import Send
+from harvester.harvest.harvest import harvest
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.result import Outcome
+from harvester.harvest.source import as_it_is
+from harvester.memory import collect_seldom, limit_memory, share_memory
+from oai.cli import Invocation
+from oai.database import Database
+from oai.errors import ExitCode
+
+_GRACE_SECONDS = 10.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def run_harvest(
+    invocation: Invocation,
+    database: Database,
+    request: HarvestRequest,
+    *,
+    around: Callable[[Send], Send] = as_it_is,
+) -> Outcome:
+    """Run the harvest with progress on standard error; the first SIGINT or SIGTERM asks it to stop.
+
+    `around` is put between the run and the network.
+    """
+    with invocation.console.progress("harvest") as advance:
+
+        def on_progress(counts: Counter[str], total: int | None) -> None:
+            advance(
+                counts["records"],
+                total=total,
+                note=f"{counts['invalid']:,} rejected" if counts["invalid"] else "",
+            )
+
+        collect_seldom()
+        share_memory()
+        # What the repository sends is read here as well; a limit of the system holds whatever it is.
+        limit_memory(invocation.settings.harvester.max_memory)
+
+        async def main() -> Outcome:
+            stop = asyncio.Event()
+            with _stopped_by_signals(stop, invocation):
+                return await harvest(
+                    database,
+                    invocation.settings,
+                    request,
+                    stop=stop,
+                    on_progress=on_progress,
+                    around=around,
+                )
+
+        outcome = asyncio.run(main())
+    import_after_harvest(database, invocation.settings, outcome.repository_id)
+    return outcome
+
+
+def end_with_parent() -> None:
+    """From now on, the end of standard input asks this process to stop, and ends it some seconds later."""
+    threading.Thread(target=_wait_for_parent, name="parent", daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    # Not through sys.stdin: its lock would be held when the interpreter ends.
+    with contextlib.suppress(OSError):
+        while os.read(sys.__stdin__.fileno() if sys.__stdin__ else 0, 4096):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_GRACE_SECONDS)
+    os._exit(ExitCode.INTERRUPTED)
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(stop: asyncio.Event, invocation: Invocation) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+
+    def ask() -> None:
+        stop.set()
+        # Where the parent is gone, so is whoever read our standard error.
+        with contextlib.suppress(OSError):
+            invocation.console.note("finishing this page; to stop at once, interrupt again")
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, ask)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,156 @@
+"""What could not be read, kept in `oai_quarantine` with its raw bytes; the caller commits."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, exists, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from harvester.harvest.models import Quarantined
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.transform import Refusal
+from harvester.store.paths import identifier_key
+from oai.errors import UsageError
+
+_MOST_BYTES = 1_000_000
+
+
+@dataclass(kw_only=True)
+class Ward:
+    """The quarantine as one run sees it; `open_ward` makes one."""
+
+    repository_id: int
+    metadata_prefix: str
+    set_spec: str
+    run_started: datetime
+    job_id: int | None
+    occupied: bool = False
+    """Whether there is anything that a good record could resolve."""
+
+    def note(
+        self, session: Session, keys: Sequence[str], refusals: Sequence[Refusal], *, now: datetime
+    ) -> None:
+        """Take note of a page: of the records that were read well, and of what could not be read."""
+        if self.occupied:
+            self.release(session, keys, now=now)
+        self.admit(session, refusals, now=now)
+
+    def admit(self, session: Session, refusals: Sequence[Refusal], *, now: datetime) -> None:
+        """Keep what could not be read; what was met before is renewed."""
+        latest = {refusal.key(): refusal for refusal in refusals}
+        rows = [self._row(key, refusal, now) for key, refusal in latest.items()]
+        if not rows:
+            return
+        self.occupied = True
+        statement = insert(Quarantined)
+        renewed = {
+            name: statement.excluded[name]
+            for name in rows[0]
+            if name not in {"repository_id", "metadata_prefix", "fault_key"}
+        }
+        session.execute(
+            statement.on_conflict_do_update(
+                index_elements=["repository_id", "metadata_prefix", "fault_key"],
+                set_={**renewed, "resolved": None, "history_id": None},
+            ),
+            rows,
+        )
+
+    def release(self, session: Session, keys: Sequence[str], *, now: datetime) -> None:
+        """Resolve what is kept of records that were read well now, by the digits of their keys."""
+        if keys:
+            session.execute(
+                update(Quarantined)
+                .where(*_of(self), Quarantined.identifier_key.in_([uuid.UUID(hex=key) for key in keys]))
+                .values(resolved=now)
+            )
+
+    def close(self, session: Session, *, history_id: int, complete: bool, now: datetime) -> None:
+        """The run has ended: name its history row; where all is here, resolve what no longer came."""
+        session.execute(
+            update(Quarantined)
+            .where(*_of(self), Quarantined.last_run == self.run_started)
+            .values(history_id=history_id)
+        )
+        if complete:
+            session.execute(
+                update(Quarantined)
+                .where(
+                    *_of(self),
+                    Quarantined.set_spec == self.set_spec,
+                    Quarantined.last_run < self.run_started,
+                )
+                .values(resolved=now)
+            )
+
+    def _row(self, key: uuid.UUID, refusal: Refusal, now: datetime) -> dict[str, object]:
+        identifier = _storable(refusal.identifier) if refusal.identifier is not None else None
+        return {
+            "repository_id": self.repository_id,
+            "metadata_prefix": self.metadata_prefix,
+            "set_spec": self.set_spec,
+            "fault_key": key,
+            "identifier": identifier,
+            "identifier_key": identifier_key(refusal.identifier) if refusal.identifier is not None else None,
+            "reason": _storable(refusal.reason),
+            "failure_code": refusal.failure.code.value,
+            "failure_facts": dict(refusal.failure.facts),
+            "url": _storable(refusal.url),
+            "byte_offset": refusal.offset,
+            "raw": refusal.raw[:_MOST_BYTES],
+            "raw_size": len(refusal.raw) if refusal.size is None else refusal.size,
+            "last_seen": now,
+            "last_run": self.run_started,
+            "job_id": self.job_id,
+        }
+
+
+def open_ward(session: Session, request: HarvestRequest, *, run_started: datetime) -> Ward:
+    """The quarantine for a run that begins, or goes on."""
+    ward = Ward(
+        repository_id=request.repository_id,
+        metadata_prefix=request.metadata_prefix,
+        set_spec=request.set_spec,
+        run_started=run_started,
+        job_id=request.job_id,
+    )
+    ward.occupied = bool(session.scalar(select(exists().where(*_of(ward)))))
+    return ward
+
+
+def quarantined(
+    session: Session, *, history_id: int | None = None, repository_id: int | None = None, all_: bool = False
+) -> Sequence[Quarantined]:
+    """What is kept, newest first: of one run, or of one repository; resolved ones only with `all_`."""
+    query = select(Quarantined).order_by(Quarantined.last_seen.desc(), Quarantined.quarantine_id.desc())
+    if history_id is not None:
+        query = query.where(Quarantined.history_id == history_id)
+    if repository_id is not None:
+        query = query.where(Quarantined.repository_id == repository_id)
+    if not all_:
+        query = query.where(Quarantined.resolved.is_(None))
+    return session.scalars(query).all()
+
+
+def get_quarantined(session: Session, quarantine_id: int) -> Quarantined:
+    """One of them. Raises UsageError where there is none of that number."""
+    found = session.get(Quarantined, quarantine_id)
+    if found is None:
+        raise UsageError(f"no rejected record {quarantine_id}; list rejected records with `zatva job errors`")
+    return found
+
+
+def _of(ward: Ward) -> tuple[ColumnElement[bool], ...]:
+    return (
+        Quarantined.repository_id == ward.repository_id,
+        Quarantined.metadata_prefix == ward.metadata_prefix,
+        Quarantined.resolved.is_(None),
+    )
+
+
+def _storable(text: str) -> str:
+    """The text without what PostgreSQL does not keep."""
+    return text.replace("\0", "\N{SYMBOL FOR NULL}").encode("utf-8", errors="replace").decode()

@@ -1,0 +1,226 @@
+"""Keeps every request and answer of a run in one WARC file, so that it can be replayed (HAR-10).
+
+A file belongs to one process. A run that was cut off and goes on writes another one; that they belong
+together is told by a record of type `metadata` with the run's start in each.
+"""
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
+
+from warcio.archiveiterator import ArchiveIterator
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
+
+from harvester.client.exchange import HttpRequest, RawReply, Send
+from harvester.reading.errors import ClientError, TransportError, TransportKind
+from oai.datestamps import parse_datestamp
+from oai.settings import Settings
+
+RUN_URI = "urn:zatva:run"
+"""Target of the record that tells which run a file belongs to."""
+FETCH_ERROR = "fetchError"
+"""The field that says why a request has no answer."""
+_FIELDS = "application/warc-fields"
+_SOFTWARE = "Zatva (OAI-PMH harvester)"
+
+
+def raw_folder(settings: Settings, repository_id: int) -> Path:
+    """Where a repository's raw answers are; apart from the store, whose files are all records."""
+    return settings.data / "raw" / str(repository_id)
+
+
+def raw_file(settings: Settings, repository_id: int, started: datetime) -> Path:
+    """A name for the file of a process that starts now; names sort by time."""
+    name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S.%f}Z-{os.getpid()}.warc.gz"
+    return raw_folder(settings, repository_id) / name
+
+
+class RawCapture:
+    """A WARC file under way. It is made with the first request, and whole after each record."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: BinaryIO | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a file."""
+        return self._file is not None
+
+    def around(self, send: Send) -> Send:
+        """The same sending, with each exchange written down before anything is made of it."""
+
+        async def captured(request: HttpRequest) -> RawReply:
+            try:
+                reply = await send(request)
+            except ClientError as error:
+                await asyncio.to_thread(self._write_failure, request, str(error))
+                raise
+            await asyncio.to_thread(self._write_exchange, request, reply)
+            return reply
+
+        return captured
+
+    def note_run(self, facts: Mapping[str, Any]) -> None:
+        """Write down which run the file belongs to, and what is needed to ask for the same again."""
+        payload = json.dumps(dict(facts)).encode()
+        with self._lock:
+            writer = self._writer()
+            self._write(writer, _metadata_record(writer, RUN_URI, payload, "application/json", {}))
+
+    def close(self) -> None:
+        """Close the file, and see it onto the disk."""
+        with self._lock:
+            self._closed = True
+            if self._file is not None:
+                os.fsync(self._file.fileno())
+                self._file.close()
+
+    def _write_exchange(self, request: HttpRequest, reply: RawReply) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            writer = self._writer()
+            kept = _request_record(writer, request)
+            headers = {"WARC-Concurrent-To": kept.rec_headers.get_header("WARC-Record-ID")}
+            if reply.cut is not None:
+                headers["WARC-Truncated"] = _truncation(reply.cut)
+            answer = writer.create_warc_record(
+                request.url,
+                "response",
+                payload=BytesIO(reply.body),
+                length=len(reply.body),
+                warc_headers_dict=headers,
+                http_headers=_http_headers(f"{reply.status} {reply.reason}".rstrip(), reply.headers),
+            )
+            self._write(writer, kept, answer)
+
+    def _write_failure(self, request: HttpRequest, reason: str) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            writer = self._writer()
+            kept = _request_record(writer, request)
+            headers = {"WARC-Concurrent-To": kept.rec_headers.get_header("WARC-Record-ID")}
+            payload = f"{FETCH_ERROR}: {' '.join(reason.split())}\r\n".encode()
+            self._write(writer, kept, _metadata_record(writer, request.url, payload, _FIELDS, headers))
+
+    def _writer(self) -> Any:  # noqa: ANN401 warcio publishes no types
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("xb")
+            writer = WARCWriter(self._file, gzip=True, warc_version="1.1")
+            self._write(writer, writer.create_warcinfo_record(self.path.name, {"software": _SOFTWARE}))
+            return writer
+        return WARCWriter(self._file, gzip=True, warc_version="1.1")
+
+    def _write(self, writer: Any, *records: Any) -> None:  # noqa: ANN401 warcio publishes no types
+        for record in records:
+            writer.write_record(record)
+        assert self._file is not None  # noqa: S101 the writer writes to it
+        self._file.flush()
+
+
+def _request_record(writer: Any, request: HttpRequest) -> Any:  # noqa: ANN401 warcio publishes no types
+    parts = urlsplit(request.url)
+    path = parts.path or "/"
+    line = f"{request.method} {path}{'?' + parts.query if parts.query else ''} HTTP/1.1"
+    headers = [("Host", parts.netloc.rpartition("@")[2]), *request.headers]
+    return writer.create_warc_record(
+        request.url,
+        "request",
+        payload=BytesIO(request.body),
+        length=len(request.body),
+        http_headers=StatusAndHeaders(line, headers, is_http_request=True),
+    )
+
+
+def _metadata_record(
+    writer: Any,  # noqa: ANN401 warcio publishes no types
+    uri: str,
+    payload: bytes,
+    content_type: str,
+    headers: dict[str, str],
+) -> Any:  # noqa: ANN401
+    return writer.create_warc_record(
+        uri,
+        "metadata",
+        payload=BytesIO(payload),
+        length=len(payload),
+        warc_content_type=content_type,
+        warc_headers_dict=headers,
+    )
+
+
+def _http_headers(status: str, headers: Any) -> StatusAndHeaders:  # noqa: ANN401 pairs of texts
+    # The body is kept without its chunks, so readers must not look for them.
+    renamed = [
+        (f"X-Archive-Orig-{name}" if name.lower() == "transfer-encoding" else name, value)
+        for name, value in headers
+    ]
+    return StatusAndHeaders(status, renamed, protocol="HTTP/1.1")
+
+
+def _truncation(cut: TransportError) -> str:
+    return "time" if cut.kind is TransportKind.TIMEOUT else "disconnect"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptRequest:
+    """One exchange: when it was written down, the address, and what came."""
+
+    at: datetime | None
+    url: str
+    status: str
+    """The HTTP status, or why there was no answer."""
+    size: int
+    """Bytes of the body as it came, compressed or not."""
+
+
+def requests_of(file: Path, *, limit: int) -> list[KeptRequest]:
+    """The first requests in their order. Raises OSError where the file cannot be read."""
+    found: list[KeptRequest] = []
+    with file.open("rb") as opened:
+        for record in ArchiveIterator(opened):
+            kept = _kept(record)
+            if kept is not None:
+                found.append(kept)
+            if len(found) == limit:
+                break
+    return found
+
+
+def _kept(record: object) -> KeptRequest | None:
+    kind, headers = getattr(record, "rec_type"), getattr(record, "rec_headers")  # noqa: B009 warcio publishes no types
+    body: bytes = getattr(record, "raw_stream").read()  # noqa: B009 as above
+    if kind == "response":
+        http = getattr(record, "http_headers")  # noqa: B009 as above
+        status, size = http.get_statuscode(), len(body)
+    elif kind == "metadata" and body.startswith(FETCH_ERROR.encode()):
+        status, size = body.decode(errors="replace").partition(": ")[2].strip(), 0
+    else:
+        return None
+    return KeptRequest(
+        at=_moment(headers.get_header("WARC-Date") or ""),
+        url=headers.get_header("WARC-Target-URI") or "",
+        status=status,
+        size=size,
+    )
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return parse_datestamp(text[:19] + "Z").moment
+    except ValueError:
+        return None

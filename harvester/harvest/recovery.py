@@ -1,0 +1,249 @@
+"""What to do when a list breaks: a choice from error and evidence; a broken window is divided."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+
+from harvester.client.protocol_client import ProtocolClient
+from harvester.harvest.fetch import Allowance, is_of_the_answer
+from harvester.harvest.list_evidence import ListWatch
+from harvester.harvest.plan import Plan
+from harvester.harvest.windows import Calendar, Window, halves
+from harvester.reading.answers import Page
+from harvester.reading.errors import (
+    AnswerTooLargeError,
+    ClientError,
+    EndlessListError,
+    NotOaiPmhError,
+    OaiError,
+)
+from oai.datestamps import parse_datestamp
+from oai.errors import RemoteError
+from oai.failures import Failure, FailureCode
+from oai.vocabulary import ErrorCode, Verb
+
+_MOST_RESTARTS = 3
+_TOKEN_REFUSED = frozenset({ErrorCode.BAD_RESUMPTION_TOKEN, ErrorCode.BAD_ARGUMENT})
+
+
+class Remedy(StrEnum):
+    """How the harvest goes on."""
+
+    NONE = "end the run"
+    NOTHING_THERE = "the window is empty"
+    ENDED_EARLY = "treat the list as ended, unconfirmed"
+    AGAIN = "start the list again"
+    TAKE_UP = "continue from the largest datestamp"
+    WHOLE_DAYS = "request again with whole days as bounds"
+    DIVIDE = "divide the window around what cannot be read"
+
+    @property
+    def takes_time(self) -> bool:
+        """Whether it counts as work around a fault, for which a run has so much time only."""
+        return self in _TAKE_TIME
+
+
+_TAKE_TIME = frozenset({Remedy.AGAIN, Remedy.TAKE_UP, Remedy.DIVIDE})
+
+
+class RecoveryTimeError(RemoteError):
+    """Working around faults has taken as long as a run may spend on it; `failure` has the limit."""
+
+    def __init__(self, base_url: str, limit: float) -> None:
+        facts = {"limit": round(limit), "setting": "harvester.max_recovery_seconds"}
+        self.failure = Failure(code=FailureCode.RECOVERY_TIME, facts=facts)
+        super().__init__(f"{base_url}: {self.failure.sentence()}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Breakage:
+    """What broke, and where."""
+
+    error: ClientError
+    window: Window
+    watch: ListWatch
+    with_token: bool
+    """Whether the request that failed had a token."""
+    first: bool
+    """Whether nothing at all of the repository's records has been read so far, in this run or before."""
+    restarts: int
+    """How often the list began again."""
+    orderly: bool
+    """Whether the list is in the order of datestamps, and nothing of the run speaks against it."""
+    loose: bool
+
+
+def remedy(broken: Breakage) -> Remedy:
+    """What to do. A strict run recovers from expired tokens only, for they are no fault of an answer."""
+    error = broken.error
+    if isinstance(error, OaiError):
+        return _after_oai_error(broken, error)
+    if not broken.loose or not is_of_the_answer(error):
+        return Remedy.NONE
+    # Each shorter window would have as many pages with nothing new; a circle has a token that leads there.
+    if isinstance(error, EndlessListError) and _has_nothing_new(error):
+        return Remedy.NONE
+    # A whole repository that answers with HTML or 404 is no OAI-PMH repository, not one with a bad record.
+    if broken.first and not _may_be_one_record(error):
+        return Remedy.NONE
+    return Remedy.DIVIDE
+
+
+def take_up(window: Window, watch: ListWatch, calendar: Calendar, overlap: float) -> Window | None:
+    """The window again from the last page's first datestamp, less the overlap (seconds).
+
+    None where the list is not in the order of datestamps, or that would be where it began.
+    """
+    if not watch.orderly:
+        return None
+    settled = parse_datestamp(watch.settled).moment
+    for moment in (settled - timedelta(seconds=overlap), settled):
+        from_ = calendar.write(moment)
+        if window.from_ is None or moment > parse_datestamp(window.from_).moment:
+            first = window.first_from if window.taken_up else window.from_
+            return replace(window, from_=from_, taken_up=True, first_from=first)
+    return None
+
+
+def begin_again(window: Window) -> Window:
+    """The window as it was before it was taken up from a later datestamp."""
+    if not window.taken_up:
+        return window
+    return replace(window, from_=window.first_from, taken_up=False, first_from=None)
+
+
+def _after_oai_error(broken: Breakage, error: OaiError) -> Remedy:
+    if error.code == ErrorCode.NO_RECORDS_MATCH:
+        if not broken.with_token and not broken.watch.pages:
+            return Remedy.NOTHING_THERE
+        return Remedy.DIVIDE if broken.loose and broken.watch.missing else Remedy.ENDED_EARLY
+    if error.code == ErrorCode.BAD_ARGUMENT and not broken.with_token and broken.window.in_seconds:
+        return Remedy.WHOLE_DAYS
+    if not broken.with_token or error.code not in _TOKEN_REFUSED:
+        return Remedy.NONE
+    if broken.restarts >= _MOST_RESTARTS:
+        return Remedy.DIVIDE
+    return Remedy.TAKE_UP if broken.orderly else Remedy.AGAIN
+
+
+def _has_nothing_new(error: EndlessListError) -> bool:
+    return error.failure is not None and error.failure.code is not FailureCode.LIST_IN_CIRCLES
+
+
+def _may_be_one_record(error: ClientError) -> bool:
+    """Whether an answer that is the first of all may fail for one record's sake."""
+    status = getattr(error, "status", 500)
+    return not isinstance(error, NotOaiPmhError) and status >= 500  # noqa: PLR2004 HTTP's server errors
+
+
+_FEW = 500
+"""So many records are fetched one by one rather than looked for in shorter windows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Division:
+    """What to ask for in place of a window that cannot be read, and what that means, in words."""
+
+    windows: Sequence[Window]
+    remark: str
+    hopeless: bool = False
+    """Not even the headers can be had, and the window cannot be divided: it has to be left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Isolation:
+    """Divides windows."""
+
+    client: ProtocolClient
+    plan: Plan
+    allowance: Allowance
+
+    async def divide(self, window: Window, watch: ListWatch) -> Division | None:
+        """What to ask for in place of the window; None where the allowance is spent.
+
+        Raises ClientError where the repository is not to be reached at all.
+        """
+        rest = _unread(window, watch, self.plan.calendar)
+        shorter = halves(rest, self.plan.calendar)
+        if not self.allowance.spend():
+            return None
+        try:
+            page = await self._probe(rest)
+        except OaiError as error:
+            return self._after_oai_error(error, rest)
+        except ClientError as error:
+            # Where the headers alone are too large, no shorter window is to be expected to be smaller.
+            if isinstance(error, AnswerTooLargeError) or not is_of_the_answer(error):
+                raise
+            return _halved(shorter) if shorter else _hopeless(rest, str(error))
+        if not _selective(page, rest, self.plan.calendar):
+            return self._unselective(window, "the repository does not select by datestamp")
+        if window.one_by_one or page.cut_off:
+            return _halved(shorter) if shorter else _hopeless(rest, "its headers cannot be read to the end")
+        return _single(rest) if shorter is None or _few(page) else _halved(shorter)
+
+    async def _probe(self, window: Window) -> Page:
+        """The first page of the window's headers."""
+        pages = self.client.pages(Verb.LIST_IDENTIFIERS, self.plan.selection(window), loose=True)
+        return await anext(pages)
+
+    def _after_oai_error(self, error: OaiError, window: Window) -> Division:
+        if error.code == ErrorCode.NO_RECORDS_MATCH:
+            return _hopeless(window, "it has no headers, although it has a page of records")
+        if error.code == ErrorCode.BAD_ARGUMENT and (window.halvings or window.from_ != self.plan.from_):
+            return self._unselective(window, f"the repository does not accept the bounds ({error.message})")
+        return _hopeless(window, str(error))
+
+    def _unselective(self, window: Window, reason: str) -> Division:
+        """All records one by one, for there are no shorter windows; that is tried once."""
+        if window.one_by_one:
+            return _hopeless(window, reason)
+        whole = Window(from_=self.plan.from_, one_by_one=True, halvings=window.halvings + 1)
+        return Division(windows=[whole], remark=f"{reason}, so its records are fetched one by one")
+
+
+def _unread(window: Window, watch: ListWatch, calendar: Calendar) -> Window:
+    """The part of the window that the list has not shown, as far as its order tells."""
+    if not watch.orderly:
+        return window
+    from_ = calendar.write(parse_datestamp(watch.settled).moment)
+    return replace(window, from_=from_)
+
+
+def _selective(page: Page, window: Window, calendar: Calendar) -> bool:
+    """Whether the headers lie in the window; those that have no proper datestamp say nothing."""
+    first, last = calendar.bounds(window)
+    for header in page.headers:
+        try:
+            stamp = parse_datestamp(header.datestamp)
+        except ValueError:
+            continue
+        if window.until and stamp.moment > last + calendar.grain:
+            return False
+        if window.from_ and stamp.last_second < first - calendar.grain:
+            return False
+    return True
+
+
+def _few(page: Page) -> bool:
+    """Whether the window's records are few enough to be fetched one by one."""
+    count = len(page.headers) if not page.next_token else page.complete_list_size
+    return count is not None and count <= _FEW
+
+
+def _halved(shorter: tuple[Window, Window]) -> Division:
+    first, second = shorter
+    remark = f"requesting {first.in_words()}, then {second.in_words()}"
+    return Division(windows=shorter, remark=remark)
+
+
+def _single(window: Window) -> Division:
+    alone = replace(window, one_by_one=True, halvings=window.halvings + 1, taken_up=False, first_from=None)
+    return Division(windows=[alone], remark=f"fetching the records {window.in_words()} one by one")
+
+
+def _hopeless(window: Window, reason: str) -> Division:
+    return Division(
+        windows=[], remark=f"the records {window.in_words()} are skipped: {reason}", hopeless=True
+    )

@@ -1,0 +1,242 @@
+"""One record that could not be read, fetched again by itself: read as its harvest would, and taken in."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from harvester import repositories
+from harvester.access import access_of
+from harvester.client.probe import Watching
+from harvester.client.repository_client import Client
+from harvester.client.transport import open_transport
+from harvester.harvest import approval
+from harvester.harvest.checkpoint import only_harvest
+from harvester.harvest.mass_change_guard import Brake
+from harvester.harvest.models import Quarantined
+from harvester.harvest.page_writer import Intake
+from harvester.harvest.preparation import check_wait, choose_layout
+from harvester.harvest.quarantine import Ward
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.transform import Batch, open_validator
+from harvester.isolated import isolated
+from harvester.models import Harvest
+from harvester.reading.errors import ClientError
+from harvester.rules.rule_limits import Limits
+from harvester.store import deletions
+from harvester.store.deletions import Estate
+from harvester.store.files import FileStore
+from harvester.store.records import RunKey
+from harvester.vocabulary import Level
+from oai.database import Database
+from oai.datestamps import utc_now
+from oai.errors import StrictCheckError, UsageError
+from oai.settings import Settings
+
+_TRIES: Final = 0
+_ALL: Final = 100.0
+"""Per cent: a person who asks for one record has said yes to what becomes of it."""
+
+
+class Fate(StrEnum):
+    """What became of the record."""
+
+    BROKEN = "broken"
+    """It cannot be read, or is refused, still."""
+    READABLE = "readable"
+    """It reads well; it was not to be stored."""
+    STORED = "stored"
+    UNCHANGED = "unchanged"
+    """It is in the store as it came."""
+    DELETED = "deleted"
+    """The repository says that it is deleted, and so it is here."""
+    FILTERED = "filtered"
+    """It reads well, and the filter rules do not choose it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refetched:
+    """What came of it: the answer's bytes, decompressed, and what is wrong with them where anything is."""
+
+    fate: Fate
+    url: str
+    raw: bytes = b""
+    seconds: float = 0.0
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    """What was odd about the answer without costing the record."""
+
+    @property
+    def reads_well(self) -> bool:
+        """Whether the fault is over."""
+        return self.fate is not Fate.BROKEN
+
+
+async def fetch_again(
+    database: Database, settings: Settings, error: Quarantined, request: HarvestRequest, *, store: bool
+) -> Refetched:
+    """Ask for the record of a quarantine entry by GetRecord, and where it reads well, resolve the entry.
+
+    `request` has the rules, as the harvest of the record has them. With `store`, the record is taken in by
+    them; commits by itself. Raises UsageError where no identifier is known, TryLaterError where the
+    repository asked to be left alone or is being harvested, and ServerBusyError.
+    """
+    if not error.identifier:
+        raise UsageError(
+            "the identifier of rejected record %(number)s is not known, so it cannot be requested",
+            number=error.quarantine_id,
+        )
+    request.check()
+    base_url = await asyncio.to_thread(_base_url, database, request.repository_id)
+    asked = settings.interactive.model_copy(update={"database_url": None})
+    limits = asked.harvester.limits
+    batch, came = await isolated(
+        ask_for_record, base_url, asked, request, error.identifier, url=base_url, limits=limits
+    )
+    if batch is None or batch.refused:
+        await asyncio.to_thread(_note_still_broken, database, error.quarantine_id)
+        return came
+    if not store:
+        return replace(came, fate=Fate.READABLE)
+    return replace(came, fate=await asyncio.to_thread(_take_in, database, settings, request, batch))
+
+
+async def ask_for_record(
+    base_url: str, settings: Settings, request: HarvestRequest, identifier: str
+) -> tuple[Batch | None, Refetched]:
+    """The record, prepared for the store, or None; and what came, taken for broken so far."""
+    batch: Batch | None = None
+    notes: tuple[str, ...] = ()
+    reason = ""
+    ours = settings.harvester
+    async with open_transport(ours) as transport:
+        watching = Watching(transport)
+        client = Client(
+            base_url,
+            watching,
+            limits=ours.limits,
+            retries=_TRIES,
+            max_wait=ours.max_wait,
+            max_wait_total=ours.max_wait_total,
+        )
+        try:
+            batch, notes = await _read(client, settings, request, identifier)
+        except (ClientError, StrictCheckError) as fault:
+            reason = str(fault)
+    if batch is not None:
+        reason = "; ".join(refusal.reason for refusal in batch.refused)
+    last = watching.exchanges[-1] if watching.exchanges else None
+    return batch, Refetched(
+        fate=Fate.BROKEN,
+        url=last.reply.url if last else client.base_url,
+        raw=last.reply.body if last else b"",
+        seconds=sum(exchange.seconds for exchange in watching.exchanges),
+        reason=reason,
+        notes=notes,
+    )
+
+
+async def _read(
+    client: Client, settings: Settings, request: HarvestRequest, identifier: str
+) -> tuple[Batch, tuple[str, ...]]:
+    """The record, prepared for the store. Raises ClientError and StrictCheckError."""
+    preparer = request.preparer(Limits(seconds=settings.harvester.rule_seconds))
+    loose = request.validation is Level.LOOSE
+    record = await client.get_record(identifier, request.metadata_prefix, loose=loose)
+    if record.header.identifier != identifier:
+        raise StrictCheckError(f"the answer has the record {record.header.identifier!r}")
+    entries = [(record.header, record.element)]
+    if request.validation is Level.VERY_STRICT:
+        validator = await open_validator(client, settings, request.metadata_prefix)
+        preparer = replace(preparer, validator=validator)
+        await preparer.learn(entries)
+    return await asyncio.to_thread(preparer.prepare, entries, url=client.base_url), record.notes
+
+
+def _base_url(database: Database, repository_id: int) -> str:
+    with database.session() as session:
+        repository = repositories.get_repository(session, repository_id)
+        check_wait(repository, utc_now())
+        if access_of(repository.protocol).query is not None:
+            raise UsageError(
+                "records of repository %(number)s cannot be requested one by one; harvest it again",
+                number=repository_id,
+            )
+        return repository.base_url
+
+
+def _note_still_broken(database: Database, quarantine_id: int) -> None:
+    with database.session() as session:
+        entry = update(Quarantined).where(Quarantined.quarantine_id == quarantine_id)
+        session.execute(entry.values(last_seen=datetime.now(UTC)))
+        session.commit()
+
+
+def _take_in(database: Database, settings: Settings, request: HarvestRequest, batch: Batch) -> Fate:
+    """Take the record in while no harvest of the repository runs, and resolve what is kept of it."""
+    now = datetime.now(UTC)
+    with only_harvest(database, request.repository_id):
+        fate = Fate.FILTERED if batch.passed_over else _store(database, settings, request, batch, now)
+        keys = [*batch.passed_over, *(record.key for record in batch.records)]
+        ward = Ward(
+            repository_id=request.repository_id,
+            metadata_prefix=request.metadata_prefix,
+            set_spec=request.set_spec,
+            run_started=now,
+            job_id=None,
+        )
+        with database.session() as session:
+            ward.release(session, keys, now=now)
+            session.commit()
+    return fate
+
+
+def _store(
+    database: Database, settings: Settings, request: HarvestRequest, batch: Batch, now: datetime
+) -> Fate:
+    with database.session() as session:
+        repository = repositories.get_repository(session, request.repository_id)
+        estate = approval.estate(repository, settings, request.metadata_prefix)
+        brake = _brake(session, request, estate, now)
+        layout = choose_layout(session, request, repository)
+        with FileStore(estate.folder) as files:
+            intake = Intake(store=files, repository_id=request.repository_id, layout=layout, brake=brake)
+            counts = intake.take(session, batch, now=now)
+        session.commit()
+    if counts["deleted"]:
+        deletions.apply_staged(database, brake.run, estate)
+    if counts["deleted"] or counts["tombstones"]:
+        return Fate.DELETED
+    return Fate.UNCHANGED if counts["unchanged"] else Fate.STORED
+
+
+def _brake(session: Session, request: HarvestRequest, estate: Estate, now: datetime) -> Brake:
+    """A brake that lets one record by; the change feed is told of it as of a run of its own."""
+    harvest_id = session.scalars(
+        select(Harvest.harvest_id).filter_by(
+            repository_id=request.repository_id,
+            metadata_prefix=request.metadata_prefix,
+            set_spec=request.set_spec,
+        )
+    ).one_or_none()
+    if harvest_id is None:
+        raise UsageError(
+            "the format %(prefix)s of repository %(repository_id)s is not harvested yet; harvest it first",
+            prefix=request.metadata_prefix,
+            repository_id=request.repository_id,
+        )
+    run = RunKey(harvest_id=harvest_id, run_started=now)
+    return Brake(
+        run=run,
+        estate=estate,
+        set_spec=request.set_spec,
+        deletions_allowed=_ALL,
+        updates_allowed=None,
+        minimum=1,
+        looks=False,
+        any_staged=deletions.any_staged(session, run),
+    )

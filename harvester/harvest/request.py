@@ -1,0 +1,111 @@
+"""What a harvest is asked to do, checked before it begins."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harvester.harvest.transform import Preparer
+from harvester.harvest_plan import HarvestParameters
+from harvester.rules.filters import load_filters
+from harvester.rules.normalisation import load_mappings
+from harvester.rules.rule_limits import Limits
+from oai.datestamps import Datestamp, format_datestamp, parse_datestamp
+from oai.errors import UsageError
+from oai.vocabulary import Granularity
+
+_MOST_PREFIX_CHARACTERS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarvestRequest(HarvestParameters):
+    """A harvest that is asked for: what `harvester.harvest_plan` declares, of one repository."""
+
+    repository_id: int
+    replay: int | None = None
+    """The earlier run (`history_id`) whose kept answers are to be taken in again."""
+    job_id: int | None = None
+    recurring_id: int | None = None
+
+    def check(self) -> None:
+        """Raise UsageError where the parameters make no sense."""
+        bounds = [_bound("from", self.harvest_from), _bound("until", self.harvest_to)]
+        first, last = bounds
+        if first and last and first.moment > last.last_second:
+            raise UsageError(f"from {self.harvest_from!r} is later than until {self.harvest_to!r}")
+        if self.max_records is not None and self.max_records < 1:
+            raise UsageError(f"{self.max_records} is not a valid number of records; give 1 or more")
+        if self.files_per_directory < 1:
+            raise UsageError(
+                f"{self.files_per_directory} is not a valid number of files in a directory; give 1 or more"
+            )
+        if not 0 < len(self.metadata_prefix) <= _MOST_PREFIX_CHARACTERS:
+            raise UsageError(f"{self.metadata_prefix!r} is not a metadataPrefix of 1 to 60 characters")
+
+    def of(self, repository_id: int) -> "HarvestRequest":
+        """The same request for a repository that has been found out."""
+        return replace(self, repository_id=repository_id)
+
+    def preparer(self, limits: Limits | None = None) -> Preparer:
+        """The rules, read. Raises UsageError with file and line; a validator is still to be given."""
+        return Preparer(
+            filters=load_filters(self.filter_file, limits) if self.filter_file else None,
+            mappings=load_mappings(self.normalize_file, limits) if self.normalize_file else None,
+            level=self.validation,
+        )
+
+    def rule_digests(self) -> tuple[str | None, str | None]:
+        """SHA-256 of the filter file and of the normalise file, as they are now."""
+        return _digest(self.filter_file), _digest(self.normalize_file)
+
+    def kind(self) -> dict[str, Any]:
+        """What has to be the same for one run to resume another."""
+        return {
+            "method": int(self.method),
+            "from": self.harvest_from,
+            "until": self.harvest_to,
+            "full": self.full,
+            "max": self.max_records,
+            **({"slice": self.slice.value} if self.slice else {}),
+            **({"replay": self.replay} if self.replay is not None else {}),
+            "validation": int(self.validation),
+            "filter": _digest(self.filter_file),
+            "normalize": _digest(self.normalize_file),
+        }
+
+    def covers(self, watermark: str | None) -> bool:
+        """Whether the run, once complete, has everything that changed since the watermark."""
+        if self.harvest_to is not None or self.max_records is not None or self.replay is not None:
+            return False
+        if self.harvest_from is None:
+            return True
+        return watermark is not None and _moment(self.harvest_from) <= _moment(watermark)
+
+
+def in_granularity(datestamp: str | None, granularity: str | None, *, last: bool = False) -> str | None:
+    """A bound as the repository takes it (section 2.7.1).
+
+    Where the repository knows no seconds, or does not say, that is the day alone; where it does, a day is its
+    first second, or, with `last`, its last one, so that two bounds never differ in granularity.
+    """
+    if datestamp is None:
+        return None
+    parsed = parse_datestamp(datestamp)
+    if granularity != Granularity.SECOND:
+        return format_datestamp(parsed.moment, Granularity.DAY)
+    return format_datestamp(parsed.last_second if last else parsed.moment)
+
+
+def _bound(name: str, datestamp: str | None) -> Datestamp | None:
+    try:
+        return None if datestamp is None else parse_datestamp(datestamp)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
+def _moment(datestamp: str) -> str:
+    return format_datestamp(parse_datestamp(datestamp).moment)
+
+
+def _digest(file: Path | None) -> str | None:
+    return None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()

@@ -1,0 +1,287 @@
+"""How a harvest ended: exit code, reason, next watermark, and its row in `oai_history`."""
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from harvester.harvest.progress import Progress
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.run_warnings import Note, columns_of
+from harvester.harvest.verdict import PROPER, End, Evidence, Verdict, doubts
+from harvester.models import History
+from harvester.reading.errors import MalformedAnswerError, ServerBusyError
+from harvester.store.records import RunKey
+from harvester.vocabulary import RunStatus
+from oai.console import counted
+from oai.datestamps import format_datestamp, read_moment
+from oai.error_translation import mishap
+from oai.errors import ExitCode, UsageError, ZatvaError, failure_of
+from oai.failures import Failure, FailureCode
+
+_COLUMNS = {
+    "records": "record_count",
+    "new": "new_count",
+    "updated": "updated_count",
+    "unchanged": "unchanged_count",
+    "deleted": "deleted_count",
+    "filtered": "filtered_count",
+    "invalid": "invalid_count",
+    "requests": "requests",
+    "bytes": "bytes",
+}
+"""Of `oai_history`, by the counts that they have."""
+COUNTS = tuple(_COLUMNS)
+
+_VERDICT_WORDS = {
+    Verdict.COMPLETE: "All requested records are stored.",
+    Verdict.PARTIAL: "Not all requested records are stored.",
+    Verdict.FAILED: "The harvest did not complete; received records are stored.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a harvest ended. `seconds` are this process's; the counts are the whole run's."""
+
+    repository_id: int
+    status: RunStatus
+    verdict: Verdict
+    exit_code: ExitCode
+    counts: Mapping[str, int]
+    evidence: Evidence
+    seconds: float
+    started: datetime
+    failure_reason: str | None = None
+    failure: Failure | None = None
+    """The same as a code with facts, where there is one."""
+    notes: Sequence[Note] = ()
+    first_refusal: str | None = None
+    """Of the records that were refused, by this process."""
+    raw_path: str | None = None
+    history_id: int | None = None
+    """Of its row, once that is written."""
+    pace: Sequence[Sequence[float]] = ()
+    """Samples of seconds, records and requests over its course."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The result for programs."""
+        return {
+            "verdict": self.verdict.value,
+            "status": self.status.value,
+            **{name: self.counts.get(name, 0) for name in COUNTS},
+            "seconds": round(self.seconds, 3),
+            "history_id": self.history_id,
+            "repository_id": self.repository_id,
+            "tombstones": self.counts.get("tombstones", 0),
+            "resumed_at": self.evidence.resumed_at,
+            "disappeared": self.counts.get("disappeared", 0),
+            "held": self.evidence.held,
+            "raw_path": self.raw_path,
+            "failure_reason": self.failure_reason,
+            "failure_code": self.failure.code.value if self.failure else None,
+            "failure_facts": dict(self.failure.facts) if self.failure else None,
+            "warnings": list(self.warnings),
+        }
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was odd, in technical words."""
+        return tuple(note.text for note in self.notes)
+
+    def columns(self) -> dict[str, Any]:
+        """Its columns of the row in `oai_history`."""
+        return {
+            "repository_id": self.repository_id,
+            "harvest_start_time": self.started,
+            "status": self.status.value,
+            "verdict": self.verdict.value,
+            "failure_reason": self.failure_reason,
+            "failure_code": self.failure.code.value if self.failure else None,
+            "failure_facts": dict(self.failure.facts) if self.failure else None,
+            **columns_of(self.notes),
+            "evidence": self.evidence.as_json(),
+            "raw_path": self.raw_path,
+            "pace": [list(sample) for sample in self.pace],
+            **{column: self.counts.get(name, 0) for name, column in _COLUMNS.items()},
+        }
+
+    def in_words(self) -> str:
+        """The result for people."""
+        named = {name: self.counts.get(name, 0) for name in COUNTS}
+        kinds = ("new", "updated", "unchanged", "deleted", "filtered")
+        parts = [f"{named[kind]:,} {kind}" for kind in kinds if named[kind]]
+        listed = f" ({', '.join(parts)})" if parts else ""
+        spent = f"in {self.seconds:,.1f} s and {counted(named['requests'], 'request')}"
+        lines = [f"{self.status.capitalize()}: {counted(named['records'], 'record')}{listed} {spent}."]
+        lines.append(_VERDICT_WORDS[self.verdict])
+        if named["invalid"]:
+            first = f"; the first: {self.first_refusal}" if self.first_refusal else ""
+            were = "was" if named["invalid"] == 1 else "were"
+            lines.append(f"{counted(named['invalid'], 'record')} {were} rejected{first}.")
+            lines.append(f"`zatva job errors {self.history_id or ''}".rstrip() + "` shows the details.")
+        elif self.evidence.missing:
+            lines.append(
+                f"Missing: {counted(self.evidence.missing, 'record')} that the repository announced."
+            )
+        if self.evidence.held:
+            release = f"zatva job release {self.history_id or 'NUMBER'}"
+            lines.append(
+                f"To see what the run would do, use `{release} --show`; to approve it, use `{release}`."
+            )
+        if self.status is RunStatus.INCOMPLETE:
+            lines.append("To continue, run the same command again.")
+        return "\n".join(lines)
+
+
+def get_history(session: Session, history_id: int) -> History:
+    """The row of a run that has ended. Raises UsageError where there is none of that number."""
+    history = session.get(History, history_id)
+    if history is None:
+        raise UsageError(f"no run {history_id}; list runs with `zatva job history`")
+    return history
+
+
+def write_history(
+    session: Session,
+    request: HarvestRequest,
+    outcome: Outcome,
+    *,
+    run: RunKey | None,
+    rules: tuple[str | None, str | None],
+) -> int:
+    """Add the run's row to `oai_history`, and give its number; the caller commits.
+
+    `rules` are the digests of the filter file and the normalise file that the run read.
+    """
+    row = History(
+        harvest_id=run.harvest_id if run else None,
+        run_started=run.run_started if run else None,
+        job_id=request.job_id,
+        recurring_id=request.recurring_id,
+        set_spec=request.set_spec or None,
+        metadata_prefix=request.metadata_prefix,
+        harvest_method=int(request.method),
+        host=socket.gethostname(),
+        process_id=os.getpid(),
+        replay_of=request.replay,
+        filter_digest=rules[0],
+        normalize_digest=rules[1],
+        **outcome.columns(),
+    )
+    session.add(row)
+    session.flush()
+    return row.history_id
+
+
+_CHANGES = ("new", "updated", "deleted")
+_FROM_TOTALS = (
+    "mended", "missing", "unconfirmed", "abrupt", "late_no_match", "revised", "repeated", "empty_pages",
+    "lists", "restarts", "taken_up", "halvings",
+)  # fmt: skip
+_ENDLESS = frozenset({FailureCode.LIST_IN_CIRCLES, FailureCode.NO_NEW_RECORDS})
+_ENDS = {
+    End.BROKEN_OFF: (
+        "an answer was truncated before the end of the list, twice",
+        Failure(code=FailureCode.DISCONNECTED),
+    ),
+    End.GAVE_UP: (
+        "the search for the records that break an answer reached the limit isolation_requests",
+        Failure(code=FailureCode.REQUESTS_SPENT, facts={"setting": "harvester.isolation_requests"}),
+    ),
+    End.INTERRUPTED: ("interrupted", Failure(code=FailureCode.INTERRUPTED)),
+}
+
+
+def gather(
+    end: End,
+    counts: Mapping[str, int],
+    progress: Progress,
+    *,
+    complete_list_size: int | None,
+    isolation_requests: int,
+    resumed_at: int,
+    lost: str | None,
+) -> Evidence:
+    """The evidence of a run that ends now."""
+    return Evidence(
+        end=end,
+        listed=counts.get("records", 0) + counts.get("invalid", 0),
+        changes=sum(counts.get(name, 0) for name in _CHANGES),
+        refused=counts.get("invalid", 0),
+        complete_list_size=complete_list_size,
+        windows_left=len(progress.windows),
+        isolation_requests=isolation_requests,
+        tombstones=counts.get("tombstones", 0),
+        resumed_at=resumed_at,
+        lost=lost,
+        held=None,
+        **{name: progress.totals[name] for name in _FROM_TOTALS},
+    )
+
+
+def watermark(response_date: str | None, run_started: datetime) -> str | None:
+    """The responseDate as a UTC datestamp, rounded down to the second; None where it is no date.
+
+    Without it the next run begins where this one did. `run_started` is by our clock, with a time zone.
+    """
+    try:
+        moment = read_moment(response_date or "")
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        # Local time may be hours ahead of UTC: what changed in these hours must not be passed over.
+        moment = min(moment.replace(tzinfo=UTC), run_started)
+    return format_datestamp(moment)
+
+
+def wait_until(error: Exception | None, now: datetime) -> datetime | None:
+    """Until when the repository asked to be left alone, where it ended the run by that."""
+    if isinstance(error, ServerBusyError) and error.seconds is not None:
+        return now + timedelta(seconds=error.seconds)
+    return None
+
+
+def failure_reason(evidence: Evidence, error: Exception | None) -> str | None:
+    """Why not everything is here, for people; None where it is, or what is missing was refused one by one."""
+    if error is not None:
+        return str(mishap(error) or f"{type(error).__name__}: {error}")
+    if evidence.end in _ENDS:
+        return _ENDS[evidence.end][0]
+    return "; ".join(doubts(evidence)) or None if evidence.end is not End.SAMPLE else None
+
+
+def failure(evidence: Evidence, error: Exception | None) -> Failure | None:
+    """The same as a code with facts; of several doubts the first."""
+    if error is not None:
+        return failure_of(mishap(error) or error)
+    if evidence.held:
+        return Failure(code=FailureCode.HELD)
+    if evidence.end in _ENDS:
+        return _ENDS[evidence.end][1]
+    return next(iter(doubts(evidence).values()), None) if evidence.end is not End.SAMPLE else None
+
+
+def resumable(end: End, error: Exception | None) -> bool:
+    """Whether the next run may go on where this one ended; an endless list would lead there again."""
+    endless = error is not None and failure_of(error).code in _ENDLESS
+    return end not in PROPER and end is not End.SAMPLE and not endless
+
+
+def exit_code(evidence: Evidence, verdict: Verdict, error: Exception | None, *, strict: bool) -> ExitCode:
+    """What the shell is told."""
+    if error is not None:
+        if strict and isinstance(error, MalformedAnswerError):
+            return ExitCode.STRICT_CHECK
+        return error.exit_code if isinstance(error, ZatvaError) else ExitCode.FAULT
+    if evidence.end is End.INTERRUPTED:
+        return ExitCode.INTERRUPTED
+    if evidence.end is End.BROKEN_OFF:
+        return ExitCode.REMOTE_FAILED
+    if verdict is Verdict.COMPLETE or (evidence.end is End.SAMPLE and not evidence.refused):
+        return ExitCode.DONE
+    return ExitCode.STRICT_CHECK if strict else ExitCode.RECORDS_REFUSED

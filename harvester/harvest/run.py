@@ -1,0 +1,458 @@
+"""A run by its phases: requested, prepared, running. Any of them ends with a history row.
+
+A phase holds only what is known by then, so nothing is optional: `Requested.prepare()` gives a
+`PreparedRun`, and `PreparedRun.begin()` a `Run`.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from harvester import repositories
+from harvester.client.exchange import Send
+from harvester.harvest import approval, checkpoint
+from harvester.harvest.approval import Held, HeldRunError
+from harvester.harvest.checkpointer import Checkpointer, Pace, RunState
+from harvester.harvest.fetch import Allowance, Taken
+from harvester.harvest.mass_change_guard import Brake, begin_brake, may_disappear
+from harvester.harvest.page_writer import Intake, Layout, ReturnedRecords
+from harvester.harvest.plan import Plan, plan
+from harvester.harvest.preparation import check_wait, choose_layout, note_wait, target
+from harvester.harvest.progress import StateChange
+from harvester.harvest.quarantine import Ward, open_ward
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.result import (
+    Outcome,
+    exit_code,
+    failure,
+    failure_reason,
+    gather,
+    resumable,
+    wait_until,
+    watermark,
+    write_history,
+)
+from harvester.harvest.run_warnings import Note
+from harvester.harvest.source import Source, as_it_is, check_standing, open_source, without_superseded
+from harvester.harvest.transform import Batch, Preparer, Refusal, RefusedRecordError, joined
+from harvester.harvest.verdict import PROPER, End, Evidence, Verdict, judge
+from harvester.reading.answers import Identity
+from harvester.rules.rule_limits import Limits
+from harvester.store.changes import prune_changes
+from harvester.store.files import FileStore
+from harvester.store.records import RunKey
+from harvester.vocabulary import Level
+from oai.database import Database
+from oai.datestamps import utc_now
+from oai.errors import failure_of
+from oai.settings import Settings
+
+
+@dataclass(kw_only=True)
+class Requested:
+    """A run that was asked for, before its repository was looked up."""
+
+    database: Database
+    settings: Settings
+    request: HarvestRequest
+    around: Callable[[Send], Send] = as_it_is
+    """Put between the run and the network (see `FirstAnswer.around`)."""
+    started: datetime = field(default_factory=utc_now)
+    begun: float = field(default_factory=time.monotonic)
+    """The same moment by the monotonic clock."""
+
+    def prepare(self) -> "PreparedRun":
+        """Check the request, read the rules, and look the repository up.
+
+        Raises TryLaterError where the repository asked to be left alone for longer.
+        """
+        request, ours = self.request, self.settings.harvester
+        request.check()
+        preparer = request.preparer(Limits(seconds=ours.rule_seconds))
+        digests = request.rule_digests()
+        with self.database.session() as session:
+            repository = repositories.get_repository(session, request.repository_id)
+            if not request.ignore_wait:
+                check_wait(repository, utc_now())
+            layout = choose_layout(session, request, repository)
+            source = open_source(session, self.settings, request, started=datetime.now(UTC))
+            source.around = self.around
+            prepared = PreparedRun(
+                requested=self,
+                base_url=repository.base_url,
+                folder=repositories.base_folder(repository, self.settings),
+                layout=layout,
+                source=source,
+                preparer=preparer,
+                rule_digests=digests,
+                allowance=Allowance(left=ours.isolation_requests, seconds=ours.max_recovery_seconds),
+            )
+            session.commit()
+        return prepared
+
+    def conclude(self, end: End, error: Exception | None = None) -> Outcome:
+        """Write the history row of a run that could not even be prepared."""
+        ending = _Ending(requested=self, end=end, error=error, pace=Pace())
+        return ending.write_unbegun()
+
+
+@dataclass(kw_only=True)
+class PreparedRun:
+    """A run whose repository and rules are known, before its plan."""
+
+    requested: Requested
+    base_url: str
+    folder: Path
+    layout: Layout
+    source: Source
+    preparer: Preparer
+    rule_digests: tuple[str | None, str | None]
+    """Of the rules that were read: the filter file's, the normalise file's."""
+    allowance: Allowance
+    state: RunState = field(default_factory=RunState)
+
+    @property
+    def request(self) -> HarvestRequest:
+        """What was asked for."""
+        return self.requested.request
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, with what the repository's owner must not reach left out."""
+        return self.requested.settings
+
+    def warn(self, warning: str) -> None:
+        """Add a warning for the history."""
+        self.state.warnings.warn(warning)
+
+    def note_identity(self, identity: Identity) -> None:
+        """Note what the repository says of itself, for it may have changed; a replay tells of the past."""
+        if self.request.replay is not None:
+            return
+        with self.requested.database.session() as session:
+            repositories.note_identity(session, self.request.repository_id, identity)
+            session.commit()
+
+    def begin(self, store: FileStore) -> "Run":
+        """Plan the run, find where it begins, and note that it does."""
+        database, request = self.requested.database, self.request
+        with database.session() as session:
+            repository = repositories.get_repository(session, request.repository_id)
+            standing = checkpoint.standing(session, request)
+            check_standing(request, standing)
+            overlap, now = self.settings.harvester.overlap, self.source.now
+            planned = plan(request, target(repository), standing, now=now, overlap=overlap)
+            looks = may_disappear(session, repository, request, from_=planned.from_)
+            point = checkpoint.begin(session, request, planned, now=datetime.now(UTC), looks=looks)
+            ward = open_ward(session, request, run_started=point.run_started)
+            key = RunKey(harvest_id=point.harvest_id, run_started=point.run_started)
+            brake = begin_brake(session, repository, self.settings, request, run=key, point=point)
+            session.commit()
+        self.source.note_run(request, planned, point)
+        self.state.take_up(point, planned)
+        checkpointer = Checkpointer(
+            database=database, store=store, state=self.state, point=point, begun=self.requested.begun
+        )
+        returned = ReturnedRecords(request=request, run_started=key.run_started, state=self.state)
+        intake = Intake(
+            store=store,
+            repository_id=request.repository_id,
+            layout=self.layout,
+            brake=brake,
+            brought=returned.keys,
+        )
+        return Run(
+            prepared=self,
+            plan=planned,
+            checkpointer=checkpointer,
+            intake=intake,
+            returned=returned,
+            ward=ward,
+            brake=brake,
+        )
+
+    def conclude(self, end: End, error: Exception | None = None) -> Outcome:
+        """Write the history row of a run that ended before its first request for records."""
+        ending = _Ending(
+            requested=self.requested,
+            end=end,
+            error=error,
+            pace=Pace(),
+            state=self.state,
+            rule_digests=self.rule_digests,
+            raw_path=self.source.raw_path,
+            isolation_requests=self.allowance.spent,
+        )
+        return ending.write_unbegun()
+
+
+@dataclass(kw_only=True)
+class Run:
+    """A run that stores records."""
+
+    prepared: PreparedRun
+    plan: Plan
+    checkpointer: Checkpointer
+    intake: Intake
+    returned: ReturnedRecords
+    ward: Ward
+    brake: Brake
+
+    @property
+    def state(self) -> RunState:
+        """How far it is."""
+        return self.prepared.state
+
+    @property
+    def request(self) -> HarvestRequest:
+        """What was asked for."""
+        return self.prepared.request
+
+    def take(self, pages: Sequence[Taken]) -> None:
+        """Store pages: their files and their rows; `commit` follows.
+
+        While nothing but further pages is to be done, it may wait: these pages' files become durable beside
+        the next ones' rows. It is seen to here that it does not wait long. Whatever fails takes with it all
+        that was not committed, only not a HeldRunError, which comes before anything of its pages is written.
+        """
+        try:
+            self._take(pages)
+        except HeldRunError:
+            raise
+        except BaseException as error:
+            self.checkpointer.abandon(error)
+            raise
+        if self.checkpointer.is_due:
+            self.checkpointer.commit()
+
+    def _take(self, pages: Sequence[Taken]) -> None:
+        state = self.state
+        found: Counter[str] = Counter()
+        refusals = [refusal for taken in pages for refusal in taken.refused]
+        for taken in pages:
+            found += taken.counts()
+        batch = joined([taken.batch for taken in pages])
+        found += Counter(repeated=batch.repeated, outdated=len(batch.outdated))
+        state.first_outdated = state.first_outdated or next(iter(batch.outdated), None)
+        now = datetime.now(UTC)
+        session = self.checkpointer.session()
+        if self.request.replay is not None:
+            batch, superseded = self._current(session, batch)
+            found += Counter(superseded=superseded, unchanged=superseded)
+        if pages[0].fetched.page.part == 1:
+            state.progress.begin_answer()
+        again = self.returned.count_unchanged(session, batch)
+        became = self.intake.take(session, batch, now=now)
+        found += became + Counter(repeated=became["outdated"])
+        found["unchanged"] -= again
+        self.ward.note(session, [record.key for record in batch.records], refusals, now=now)
+        for taken in pages:
+            state.note_page(taken)
+        state.progress.count(found, answer_ends=pages[-1].fetched.page.rest is None)
+        state.counts = state.with_traffic(state.counts + found)
+
+    def _current(self, session: Session, batch: Batch) -> tuple[Batch, int]:
+        """What of a replayed batch is not out of date by now."""
+        return without_superseded(
+            session,
+            batch,
+            repository_id=self.request.repository_id,
+            metadata_prefix=self.request.metadata_prefix,
+        )
+
+    def commit(self) -> None:
+        """Commit the pages stored so far."""
+        self.checkpointer.commit()
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Give up on a part of the repository that no request can read, and keep what came of it."""
+        self.state.warn_of(refusal)
+        self.state.counts["invalid"] += 1
+        with self.checkpointer.database.session() as session:
+            self.ward.admit(session, [refusal], now=datetime.now(UTC))
+            session.commit()
+
+    def change_course(self, change: StateChange, warning: str | None = None, *, again: bool = False) -> None:
+        """Go on with another list than the one at hand (see `Checkpointer.change_course`)."""
+        if warning is not None:
+            self.state.warnings.warn(warning)
+        self.checkpointer.change_course(change, again=again)
+
+    def conclude(self, end: End, error: Exception | None = None) -> Outcome:
+        """Judge the run, move the watermark if it may, and write the history row."""
+        prepared, state = self.prepared, self.state
+        if isinstance(error, RefusedRecordError):
+            self.refuse(error.refusal)
+        state.counts = state.with_traffic(state.counts)
+        ending = _Ending(
+            requested=prepared.requested,
+            end=end,
+            error=error,
+            pace=self.checkpointer.pace,
+            state=state,
+            rule_digests=prepared.rule_digests,
+            raw_path=prepared.source.raw_path,
+            isolation_requests=prepared.allowance.spent,
+            lost=self.checkpointer.point.lost,
+        )
+        held = self._settle(ending)
+        verdict, _status = judge(ending.evidence(held))
+        self._warn_at_end(verdict)
+        outcome = ending.outcome(held)
+        history_id = self._write_down(ending, outcome, held)
+        database = self.checkpointer.database
+        prune_changes(database, keep_days=prepared.settings.harvester.keep_changes)
+        return replace(outcome, history_id=history_id)
+
+    def _settle(self, ending: "_Ending") -> Held | None:
+        """Make the deletions that the run has found, or tell what holds it."""
+        verdict, _ = judge(ending.evidence())
+        settlement = self.brake.settle(
+            self.checkpointer.database,
+            verdict=verdict,
+            end=ending.end,
+            counts=self.state.counts,
+            response_date=self._watermark,
+            error=ending.error,
+        )
+        self.state.counts = settlement.corrected(self.state.counts)
+        if settlement.waiting:
+            self.state.warnings.warn(
+                f"{settlement.waiting:,} deletions are postponed until the run is complete"
+            )
+        return settlement.held
+
+    def _warn_at_end(self, verdict: Verdict) -> None:
+        """Say what can be said only once, when the run is over."""
+        counts, warn = self.state.counts, self.state.warnings.warn
+        if counts["superseded"]:
+            warn(
+                f"{counts['superseded']:,} records were left unchanged because later harvests have newer"
+                " versions"
+            )
+        if counts["outdated"]:
+            first = self.state.first_outdated
+            example = f"; the first: {first!r}" if first else ""
+            warn(
+                "repeated records with an older datestamp were ignored, because the newer version counts: "
+                f"{counts['outdated']:,}{example}"
+            )
+        if self._moves_watermark(verdict) and self._watermark is None:
+            warn(
+                f"the responseDate {self.state.response_date or ''!r} cannot be read, so the next harvest"
+                " starts where this one started"
+            )
+
+    def _write_down(self, ending: "_Ending", outcome: Outcome, held: Held | None) -> int:
+        """Write the history row, and end the checkpoint in the same transaction; gives the row's number."""
+        with self.checkpointer.database.session() as session:
+            history_id = ending.write_history(session, outcome, run=self.brake.run)
+            if held is not None:
+                approval.note(session, self.brake.run, held, history_id=history_id)
+            ending.note_wait(session)
+            self._end_checkpoint(session, outcome, ending.error, history_id)
+            session.commit()
+        return history_id
+
+    @property
+    def _watermark(self) -> str | None:
+        """The date of the run's first answer, for the next harvest to begin from; None where it has none."""
+        return watermark(self.state.response_date, self.checkpointer.point.run_started)
+
+    def _moves_watermark(self, verdict: Verdict) -> bool:
+        """Whether the run has everything that the next one need not ask for again."""
+        return verdict is Verdict.COMPLETE and self.request.covers(self.checkpointer.point.watermark)
+
+    def _end_checkpoint(
+        self, session: Session, outcome: Outcome, error: Exception | None, history_id: int
+    ) -> None:
+        moves = self._moves_watermark(outcome.verdict)
+        checkpoint.end(
+            session,
+            self.checkpointer.point.harvest_id,
+            watermark=self._watermark if moves else None,
+            resumable=resumable(outcome.evidence.end, error),
+            error=Note(text=str(error), failure=failure_of(error)) if error else None,
+        )
+        self.ward.close(session, history_id=history_id, complete=moves, now=datetime.now(UTC))
+
+
+@dataclass(kw_only=True)
+class _Ending:
+    """What a run's outcome is made of, whatever its phase was."""
+
+    requested: Requested
+    end: End
+    error: Exception | None
+    pace: Pace
+    state: RunState = field(default_factory=RunState)
+    rule_digests: tuple[str | None, str | None] = (None, None)
+    raw_path: str | None = None
+    isolation_requests: int = 0
+    lost: str | None = None
+
+    def evidence(self, held: Held | None = None) -> Evidence:
+        """What the verdict rests on."""
+        state = self.state
+        found = gather(
+            self.end,
+            state.counts,
+            state.progress,
+            complete_list_size=state.complete_list_size,
+            isolation_requests=self.isolation_requests,
+            resumed_at=state.resumed["records"],
+            lost=self.lost,
+        )
+        return replace(found, held=held.in_words() if held else None)
+
+    def outcome(self, held: Held | None = None) -> Outcome:
+        """How the run ended, without the number of its history row."""
+        requested, state, error = self.requested, self.state, self.error
+        evidence = self.evidence(held)
+        verdict, status = judge(evidence)
+        strict = requested.request.validation is not Level.LOOSE
+        seconds = time.monotonic() - requested.begun
+        return Outcome(
+            repository_id=requested.request.repository_id,
+            status=status,
+            verdict=verdict,
+            exit_code=exit_code(evidence, verdict, error, strict=strict),
+            counts=state.counts,
+            evidence=evidence,
+            seconds=seconds,
+            started=requested.started,
+            failure_reason=failure_reason(evidence, error),
+            failure=failure(evidence, error),
+            notes=state.warnings.all(),
+            first_refusal=state.first_refusal,
+            raw_path=self.raw_path,
+            pace=self.pace.close(seconds, state.counts["records"], state.traffic.requests),
+        )
+
+    def write_unbegun(self) -> Outcome:
+        """Write the history row of a run that has no checkpoint."""
+        self.state.counts = self.state.with_traffic(self.state.counts)
+        outcome = self.outcome()
+        with self.requested.database.session() as session:
+            history_id = self.write_history(session, outcome, run=None)
+            self.note_wait(session)
+            session.commit()
+        keep_days = self.requested.settings.harvester.keep_changes
+        prune_changes(self.requested.database, keep_days=keep_days)
+        return replace(outcome, history_id=history_id)
+
+    def write_history(self, session: Session, outcome: Outcome, *, run: RunKey | None) -> int:
+        """Write the row and give its number; the caller commits."""
+        return write_history(session, self.requested.request, outcome, run=run, rules=self.rule_digests)
+
+    def note_wait(self, session: Session) -> None:
+        """Remember until when the repository asked to be left alone, or that it does no more."""
+        request = self.requested.request
+        until = wait_until(self.error, utc_now())
+        if request.replay is None and (until is not None or self.end in PROPER):
+            note_wait(session, request.repository_id, until)

@@ -1,0 +1,106 @@
+"""Hashes of the identifiers that a list has brought, eight bytes each, in memory and in the database."""
+
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session
+
+from harvester.harvest.models import ListMarks
+
+if TYPE_CHECKING:
+    Marks = array[int]
+else:
+    Marks = array
+    """Signed numbers of eight bytes; one can say so to Python from 3.12 on."""
+
+
+_IN_A_PART = 50_000
+_PARTS_AT_ONCE = 4
+_HALF = 1 << 63
+
+
+def mark(identifier: str) -> int:
+    """The identifier's mark, the same in every process; among a million, it is each one's own."""
+    digest = blake2b(identifier.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def no_marks() -> Marks:
+    """Marks of nothing."""
+    return array("q")
+
+
+def count_repeated(marks: Marks, begin: int = 0) -> int:
+    """How many marks, from that place on, came before among the same."""
+    return len(marks) - begin - sum(len(set(part)) for part in _parts(marks, begin))
+
+
+class Known:
+    """Identifiers that are known, by their marks."""
+
+    def __init__(self, marks: Marks | None = None) -> None:
+        self._ordered = no_marks()
+        for part in _parts(no_marks() if marks is None else marks):
+            self._ordered.extend(sorted(part))
+
+    def __contains__(self, identifier: object) -> bool:
+        wanted = mark(str(identifier))
+        place = bisect_left(self._ordered, wanted)
+        return place < len(self._ordered) and self._ordered[place] == wanted
+
+    def with_more(self, marks: Iterable[int]) -> "Known":
+        """These and others."""
+        both = self._ordered[:]
+        both.extend(marks)
+        return Known(both)
+
+
+def _parts(marks: Marks, begin: int = 0) -> Iterator[Marks]:
+    """The marks in parts of rising numbers, a few at a time: as objects they need five times the memory."""
+    number = (len(marks) - begin) // _IN_A_PART + 1
+    if number <= _PARTS_AT_ONCE:
+        yield marks[begin:]
+        return
+    for first in range(0, number, _PARTS_AT_ONCE):
+        last = min(first + _PARTS_AT_ONCE, number)
+        low, high = (-(-(part << 64) // number) - _HALF for part in (first, last))
+        parts = [no_marks() for _ in range(first, last)]
+        for one in islice(marks, begin, None):
+            if low <= one < high:
+                parts[((one + _HALF) * number >> 64) - first].append(one)
+        yield from parts
+
+
+def keep(session: Session, harvest_id: int, marks: Marks) -> None:
+    """Add marks to those of the harvest's list at hand."""
+    if marks:
+        session.execute(insert(ListMarks).values(harvest_id=harvest_id, marks=_swapped(marks).tobytes()))
+
+
+def kept(session: Session, harvest_id: int) -> Marks:
+    """The marks of the harvest's list at hand, in the order in which they were kept."""
+    found = no_marks()
+    parts = select(ListMarks.marks).where(ListMarks.harvest_id == harvest_id).order_by(ListMarks.part_id)
+    for part in session.scalars(parts):
+        found.frombytes(part)
+    return _swapped(found)
+
+
+def forget(session: Session, harvest_id: int) -> None:
+    """Forget the marks, for another list begins, or none."""
+    session.execute(delete(ListMarks).where(ListMarks.harvest_id == harvest_id))
+
+
+def _swapped(marks: Marks) -> Marks:
+    """The marks with the lowest byte first, or from that, whatever machine it is."""
+    if sys.byteorder == "little":
+        return marks
+    other = marks[:]
+    other.byteswap()
+    return other

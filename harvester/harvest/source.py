@@ -1,0 +1,407 @@
+"""Where a run's answers come from: the network, kept or not, or the WARC files of an earlier run."""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from sqlalchemy.orm import Session
+from warcio.archiveiterator import ArchiveIterator
+
+from harvester.client.exchange import HttpRequest, RawReply, Send
+from harvester.client.loops import list_patience
+from harvester.client.protocol_client import ProtocolClient
+from harvester.client.repository_client import ReadPage
+from harvester.client.transport import HttpTransport, request_headers
+from harvester.harvest.checkpoint import Checkpoint
+from harvester.harvest.plan import Plan, Standing
+from harvester.harvest.raw_capture import FETCH_ERROR, RUN_URI
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.result import get_history
+from harvester.harvest.transform import Batch
+from harvester.models import History
+from harvester.protocols import http_client, open_protocol_client
+from harvester.reading.errors import TransportError, TransportKind
+from harvester.repositories import get_repository
+from harvester.store.records import known_records
+from harvester.vocabulary import AccessProtocol, Method, Slice
+from oai.datestamps import is_later, utc_now
+from oai.errors import RemoteError, UsageError
+from oai.settings import Settings
+
+if TYPE_CHECKING:
+    from harvester.harvest.raw_capture import RawCapture
+
+
+class MissingAnswerError(RemoteError):
+    """A request that the earlier run did not make, or got no answer to."""
+
+    def __init__(self, request: HttpRequest, reason: str) -> None:
+        form = f" with {request.body.decode('ascii', errors='replace')!r}" if request.body else ""
+        super().__init__(
+            f"{request.method} {request.url}{form}: {reason}, so the replay ends here; records "
+            "before it are stored. For the rest, harvest again with --keep-raw"
+        )
+
+
+def as_it_is(send: Send) -> Send:
+    """`send` with nothing around it."""
+    return send
+
+
+@dataclass(kw_only=True)
+class Source:
+    """Gives a run its client, and knows what is kept of it."""
+
+    settings: Settings
+    protocol: str = AccessProtocol.OAI_PMH
+    capture: "RawCapture | None" = None
+    replay: "Replay | None" = None
+    around: Callable[[Send], Send] = as_it_is
+    """What is nearest to the network: what is kept goes through it, too."""
+
+    @property
+    def now(self) -> datetime:
+        """The moment to plan with: the present, or that of the run that is replayed."""
+        return datetime.fromisoformat(self.replay.facts["planned"]) if self.replay else utc_now()
+
+    @property
+    def raw_path(self) -> str | None:
+        """The file that was written, as its path below the data folder; None where there is none."""
+        if self.capture is None or not self.capture.begun:
+            return None
+        return self.capture.path.relative_to(self.settings.data).as_posix()
+
+    @contextlib.asynccontextmanager
+    async def client(
+        self, base_url: str, *, on_wait: Callable[[float, str], None], read_page: ReadPage | None
+    ) -> AsyncIterator[ProtocolClient]:
+        """The run's client; at the end of the block what is kept is on the disk."""
+        chosen = self.settings.harvester
+        if self.replay is not None:
+            transport = HttpTransport(send=self.replay, limits=chosen.limits, headers=request_headers(chosen))
+            url = self.replay.facts["base_url"]
+            yield http_client(
+                self.protocol,
+                url,
+                transport,
+                read_page=read_page,
+                limits=chosen.limits,
+                lists=list_patience(chosen),
+                retries=chosen.retries,
+                max_wait=chosen.max_wait,
+                max_wait_total=chosen.max_wait_total,
+                sleep=_at_once,
+            )
+            return
+        kept = self.capture.around if self.capture else as_it_is
+        try:
+            opened = open_protocol_client(
+                self.protocol,
+                base_url,
+                chosen,
+                on_wait=on_wait,
+                around=lambda send: kept(self.around(send)),
+                read_page=read_page,
+            )
+            async with opened as client:
+                yield client
+        finally:
+            if self.capture is not None:
+                self.capture.close()
+
+    def note_run(self, request: HarvestRequest, plan: Plan, point: Checkpoint) -> None:
+        """Write beside the answers which run they belong to, and what was asked for."""
+        if self.capture is not None:
+            self.capture.note_run(
+                {
+                    "harvest_id": point.harvest_id,
+                    "run_started": point.run_started.isoformat(),
+                    "base_url": plan.base_url,
+                    "method": int(request.method),
+                    "from": plan.from_,
+                    "until": request.harvest_to,
+                    "slice": request.slice.value if request.slice else None,
+                    "max": request.max_records,
+                    "planned": plan.calendar.latest.isoformat(),
+                }
+            )
+
+
+def open_source(
+    session: Session, settings: Settings, request: HarvestRequest, *, started: datetime
+) -> Source:
+    """The source of a run that starts now. Raises UsageError where what is to be replayed is not there."""
+    protocol = get_repository(session, request.repository_id).protocol
+    # warcio is imported by those runs alone that need it, for a harvest is a process of its own.
+    if request.replay is not None:
+        from harvester.harvest.source import open_replay  # noqa: PLC0415
+
+        kept = _kept(settings, _replayed(session, request.replay))
+        return Source(settings=settings, protocol=protocol, replay=open_replay(kept))
+    if settings.harvester.keep_raw and protocol != AccessProtocol.Z3950:
+        from harvester.harvest.raw_capture import RawCapture, raw_file  # noqa: PLC0415
+
+        path = raw_file(settings, request.repository_id, started)
+        return Source(settings=settings, protocol=protocol, capture=RawCapture(path))
+    return Source(settings=settings, protocol=protocol)
+
+
+def replay_request(
+    session: Session, settings: Settings, request: HarvestRequest, history_id: int
+) -> HarvestRequest:
+    """The request that asks for what the earlier run asked for, with the rules of `request`.
+
+    Raises UsageError where there is no such run, or nothing was kept of it.
+    """
+    from harvester.harvest.source import open_replay  # noqa: PLC0415 as above
+
+    history = _replayed(session, history_id)
+    facts = open_replay(_kept(settings, history)).facts
+    return replace(
+        request,
+        repository_id=history.repository_id,
+        metadata_prefix=history.metadata_prefix or request.metadata_prefix,
+        set_spec=history.set_spec or "",
+        harvest_from=facts["from"],
+        harvest_to=facts["until"],
+        full=True,
+        method=Method(facts["method"]),
+        slice=Slice(facts["slice"]) if facts["slice"] else None,
+        max_records=facts["max"],
+        ignore_wait=True,
+        replay=history_id,
+    )
+
+
+def open_kept(session: Session, settings: Settings, history_id: int) -> "Replay":
+    """What was kept of the run. Raises UsageError where there is no such run, or nothing was kept of it."""
+    from harvester.harvest.source import open_replay  # noqa: PLC0415 as above
+
+    return open_replay(_kept(settings, _replayed(session, history_id)))
+
+
+def check_standing(request: HarvestRequest, standing: Standing) -> None:
+    """Raise UsageError where a replay would take the place of a harvest that was cut off."""
+    interrupted = standing.parameters.get("kind")
+    if request.replay is not None and interrupted and interrupted != request.kind():
+        raise UsageError(
+            "an interrupted harvest of this format and set can be resumed; complete it first, then replay"
+        )
+
+
+def without_superseded(
+    session: Session, batch: Batch, *, repository_id: int, metadata_prefix: str
+) -> tuple[Batch, int]:
+    """The batch without the records of which the store has a later datestamp, and how many those were."""
+    keys = [record.key for record in batch.records]
+    known = known_records(session, repository_id=repository_id, metadata_prefix=metadata_prefix, keys=keys)
+    current = [
+        record
+        for record in batch.records
+        if record.key not in known or not is_later(known[record.key].datestamp, record.header.datestamp)
+    ]
+    return replace(batch, records=current), len(batch.records) - len(current)
+
+
+def _replayed(session: Session, history_id: int) -> History:
+    history = get_history(session, history_id)
+    if history.raw_path is None:
+        raise UsageError(
+            f"run {history_id} has no stored answers; harvest with --keep-raw, or set harvester.keep_raw"
+        )
+    return history
+
+
+def _kept(settings: Settings, history: History) -> Path:
+    return settings.data / (history.raw_path or "")
+
+
+async def _at_once(_seconds: float) -> None:
+    """What the earlier run waited for is here already."""
+
+
+_KINDS = {"time": TransportKind.TIMEOUT, "disconnect": TransportKind.DISCONNECTED}
+_GZIP = 16 + zlib.MAX_WBITS
+_PIECE = 256 * 1024
+_LONGEST_BEFORE = timedelta(days=2)
+"""How long before its run begins a file may have been made: Identify may have had to wait."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kept:
+    """Where an answer is, or why there is none."""
+
+    request: HttpRequest
+    path: Path
+    offset: int
+    failure: str = ""
+
+
+@dataclass(kw_only=True)
+class Replay:
+    """The answers of one run. `facts` is what `RawCapture.note_run` wrote down first."""
+
+    facts: dict[str, Any]
+    answers: dict[str, list[_Kept]] = field(default_factory=dict)
+    _given: dict[str, int] = field(default_factory=dict)
+
+    async def __call__(self, request: HttpRequest) -> RawReply:
+        """The answer that the run got to this request; asked again, the next one it got, at last the last.
+
+        Raises MissingAnswerError.
+        """
+        key = _key(request.method, request.url, request.body)
+        kept = self.answers.get(key)
+        if not kept:
+            raise MissingAnswerError(request, "the earlier run did not send this request")
+        number = self._given.get(key, 0)
+        self._given[key] = number + 1
+        found = kept[min(number, len(kept) - 1)]
+        if found.failure and number >= len(kept):
+            raise MissingAnswerError(request, f"the earlier run received no answer ({found.failure})")
+        if found.failure:
+            raise TransportError(request.url, TransportKind.DISCONNECTED, found.failure)
+        return await asyncio.to_thread(_read_reply, request.url, found)
+
+    def exchanges(self) -> Iterator[tuple[HttpRequest, RawReply]]:
+        """Each request that got an answer, in the order in which they were first made, with its last one."""
+        for kept in self.answers.values():
+            answered = [one for one in kept if not one.failure]
+            if answered:
+                yield answered[-1].request, _read_reply(answered[-1].request.url, answered[-1])
+
+
+def open_replay(last: Path) -> Replay:
+    """The replay of the run that `last` is the last file of, together with the run's earlier files.
+
+    Raises UsageError where the file is not there, or does not tell its run.
+    """
+    if not last.is_file():
+        raise UsageError(
+            f"{last}: the stored answers of the run were not found; they may have been moved or removed"
+        )
+    files = _files_of_run(last)
+    facts = _facts(files[0])
+    assert facts is not None  # noqa: S101 files without them are not among the run's
+    replay = Replay(facts=facts)
+    for path in files:
+        # What a later process asked again counts alone: it went on from what it was told then.
+        replay.answers.update(_index(path))
+    return replay
+
+
+def _files_of_run(last: Path) -> Sequence[Path]:
+    facts = _facts(last)
+    if facts is None:
+        raise UsageError(f"{last}: the run ended before it started its list, so there is no answer to replay")
+    earliest = datetime.fromisoformat(facts["run_started"]) - _LONGEST_BEFORE
+    bound = f"{earliest:%Y%m%dT%H%M%S}"
+    others = [path for path in last.parent.glob("*.warc.gz") if bound <= path.name < last.name]
+    mine = (facts["harvest_id"], facts["run_started"])
+    found = [
+        path
+        for path in sorted(others)
+        if (told := _facts(path)) and (told["harvest_id"], told["run_started"]) == mine
+    ]
+    return [*found, last]
+
+
+def _facts(path: Path) -> dict[str, Any] | None:
+    for record, _ in _records(path):
+        if record.rec_headers.get_header("WARC-Target-URI") == RUN_URI:
+            facts: dict[str, Any] = json.loads(record.raw_stream.read())
+            return facts
+    return None
+
+
+def _index(path: Path) -> dict[str, list[_Kept]]:
+    found: dict[str, list[_Kept]] = {}
+    asked: dict[str, HttpRequest] = {}
+    for record, offset in _records(path):
+        headers = record.rec_headers
+        if record.rec_type == "request":
+            method = record.http_headers.protocol
+            uri = headers.get_header("WARC-Target-URI")
+            asked[headers.get_header("WARC-Record-ID")] = HttpRequest(
+                method=method, url=uri, body=record.raw_stream.read()
+            )
+            continue
+        request = asked.pop(headers.get_header("WARC-Concurrent-To"), None)
+        if request is None:
+            continue
+        failure = _failure(record) if record.rec_type == "metadata" else ""
+        kept = _Kept(request=request, path=path, offset=offset, failure=failure)
+        found.setdefault(_key(request.method, request.url, request.body), []).append(kept)
+    return found
+
+
+def _records(path: Path) -> Iterator[tuple[Any, int]]:
+    """The file's records with their offsets, up to where a killed process stopped writing."""
+    with path.open("rb") as file:
+        for data, offset in _members(file):
+            yield _record(data), offset
+
+
+def _record(data: bytes) -> Any:  # noqa: ANN401 warcio publishes no types
+    return next(iter(ArchiveIterator(BytesIO(data))))
+
+
+def _members(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
+    """The compressed members from here on, each of which is a record, with their offsets; whole ones only."""
+    offset = file.tell()
+    rest = b""
+    while True:
+        member = zlib.decompressobj(_GZIP)
+        pieces: list[bytes] = []
+        size = 0
+        while not member.eof:
+            chunk = rest or file.read(_PIECE)
+            if not chunk:
+                return
+            try:
+                pieces.append(member.decompress(chunk))
+            except zlib.error:
+                # Nothing behind damage can be found again; a request that needs it will be missing.
+                return
+            size += len(chunk)
+            rest = b""
+        rest = member.unused_data
+        yield b"".join(pieces), offset
+        offset += size - len(rest)
+
+
+def _read_reply(url: str, kept: _Kept) -> RawReply:
+    with kept.path.open("rb") as file:
+        file.seek(kept.offset)
+        data, _ = next(_members(file))
+    record = _record(data)
+    truncated = record.rec_headers.get_header("WARC-Truncated")
+    status, _, reason = record.http_headers.statusline.partition(" ")
+    cut = None
+    if truncated:
+        words = "the answer was truncated when it was harvested"
+        cut = TransportError(url, _KINDS.get(truncated, TransportKind.DISCONNECTED), words)
+    return RawReply(
+        status=int(status),
+        reason=reason,
+        headers=list(record.http_headers.headers),
+        body=record.raw_stream.read(),
+        cut=cut,
+    )
+
+
+def _failure(record: Any) -> str:  # noqa: ANN401 warcio publishes no types
+    text: str = record.raw_stream.read().decode("utf-8", errors="replace")
+    return text.partition(f"{FETCH_ERROR}: ")[2].strip()
+
+
+def _key(method: str, url: str, body: bytes) -> str:
+    return hashlib.sha256(b"\0".join((method.encode(), url.encode(), body))).hexdigest()

@@ -1,0 +1,1 @@
+"""Repositories tried out: a look, one question, a sample, diagnostics."""

@@ -1,0 +1,121 @@
+"""What the looks of one examination share: the client, what came so far, and the facts found."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+from harvester.client.probe import Watching
+from harvester.client.repository_client import Client
+from harvester.client.selection import Selection
+from harvester.client.transport import HttpReply, Transport
+from harvester.probing.findings import Fact
+from harvester.reading import replies
+from harvester.reading.answers import FormatInfo, Identity, Page
+from harvester.reading.errors import ClientError, OaiError
+from oai.vocabulary import Verb
+
+_SHOWN = 200
+_SUCCESS = 200
+
+
+@dataclass(kw_only=True)
+class Case:
+    """A repository under examination."""
+
+    client: Client
+    send: Transport
+    """Sends a request as it is, after a polite pause."""
+    watching: Watching
+    now: datetime
+    """When it began (UTC)."""
+    identity: Identity | None = None
+    formats: Sequence[FormatInfo] = ()
+    metadata_prefix: str = "oai_dc"
+    page: Page | None = None
+    """The first page of records, read loosely; None where it could not be had."""
+    facts: list[Fact] = field(default_factory=list)
+
+    def note(self, subject: str, found: str, **values: Any) -> None:  # noqa: ANN401 whatever the sentence shows
+        """Note a fact."""
+        self.facts.append(Fact(subject=subject, found=found, values=values))
+
+    def last_reply(self) -> HttpReply:
+        """The last answer as it came."""
+        return self.watching.exchanges[-1].reply
+
+    async def ask(self, *arguments: tuple[str, str]) -> HttpReply:
+        """Send a request once, as it is. Raises ClientError where there is no answer."""
+        return await self.send(self.client.base_url, arguments)
+
+    async def listed(self, selection: Selection, verb: Verb = Verb.LIST_IDENTIFIERS) -> Page:
+        """The first page of a list, read loosely. Raises ClientError."""
+        return await anext(self.client.pages(verb, selection, loose=True))
+
+    async def continued(self, token: str) -> Page:
+        """The page of a token of ListRecords, asked for once. Raises ClientError."""
+        verb = Verb.LIST_RECORDS
+        reply = await self.ask(("verb", verb.value), ("resumptionToken", token))
+        kind = reply.headers.get("Content-Type", "")
+        return replies.read_page(reply.body, verb, url=reply.url, loose=True, content_type=kind)
+
+
+def error_in(reply: HttpReply, verb: Verb) -> str:
+    """The protocol's error code that an answer has, or what it is instead, in few words."""
+    try:
+        replies.read_page(reply.body, verb, url=reply.url, loose=True)
+    except OaiError as error:
+        return error.code
+    except ClientError as error:
+        return f"HTTP {reply.status}" if reply.status != _SUCCESS else short(error)
+    return "a list" if reply.status == _SUCCESS else f"HTTP {reply.status}"
+
+
+def short(error: Exception) -> str:
+    """The error without the address, which reports give once."""
+    text = str(error)
+    url = getattr(error, "url", "")
+    return text.removeprefix(f"{url}: ")[:_SHOWN]
+
+
+SUBJECTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "identify": "Answer to Identify",
+        "version": "Protocol version",
+        "base url": "Base URL",
+        "redirects": "Redirects",
+        "content type": "Content type",
+        "email": "Administrator's address",
+        "earliest": "Earliest datestamp",
+        "granularity": "Granularity",
+        "deletions": "Deleted records",
+        "response date": "Response date",
+        "clock": "Clock",
+        "formats": "Metadata formats",
+        "records": "List of records",
+        "encoding": "Encoding",
+        "schema": "Validity of a sample",
+        "page size": "Page size",
+        "size told": "List size",
+        "token": "Resumption token",
+        "token again": "Reused token",
+        "token expiry": "Token expiry",
+        "identifiers": "List of identifiers",
+        "get record": "Single record",
+        "from": "Bound `from`",
+        "until": "Bound `until`",
+        "before earliest": "Before the earliest datestamp",
+        "sets": "Sets",
+        "set": "Harvesting a set",
+        "bad verb": "Unknown verb",
+        "bad argument": "Missing argument",
+        "bad token": "Invalid token",
+        "bad format": "Unknown format",
+        "bad identifier": "Unknown identifier",
+        "post": "Requests by POST",
+        "gzip": "Compression",
+        "speed": "Speed",
+    }
+)
+"""What was looked at, in the order in which reports tell it."""

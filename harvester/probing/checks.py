@@ -1,0 +1,375 @@
+"""The checks of diagnostics: Identify, lists, refusals, selective harvesting."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+from harvester.client.selection import Selection
+from harvester.probing.case import Case, error_in, short
+from harvester.reading.answers import Header, Identity, Page, ResumptionToken
+from harvester.reading.errors import ClientError, NoRecordsMatchError, NoSetHierarchyError
+from oai.datestamps import Datestamp, format_datestamp, parse_datestamp
+from oai.vocabulary import PROTOCOL_VERSION, DeletedRecord, ErrorCode, Granularity, Verb
+
+_CLOCK_SECONDS = 300
+_GRANULARITIES = {Granularity.SECOND: "second", Granularity.DAY: "day"}
+
+
+async def look_at_identity(case: Case) -> None:
+    """Ask for Identify. Raises ClientError where there is no OAI-PMH at all."""
+    identity = await case.client.identify(loose=True)
+    case.identity = identity
+    heard = datetime.now(UTC)
+    if identity.notes:
+        case.note("identify", "odd", text=identity.notes[0])
+    else:
+        case.note("identify", "well", name=identity.repository_name or identity.base_url)
+    right = identity.protocol_version == PROTOCOL_VERSION
+    case.note("version", "well" if right else "other", version=identity.protocol_version)
+    same = identity.base_url == case.client.base_url
+    case.note("base url", "well" if same else "other", told=identity.base_url)
+    emails = [email for email in identity.admin_emails if email]
+    case.note("email", "well" if emails else "none", email=", ".join(emails))
+    known = identity.deleted_record in set(DeletedRecord)
+    case.note("deletions", identity.deleted_record if known else "unknown", told=identity.deleted_record)
+    _look_at_transport(case)
+    _look_at_time(case, identity.response_date, heard)
+
+
+async def look_at_formats(case: Case) -> None:
+    """Ask for the formats, and choose the one to look at."""
+    try:
+        case.formats = await case.client.list_metadata_formats()
+    except ClientError as error:
+        case.note("formats", "failed", text=short(error))
+        return
+    prefixes = [found.metadata_prefix for found in case.formats]
+    case.note("formats", "well" if "oai_dc" in prefixes else "no dc", count=len(prefixes))
+    if "oai_dc" not in prefixes and prefixes:
+        case.metadata_prefix = prefixes[0]
+
+
+def look_at_dates(case: Case) -> None:
+    """Compare what Identify promises of datestamps with those that came."""
+    identity = case.identity
+    if identity is None:
+        return
+    promised = (
+        _GRANULARITIES.get(Granularity(identity.granularity))
+        if _is_granularity(identity.granularity)
+        else None
+    )
+    if promised is None:
+        case.note("granularity", "unknown", told=identity.granularity or "nothing")
+        return
+    headers = case.page.headers if case.page else ()
+    wrong = [header.datestamp for header in headers if not _fits(header.datestamp, identity.granularity)]
+    if wrong:
+        case.note(
+            "granularity", "untrue",
+            promised=identity.granularity, count=len(wrong), of=len(headers), such=wrong[0],
+        )  # fmt: skip
+    else:
+        case.note("granularity", promised)
+    older = [
+        header.datestamp for header in headers if header.datestamp[:10] < identity.earliest_datestamp[:10]
+    ]
+    if not _fits(identity.earliest_datestamp, identity.granularity):
+        case.note("earliest", "wrong", date=identity.earliest_datestamp)
+    elif older:
+        case.note("earliest", "later", date=identity.earliest_datestamp, older=min(older))
+    else:
+        case.note("earliest", "well", date=identity.earliest_datestamp)
+
+
+def _look_at_transport(case: Case) -> None:
+    reply = case.last_reply()
+    if reply.hops:
+        case.note("redirects", "some", target=reply.hops[-1].partition("?")[0])
+    else:
+        case.note("redirects", "none")
+    kind = reply.headers.get("Content-Type", "")
+    case.note(
+        "content type", "well" if kind.lower().startswith("text/xml") else "other", type=kind or "nothing"
+    )
+
+
+def _look_at_time(case: Case, told: str, heard: datetime) -> None:
+    try:
+        moment = parse_datestamp(told)
+    except ValueError:
+        case.note("response date", "wrong", told=told or "nothing")
+        return
+    case.note("response date", "well" if moment.granularity is Granularity.SECOND else "wrong", told=told)
+    if moment.granularity is not Granularity.SECOND:
+        return
+    ahead = round((moment.moment - heard).total_seconds())
+    if abs(ahead) <= _CLOCK_SECONDS:
+        case.note("clock", "well")
+    else:
+        case.note("clock", "ahead" if ahead > 0 else "behind", seconds=abs(ahead))
+
+
+def _is_granularity(text: str) -> bool:
+    return text in set(Granularity)
+
+
+def _fits(datestamp: str, granularity: str) -> bool:
+    try:
+        return parse_datestamp(datestamp).granularity == granularity
+    except ValueError:
+        return False
+
+
+_SMALL_PAGE = 50
+_LARGE_PAGE = 5000
+_SLOW_SECONDS = 5.0
+_SHORT_MINUTES = 60
+
+
+async def look_at_records(case: Case) -> None:
+    """Ask for the first page of records."""
+    selection = Selection(metadata_prefix=case.metadata_prefix)
+    try:
+        page = await case.listed(selection, Verb.LIST_RECORDS)
+    except NoRecordsMatchError:
+        case.note("records", "none")
+        return
+    except ClientError as error:
+        case.note("records", "failed", text=short(error))
+        return
+    case.page = page
+    if page.faults:
+        case.note("records", "faulty", count=len(page.faults), text=page.faults[0].reason)
+    else:
+        case.note("records", "well", count=len(page.records))
+    _look_at_form(case, page)
+
+
+def _look_at_form(case: Case, page: Page) -> None:
+    exchange = case.watching.exchanges[-1]
+    odd = [note for note in page.notes if "encod" in note.lower() or "UTF-8" in note or "character" in note]
+    case.note("encoding", "wrong" if odd else "well", **({"text": odd[0]} if odd else {}))
+    case.note("gzip", "well" if exchange.reply.compression else "none")
+    slow = exchange.seconds > _SLOW_SECONDS
+    case.note("speed", "slow" if slow else "well", seconds=round(exchange.seconds, 2))
+    count = len(page.headers)
+    if page.next_token:
+        case.note("page size", "small" if count < _SMALL_PAGE else "well", count=count)
+        told = page.complete_list_size is not None
+        case.note("size told", "told" if told else "untold", size=page.complete_list_size)
+    else:
+        case.note("page size", "all" if count > _LARGE_PAGE else "well", count=count)
+
+
+async def look_at_tokens(case: Case) -> None:
+    """Go on to the second page, twice by the same token."""
+    page = case.page
+    if page is None:
+        return
+    if page.token is None or not page.next_token:
+        case.note("token", "one page")
+        return
+    _look_at_expiry(case, page.token)
+    try:
+        second = await case.continued(page.next_token)
+    except ClientError as error:
+        case.note("token", "failed", text=short(error))
+        return
+    first_ids = {header.identifier for header in page.headers}
+    repeats = any(header.identifier in first_ids for header in second.headers)
+    case.note("token", "repeats" if repeats else "well")
+    try:
+        again = await case.continued(page.next_token)
+    except ClientError:
+        case.note("token again", "refused")
+        return
+    same = [header.identifier for header in again.headers] == [header.identifier for header in second.headers]
+    case.note("token again", "same" if same else "other")
+
+
+async def look_at_identifiers(case: Case) -> None:
+    """Ask for the same records by ListIdentifiers, and for one of them by GetRecord."""
+    page = case.page
+    if page is None or not page.headers:
+        return
+    try:
+        listed = await case.listed(Selection(metadata_prefix=case.metadata_prefix))
+    except ClientError as error:
+        case.note("identifiers", "failed", text=short(error))
+    else:
+        # Both lists may have pages of another size.
+        pairs = zip(listed.headers, page.headers, strict=False)
+        same = all(one.identifier == other.identifier for one, other in pairs)
+        case.note("identifiers", "same" if same else "other")
+    wanted = next((header for header in page.headers if not header.deleted), page.headers[0])
+    try:
+        record = await case.client.get_record(wanted.identifier, case.metadata_prefix, loose=True)
+    except ClientError as error:
+        case.note("get record", "failed", text=short(error))
+    else:
+        case.note("get record", "well" if record.header.identifier == wanted.identifier else "other")
+
+
+def _look_at_expiry(case: Case, token: ResumptionToken) -> None:
+    if token.expiration_date is None:
+        case.note("token expiry", "untold")
+        return
+    try:
+        minutes = (parse_datestamp(token.expiration_date).last_second - case.now).total_seconds() / 60
+    except ValueError:
+        case.note("token expiry", "untold")
+        return
+    short_lived = minutes < _SHORT_MINUTES
+    case.note(
+        "token expiry", "short" if short_lived else "told", date=token.expiration_date, minutes=round(minutes)
+    )
+
+
+_NONSENSE = "zatva-no-such-thing"
+
+
+async def look_at_refusals(case: Case) -> None:
+    """Make five requests that have to be refused, each for its own reason."""
+    prefix = ("metadataPrefix", case.metadata_prefix)
+    records, get = ("verb", Verb.LIST_RECORDS.value), ("verb", Verb.GET_RECORD.value)
+    requests = (
+        ("bad verb", Verb.LIST_RECORDS, ErrorCode.BAD_VERB, [("verb", _NONSENSE)]),
+        ("bad argument", Verb.LIST_RECORDS, ErrorCode.BAD_ARGUMENT, [records]),
+        (
+            "bad token", Verb.LIST_RECORDS, ErrorCode.BAD_RESUMPTION_TOKEN,
+            [records, ("resumptionToken", _NONSENSE)],
+        ),
+        (
+            "bad format", Verb.LIST_RECORDS, ErrorCode.CANNOT_DISSEMINATE_FORMAT,
+            [records, ("metadataPrefix", _NONSENSE)],
+        ),
+        (
+            "bad identifier", Verb.GET_RECORD, ErrorCode.ID_DOES_NOT_EXIST,
+            [get, ("identifier", f"oai:{_NONSENSE}:1"), prefix],
+        ),
+    )  # fmt: skip
+    for subject, verb, code, arguments in requests:
+        try:
+            found = error_in(await case.ask(*arguments), verb)
+        except ClientError as error:
+            found = short(error)
+        case.note(subject, "well" if found == code else "other", code=code.value, text=found)
+
+
+async def look_at_post(case: Case, identify_by_post: Callable[[], Awaitable[Identity]]) -> None:
+    """Ask for Identify by POST."""
+    try:
+        await identify_by_post()
+    except ClientError as error:
+        case.note("post", "failed", text=short(error))
+    else:
+        case.note("post", "well")
+
+
+async def look_at_bounds(case: Case) -> None:
+    """Ask for the records of a day or second that has one, from there on and up to there."""
+    wanted = _latest(case)
+    if wanted is None:
+        return
+    bound = format_datestamp(parse_datestamp(wanted.datestamp).moment, _granularity(case))
+    for subject, selection in (
+        ("from", Selection(metadata_prefix=case.metadata_prefix, from_=bound)),
+        ("until", Selection(metadata_prefix=case.metadata_prefix, from_=bound, until=bound)),
+    ):
+        await _look_at_bound(case, subject, selection, wanted, bound)
+
+
+async def look_before_earliest(case: Case) -> None:
+    """Ask for what is older than the oldest."""
+    if case.identity is None:
+        return
+    try:
+        earliest = parse_datestamp(case.identity.earliest_datestamp).moment
+        before = format_datestamp(earliest - timedelta(days=2), _granularity(case))
+    except (ValueError, OverflowError):
+        return
+    try:
+        page = await case.listed(Selection(metadata_prefix=case.metadata_prefix, until=before))
+    except NoRecordsMatchError:
+        case.note("before earliest", "well")
+    except ClientError as error:
+        case.note("before earliest", "odd", text=short(error))
+    else:
+        case.note("before earliest", "odd", text=f"{len(page.headers)} records")
+
+
+async def look_at_sets(case: Case) -> None:
+    """Ask for the first page of sets, and for the records of the first one."""
+    try:
+        page = await anext(case.client.list_sets().pages())
+    except NoSetHierarchyError:
+        case.note("sets", "none")
+        return
+    except ClientError as error:
+        case.note("sets", "failed", text=short(error))
+        return
+    if not page.sets:
+        told = b"noSetHierarchy" in case.last_reply().body
+        case.note("sets", "none" if told else "empty")
+        return
+    more = bool(page.token and page.token.value)
+    case.note("sets", "many" if more else "some", count=len(page.sets))
+    await _look_at_set(case, page.sets[0].set_spec)
+
+
+async def _look_at_set(case: Case, spec: str) -> None:
+    try:
+        page = await case.listed(Selection(metadata_prefix=case.metadata_prefix, set_spec=spec))
+    except NoRecordsMatchError:
+        case.note("set", "empty", set=spec)
+        return
+    except ClientError as error:
+        case.note("set", "failed", set=spec, text=short(error))
+        return
+    inside = all(_is_in(header, spec) for header in page.headers)
+    case.note("set", "well" if inside else "other", set=spec)
+
+
+async def _look_at_bound(case: Case, subject: str, selection: Selection, wanted: Header, bound: str) -> None:
+    try:
+        page = await case.listed(selection)
+    except NoRecordsMatchError:
+        case.note(subject, "exclusive")
+        return
+    except ClientError as error:
+        case.note(subject, "failed", text=short(error))
+        return
+    dates = [found for header in page.headers if (found := _date(header.datestamp)) is not None]
+    limit = parse_datestamp(bound)
+    if subject == "from":
+        heeded = all(date.last_second >= limit.moment for date in dates)
+    else:
+        heeded = all(date.moment <= limit.last_second for date in dates)
+    if not heeded:
+        case.note(subject, "ignored")
+        return
+    there = any(header.identifier == wanted.identifier for header in page.headers)
+    # On a long page sequence it may come later; then nothing speaks against it.
+    case.note(subject, "inclusive" if there or page.next_token else "exclusive")
+
+
+def _latest(case: Case) -> Header | None:
+    """The record of the latest date on the first page: most others are older than it."""
+    headers = [header for header in (case.page.headers if case.page else ()) if _date(header.datestamp)]
+    return max(headers, key=lambda header: header.datestamp, default=None)
+
+
+def _granularity(case: Case) -> Granularity:
+    told = case.identity.granularity if case.identity else ""
+    return Granularity.SECOND if told == Granularity.SECOND else Granularity.DAY
+
+
+def _date(text: str) -> Datestamp | None:
+    try:
+        return parse_datestamp(text)
+    except ValueError:
+        return None
+
+
+def _is_in(header: Header, spec: str) -> bool:
+    return any(found == spec or found.startswith(f"{spec}:") for found in header.set_specs)

@@ -1,0 +1,224 @@
+"""Examines a repository: about thirty questions, asked one after the other and politely."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+from lxml import etree
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from harvester.client.probe import Watching
+from harvester.client.repository_client import Client
+from harvester.client.transport import Arguments, HttpReply, open_transport
+from harvester.harvest.transform import open_validator
+from harvester.models import Repository
+from harvester.probing.case import SUBJECTS, Case, short
+from harvester.probing.checks import (
+    look_at_bounds,
+    look_at_dates,
+    look_at_formats,
+    look_at_identifiers,
+    look_at_identity,
+    look_at_post,
+    look_at_records,
+    look_at_refusals,
+    look_at_sets,
+    look_at_tokens,
+    look_before_earliest,
+)
+from harvester.probing.findings import Fact, Profile, Report
+from harvester.reading.answers import Identity
+from harvester.reading.errors import ClientError
+from oai.errors import StrictCheckError, TryLaterError
+from oai.sections import HarvesterSettings
+from oai.settings import Settings
+
+_GENTLE_SECONDS: Final = 1.0
+_PATIENT: Final = 8
+
+_RULES: Final[Sequence[tuple[frozenset[str], Mapping[str, Any]]]] = (
+    (frozenset({"token.failed", "token.repeats"}), {"slice": "day"}),
+    (frozenset({"token again.refused", "token again.other", "token expiry.short"}), {"slice": "month"}),
+    (frozenset({"from.ignored", "from.failed", "response date.wrong"}), {"incremental": False}),
+    (frozenset({"speed.slow"}), {"delay": _GENTLE_SECONDS, "retries": _PATIENT}),
+)
+"""Which facts ask for what; of two that say the same thing the first one counts."""
+
+
+def profile_of(facts: Sequence[Fact], *, metadata_prefix: str, failed_requests: int = 0) -> Profile:
+    """How a repository with these facts is best harvested.
+
+    `failed_requests` is how many requests of the examination got no answer at their first try.
+    """
+    found = {fact.key for fact in facts}
+    chosen: dict[str, Any] = {}
+    why: list[str] = []
+    for causes, values in [*_RULES, *_method_rules(found)]:
+        if causes & found and not values.keys() & chosen.keys():
+            chosen |= values
+            why += sorted(causes & found)
+    if failed_requests:
+        chosen["retries"] = _PATIENT
+    return Profile(metadata_prefix=metadata_prefix, why=tuple(dict.fromkeys(why)), **chosen)
+
+
+def _method_rules(found: set[str]) -> list[tuple[frozenset[str], Mapping[str, Any]]]:
+    """One by one, where the lists of records break and those of identifiers do not."""
+    if {"identifiers.same", "get record.well"} <= found or (
+        "records.failed" in found and "identifiers.failed" not in found and "get record.failed" not in found
+    ):
+        return [(frozenset({"records.failed"}), {"method": 1})]
+    return []
+
+
+_RETRIES = 1
+_MAX_WAIT = 30.0
+_POLITE_SECONDS = 0.5
+_REQUEST_SECONDS = 60.0
+_SAMPLE = 10
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+async def examine(
+    base_url: str,
+    settings: Settings,
+    *,
+    clock: Callable[[], float] = time.time,
+    sleep: Sleep = asyncio.sleep,
+    on_fact: Callable[[Fact], None] = lambda _fact: None,
+) -> Report:
+    """Examine the repository, one request at a time with at least half a second between two.
+
+    `on_fact` is told of each fact as it is found. Raises ClientError or TryLaterError where the repository
+    does not even answer Identify.
+    """
+    timeout = min(settings.harvester.timeout, _REQUEST_SECONDS)
+    manners = settings.harvester.model_copy(update={"timeout": timeout})
+    pause = max(manners.delay, _POLITE_SECONDS)
+    begun = time.monotonic()
+    client = partial(
+        Client,
+        base_url,
+        limits=manners.limits,
+        max_wait=_MAX_WAIT,
+        max_wait_total=_MAX_WAIT,
+        clock=clock,
+        sleep=sleep,
+    )
+    async with open_transport(manners) as transport:
+        watching = Watching(transport)
+
+        async def paced(url: str, arguments: Arguments) -> HttpReply:
+            # Outside of what is timed.
+            if watching.exchanges:
+                await sleep(pause)
+            return await watching(url, arguments)
+
+        now = datetime.fromtimestamp(clock(), UTC)
+        case = Case(client=client(paced, retries=_RETRIES), send=paced, watching=watching, now=now)
+        by_post = partial(_identity_by_post, client, manners, lambda: sleep(pause))
+        await _look(case, settings, by_post, on_fact)
+    return _report(case, requests=len(watching.exchanges) + 1, seconds=time.monotonic() - begun)
+
+
+async def _identity_by_post(
+    client: Callable[..., Client], manners: HarvesterSettings, pause: Callable[[], Awaitable[None]]
+) -> Identity:
+    await pause()
+    async with open_transport(manners, method="POST") as posting:
+        return await client(posting, retries=0).identify(loose=True)
+
+
+async def _look(
+    case: Case,
+    settings: Settings,
+    by_post: Callable[[], Awaitable[Identity]],
+    on_fact: Callable[[Fact], None],
+) -> None:
+    told = 0
+    steps: tuple[Callable[[], Awaitable[None]], ...] = (
+        lambda: look_at_identity(case),
+        lambda: look_at_formats(case),
+        lambda: look_at_records(case),
+        lambda: look_at_tokens(case),
+        lambda: _look_at_dates(case),
+        lambda: look_at_identifiers(case),
+        lambda: look_at_bounds(case),
+        lambda: look_before_earliest(case),
+        lambda: look_at_sets(case),
+        lambda: look_at_refusals(case),
+        lambda: look_at_post(case, by_post),
+        lambda: _look_at_validity(case, settings),
+    )
+    for step in steps:
+        try:
+            await step()
+        except TryLaterError:
+            # It asks to be left alone; what is known so far has to do.
+            if case.identity is None:
+                raise
+            break
+        for fact in case.facts[told:]:
+            on_fact(fact)
+        told = len(case.facts)
+
+
+async def _look_at_dates(case: Case) -> None:
+    look_at_dates(case)
+
+
+async def _look_at_validity(case: Case, settings: Settings) -> None:
+    """Check some of the records against their schema."""
+    records = [
+        record.element for record in (case.page.records if case.page else ()) if not record.header.deleted
+    ]
+    sample = records[:_SAMPLE]
+    if not sample:
+        return
+    try:
+        validator = await open_validator(case.client, settings, case.metadata_prefix)
+        await validator.learn(sample)
+        faults = [found for found in await asyncio.to_thread(_faults, validator.faults, sample) if found]
+    except (StrictCheckError, ClientError) as error:
+        case.note("schema", "unknown", text=short(error))
+        return
+    if faults:
+        case.note("schema", "faulty", faulty=len(faults), count=len(sample), text=faults[0][0])
+    else:
+        case.note("schema", "well", count=len(sample))
+
+
+def _faults(check: Callable[[etree._Element], list[str]], sample: list[etree._Element]) -> list[list[str]]:
+    return [check(record) for record in sample]
+
+
+def _report(case: Case, *, requests: int, seconds: float) -> Report:
+    order = {subject: place for place, subject in enumerate(SUBJECTS)}
+    facts = sorted(case.facts, key=lambda fact: order[fact.subject])
+    identity = case.identity
+    broken = sum(exchange.reply.status >= 500 for exchange in case.watching.exchanges)  # noqa: PLR2004 server's faults
+    profile: Profile = profile_of(facts, metadata_prefix=case.metadata_prefix, failed_requests=broken)
+    return Report(
+        base_url=case.client.base_url,
+        examined=case.now,
+        requests=requests,
+        seconds=seconds,
+        repository_name=identity.repository_name if identity else "",
+        admin_emails=identity.admin_emails if identity else (),
+        facts=facts,
+        profile=profile,
+    )
+
+
+def keep_report(session: Session, repository_id: int, report: Report) -> None:
+    """Keep the report and its harvest profile in place of the last ones. The caller commits."""
+    session.execute(
+        update(Repository)
+        .where(Repository.repository_id == repository_id)
+        .values(examined=report.examined, examination=report.as_json(), profile=report.profile.as_json())
+    )

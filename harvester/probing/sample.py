@@ -1,0 +1,130 @@
+"""A few records of a repository, as they are and as rules would leave them; nothing is stored."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lxml import etree
+
+from harvester.client.selection import Selection
+from harvester.protocols import open_protocol_client
+from harvester.reading.answers import Page, Record, title_of
+from harvester.reading.errors import NoRecordsMatchError
+from harvester.rules.filters import Filters, load_filters
+from harvester.rules.normalisation import Mappings, load_mappings
+from harvester.vocabulary import AccessProtocol
+from oai.errors import ZatvaError
+from oai.settings import Settings
+from oai.vocabulary import Verb
+
+SAMPLE: Final = 10
+_TRIES: Final = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """Rules to try; `load_rules` reads them."""
+
+    filters: Filters | None = None
+    mappings: Mappings | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled:
+    """One record, before and after."""
+
+    identifier: str
+    datestamp: str
+    deleted: bool
+    title: str
+    kept: bool
+    """Whether the filters accept it."""
+    before: str
+    """As it came, as text."""
+    after: str
+    """As it would be stored; the same where nothing was added."""
+    added: int = 0
+    """Elements that the normalise file added."""
+    trouble: str = ""
+    """What a rule met."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """The first records, and what of the page could not be read."""
+
+    records: Sequence[Sampled] = ()
+    complete_list_size: int | None = None
+    faults: Sequence[str] = ()
+
+
+def load_rules(filter_file: Path | None, normalize_file: Path | None) -> Rules:
+    """Read the files that are given. Raises RuleFileError."""
+    return Rules(
+        filters=load_filters(filter_file) if filter_file else None,
+        mappings=load_mappings(normalize_file) if normalize_file else None,
+    )
+
+
+async def fetch_sample(
+    base_url: str,
+    settings: Settings,
+    selection: Selection,
+    filter_file: Path | None,
+    normalize_file: Path | None,
+    *,
+    protocol: str = AccessProtocol.OAI_PMH,
+) -> Sample:
+    """Ask for the first page of records and try the rules of the files on its first ten.
+
+    Raises RuleFileError, ClientError and TryLaterError where there is no page, and SettingsError where a
+    program that the protocol needs is missing.
+    """
+    rules = load_rules(filter_file, normalize_file)
+    async with open_protocol_client(protocol, base_url, settings.harvester, retries=_TRIES) as client:
+        try:
+            page = await anext(client.pages(Verb.LIST_RECORDS, selection, loose=True))
+        except NoRecordsMatchError:
+            return Sample()
+    return sample_of(page, rules)
+
+
+def sample_of(page: Page, rules: Rules) -> Sample:
+    """The first records of a page, with the rules tried on them."""
+    return Sample(
+        records=[try_rules(record, rules) for record in page.records[:SAMPLE]],
+        complete_list_size=page.complete_list_size,
+        faults=[fault.reason for fault in page.faults],
+    )
+
+
+def try_rules(record: Record, rules: Rules) -> Sampled:
+    """One record through the rules."""
+    changed = copy.deepcopy(record.element)
+    kept, added, trouble = True, 0, ""
+    try:
+        kept = rules.filters is None or rules.filters.accepts(record.element)
+        if kept and rules.mappings is not None:
+            added = rules.mappings.apply(changed)
+    except ZatvaError as error:
+        trouble = str(error)
+    return Sampled(
+        identifier=record.header.identifier,
+        datestamp=record.header.datestamp,
+        deleted=record.header.deleted,
+        title=title_of(record.element),
+        kept=kept,
+        before=indented(record.element),
+        after=indented(changed),
+        added=added,
+        trouble=trouble,
+    )
+
+
+def indented(element: etree._Element) -> str:
+    """The element as text for people, its children on lines of their own."""
+    shown = copy.deepcopy(element)
+    etree.indent(shown)
+    return etree.tostring(shown, encoding="unicode", with_tail=False)

@@ -1,0 +1,191 @@
+"""Why a rule file does with a record what it does: which rule found which values, and which matched."""
+
+import copy
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from lxml import etree
+
+from harvester.reading.answers import title_of
+from harvester.rules.filters import Filters, Match, is_deletion
+from harvester.rules.normalisation import Mappings, NewElement, NodeMapping
+from harvester.rules.rule_expressions import Found
+from harvester.rules.rule_files import RuleLimitError
+from oai.vocabulary import OAI_NAMESPACE
+
+_HEADER: Final = f"{{{OAI_NAMESPACE}}}header"
+_SHOWN_VALUES: Final = 5
+_LONGEST_VALUE: Final = 200
+"""Characters of a value that are shown."""
+_LONGEST_SIDE: Final = 20_000
+"""Characters of a record that are shown."""
+
+
+class Fate(StrEnum):
+    """What a rule file does with a record."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    LIMIT = "limit met"
+    """A rule met a limit, so nobody can tell."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """A value that an XPath found, as it begins, and whether the rule's expression matched it."""
+
+    text: str
+    matched: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What one rule found in the record."""
+
+    rule: int
+    """The filter or new element, from 1 in the order of the file."""
+    found: int
+    """Nodes that its XPath yields."""
+    matched: int
+    values: Sequence[Value] = ()
+    """The first of them; those that matched come first."""
+    added: Sequence[str] = ()
+    """What it added, as `name: value`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explained:
+    """One record, what becomes of it, and why."""
+
+    identifier: str
+    datestamp: str
+    title: str
+    fate: Fate
+    findings: Sequence[Finding] = ()
+    before: str = ""
+    after: str = ""
+    """Empty where it is as before."""
+    diff: str = ""
+    trouble: str = ""
+    """What a rule met."""
+
+
+def explain(record: etree._Element, rules: Filters | Mappings) -> Explained:
+    """What the rules do with a record, `<record>` in the OAI namespace, which is left as it is.
+
+    Raises RuleFileError where the rules cannot be used at all.
+    """
+    try:
+        if isinstance(rules, Filters):
+            return _filtered(record, rules)
+        return _normalised(record, rules)
+    except RuleLimitError as error:
+        return _explained(record, Fate.LIMIT, trouble=str(error))
+
+
+def _filtered(record: etree._Element, rules: Filters) -> Explained:
+    if is_deletion(record):
+        return _explained(record, Fate.ACCEPTED)
+    evaluation = rules.evaluator.on(record)
+    findings: list[Finding] = []
+    for number, one in enumerate(rules.filters, start=1):
+        nodes = one.path.find(evaluation)
+        answers = [one.expression.matches(evaluation, node.value) is not one.invert for node in nodes]
+        findings.append(_finding(number, nodes, answers))
+    if rules.match is Match.ANY:
+        accepted = any(one.matched for one in findings)
+    else:
+        accepted = all(one.found and one.found == one.matched for one in findings)
+    return _explained(record, Fate.ACCEPTED if accepted else Fate.REFUSED, findings=findings)
+
+
+def _normalised(record: etree._Element, rules: Mappings) -> Explained:
+    changed = copy.deepcopy(record)
+    added: dict[int, list[str]] = {}
+
+    def note(_mapping: NodeMapping, new: NewElement, value: str) -> None:
+        name = f"{new.prefix}:{new.name}" if new.prefix else new.name
+        added.setdefault(id(new), []).append(f"{name}: {value}")
+
+    total = rules.apply(changed, note)
+    # On the changed record: a mapping may have matched what another one added.
+    evaluation = rules.evaluator.on(changed)
+    findings: list[Finding] = []
+    for mapping in rules.mappings:
+        nodes = mapping.path.find(evaluation)
+        for new in mapping.new_elements:
+            answers = [new.expression.matches(evaluation, node.value) for node in nodes]
+            findings.append(_finding(len(findings) + 1, nodes, answers, added.get(id(new), ())))
+    fate = Fate.CHANGED if total else Fate.UNCHANGED
+    return _explained(record, fate, findings=findings, changed=changed if total else None)
+
+
+def _finding(
+    number: int, nodes: Sequence[Found], answers: Sequence[bool], added: Sequence[str] = ()
+) -> Finding:
+    values = [
+        Value(text=_short(node.value), matched=answer) for node, answer in zip(nodes, answers, strict=True)
+    ]
+    values.sort(key=lambda value: not value.matched)
+    return Finding(
+        rule=number, found=len(nodes), matched=sum(answers), values=values[:_SHOWN_VALUES], added=list(added)
+    )
+
+
+def _explained(
+    record: etree._Element,
+    fate: Fate,
+    *,
+    findings: Sequence[Finding] = (),
+    changed: etree._Element | None = None,
+    trouble: str = "",
+) -> Explained:
+    before = indented(record)
+    after = "" if changed is None else indented(changed)
+    header = record.find(_HEADER)
+    return Explained(
+        identifier=_text(header, "identifier"),
+        datestamp=_text(header, "datestamp"),
+        title=_short(title_of(record)),
+        fate=fate,
+        findings=findings,
+        before=_side(before),
+        after=_side(after),
+        diff=_side(difference(before, after)) if after else "",
+        trouble=trouble,
+    )
+
+
+def difference(before: str, after: str) -> str:
+    """What differs between two records as `indented` gives them, as a unified diff."""
+    return "\n".join(
+        difflib.unified_diff(
+            before.splitlines(), after.splitlines(), "as it is", "as it would be", n=2, lineterm=""
+        )
+    )
+
+
+def indented(record: etree._Element) -> str:
+    """The record as text for people, its children on lines of their own."""
+    shown = copy.deepcopy(record)
+    etree.indent(shown)
+    return etree.tostring(shown, encoding="unicode", with_tail=False)
+
+
+def _text(header: etree._Element | None, name: str) -> str:
+    if header is None:
+        return ""
+    return (header.findtext(f"{{{OAI_NAMESPACE}}}{name}") or "").strip()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def _side(text: str) -> str:
+    return text if len(text) <= _LONGEST_SIDE else f"{text[:_LONGEST_SIDE]}\n…"

@@ -1,0 +1,186 @@
+"""Tries a rule file on sample records, in a process that is ended when it takes too long (RUL-2)."""
+
+import base64
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from harvester.rule_lab.explanation import Explained, Fate, Finding, Value
+from harvester.rule_lab.files import read_rules
+from harvester.rule_lab.models import RuleKind
+from harvester.rules.filters import Filters
+from harvester.rules.normalisation import Mappings
+
+_SECONDS_FOR_A_RECORD: Final = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleLine:
+    """One filter, or one new element of a mapping, and what it did in the whole trial."""
+
+    rule: int
+    """From 1, in the order of the file."""
+    xpath: str
+    regexp: str
+    adds: str
+    """The name of the new element; empty of a filter."""
+    found_in: int
+    """Records in which its XPath found something."""
+    matched_in: int
+    """Records in which something of that matched."""
+    added: int
+
+    @property
+    def idle(self) -> bool:
+        """Whether it never matched any sample."""
+        return not self.matched_in
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What a rule file would do with the samples."""
+
+    kind: RuleKind
+    records: Sequence[Explained]
+    counts: Mapping[str, int]
+    """By the words of `Fate`."""
+    lines: Sequence[RuleLine]
+    samples: int
+    """So many there were."""
+    unreadable: Sequence[str] = ()
+    """What is the matter with those that could not be read."""
+    ended: str = ""
+    """Why not all of them were looked at; empty where they were."""
+
+    @property
+    def tried(self) -> int:
+        """So many were looked at."""
+        return len(self.records)
+
+    @property
+    def idle(self) -> Sequence[RuleLine]:
+        """The rules that never matched any sample."""
+        return [line for line in self.lines if line.idle] if self.records else []
+
+    def as_json(self) -> dict[str, Any]:
+        """The trial for programs."""
+        return {
+            "kind": self.kind.value,
+            "samples": self.samples,
+            "tried": self.tried,
+            "counts": dict(self.counts),
+            "rules": [asdict(line) for line in self.lines],
+            "never_matched": [line.rule for line in self.idle],
+            "unreadable": list(self.unreadable),
+            "ended": self.ended,
+            "records": [asdict(one) for one in self.records],
+        }
+
+
+def try_rules(
+    data: bytes,
+    kind: RuleKind,
+    records: Sequence[bytes],
+    *,
+    seconds: float,
+    source: str = "the rules",
+    unreadable: Sequence[str] = (),
+) -> Trial:
+    """Try a rule file on records, each `<record>` as XML, for so many seconds at most.
+
+    What was found until then counts. Raises RuleFileError where the file cannot be used.
+    """
+    rules = read_rules(data, kind, source=source)
+    answers, ended = _answers(data, kind, records, seconds=seconds, source=source) if records else ([], "")
+    explained = [_explained(one) for one in answers if "fate" in one]
+    broken = [*unreadable, *(str(one["unreadable"]) for one in answers if "unreadable" in one)]
+    return Trial(
+        kind=kind,
+        records=explained,
+        counts=Counter(one.fate.value for one in explained),
+        lines=lines_of(rules, explained),
+        samples=len(records) + len(unreadable),
+        unreadable=broken,
+        ended=ended,
+    )
+
+
+def _answers(
+    data: bytes, kind: RuleKind, records: Sequence[bytes], *, seconds: float, source: str
+) -> tuple[list[dict[str, Any]], str]:
+    """What the process answered, and why not for all."""
+    work = {
+        "content": base64.b64encode(data).decode(),
+        "kind": kind.value,
+        "source": source,
+        "seconds": min(seconds, _SECONDS_FOR_A_RECORD),
+        "records": [record.decode("utf-8", errors="replace") for record in records],
+    }
+    # Without -P, a folder that happens to be called like one of our packages would be taken for it.
+    command = [sys.executable, "-P", "-m", "harvester.rule_lab.trial_process"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            out, _ = process.communicate(json.dumps(work).encode(), timeout=seconds)
+            late = False
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, _ = process.communicate()
+            late = True
+    answers = [json.loads(line) for line in out.splitlines(keepends=True) if line.endswith(b"\n")]
+    if answers and "faulty" in answers[-1]:
+        return answers, str(answers[-1]["faulty"])
+    if late:
+        return answers, f"the trial took longer than {seconds:g} seconds and was ended"
+    if process.returncode:
+        return answers, "the trial's process ended, possibly because memory ran out"
+    return answers, ""
+
+
+def _explained(answer: Mapping[str, Any]) -> Explained:
+    findings = [
+        Finding(**{**one, "values": [Value(**value) for value in one["values"]]})
+        for one in answer["findings"]
+    ]
+    return Explained(**{**answer, "fate": Fate(answer["fate"]), "findings": findings})
+
+
+def lines_of(rules: Filters | Mappings, explained: Sequence[Explained]) -> list[RuleLine]:
+    """What each rule did with these records."""
+    found: Counter[int] = Counter()
+    matched: Counter[int] = Counter()
+    added: Counter[int] = Counter()
+    for record in explained:
+        for one in record.findings:
+            found[one.rule] += bool(one.found)
+            matched[one.rule] += bool(one.matched)
+            added[one.rule] += len(one.added)
+    return [
+        RuleLine(
+            rule=number,
+            xpath=xpath,
+            regexp=regexp,
+            adds=adds,
+            found_in=found[number],
+            matched_in=matched[number],
+            added=added[number],
+        )
+        for number, (xpath, regexp, adds) in enumerate(_facts(rules), start=1)
+    ]
+
+
+def _facts(rules: Filters | Mappings) -> list[tuple[str, str, str]]:
+    if isinstance(rules, Filters):
+        return [(one.path.path.expression, one.expression.expression.pattern, "") for one in rules.filters]
+    return [
+        (
+            mapping.path.path.expression,
+            new.expression.expression.pattern,
+            f"{new.prefix}:{new.name}" if new.prefix else new.name,
+        )
+        for mapping in rules.mappings
+        for new in mapping.new_elements
+    ]

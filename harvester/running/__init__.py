@@ -1,1 +1,0 @@
-"""One harvest from its first request to its verdict."""

@@ -1,0 +1,179 @@
+"""A store's fixity: its files against their rows, one by one (STO-6). Commits its report by itself."""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from harvester.store.atomic_files import ENDING
+from harvester.store.diff import FileRow, Pair, compare, file_rows, readable, rows_now, walk
+from harvester.store.models import StoreAudit
+from oai.database import Database
+
+_TOGETHER = 500
+_THREADS = 4
+_SETTLING_SECONDS = 5.0
+"""A harvest under way has its files a moment before their rows."""
+
+
+class Kind(StrEnum):
+    """What is wrong with a file."""
+
+    MISSING = "missing"
+    """A row names it, and it is not there."""
+    ALTERED = "altered"
+    """Its bytes are not those that were written."""
+    STRAY = "stray"
+    """No row names it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A file with which something is wrong; `path` is relative to the base directory."""
+
+    kind: Kind
+    path: str
+    identifier: str | None = None
+    unfinished: bool = False
+    """Whether it is a stray one that a run left half-written."""
+    removed: bool = False
+
+
+@dataclass(kw_only=True)
+class Audit:
+    """What was found so far."""
+
+    repository_id: int
+    audit_id: int = 0
+    files: int = 0
+    missing: int = 0
+    altered: int = 0
+    stray: int = 0
+    repaired: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """Whether every file is as its row says, and there is no other."""
+        return not (self.missing or self.altered or self.stray - self.repaired)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auditor:
+    """Compares one repository's files with its rows.
+
+    `busy` tells whether a harvest of it is under way: then what looks wrong is looked at again after a
+    moment. With `repair`, files that were left half-written are removed; no harvest may run meanwhile.
+    """
+
+    database: Database
+    repository_id: int
+    folder: Path
+    skip: Collection[str] = ()
+    """Folders below that are other repositories'."""
+    repair: bool = False
+    busy: Callable[[], bool] = lambda: False
+    sleep: Callable[[float], None] = time.sleep
+    on_finding: Callable[[Finding], None] = lambda _finding: None
+    on_progress: Callable[[int], None] = lambda _files: None
+
+    def run(self) -> Audit:
+        """Go through all files, and leave a row in `oai_store_audit`; neither names nor rows are gathered.
+
+        Raises OSError where the folder cannot be read.
+        """
+        audit = Audit(repository_id=self.repository_id)
+        with self.database.session() as session:
+            report = StoreAudit(repository_id=self.repository_id, started=datetime.now(UTC))
+            session.add(report)
+            session.commit()
+            audit.audit_id = report.audit_id
+            with self.database.session() as reading, ThreadPoolExecutor(_THREADS) as pool:
+                paths = walk(os.fspath(self.folder), skip=self.skip)
+                pairs = compare(file_rows(reading, self.repository_id), paths)
+                while batch := list(islice(pairs, _TOGETHER)):
+                    self._judge(session, batch, pool, audit)
+                    self.on_progress(audit.files)
+            for name in ("files", "missing", "altered", "stray"):
+                setattr(report, name, getattr(audit, name))
+            report.stray -= audit.repaired
+            report.ended = datetime.now(UTC)
+            session.commit()
+        return audit
+
+    def _judge(self, session: Session, batch: Sequence[Pair], pool: ThreadPoolExecutor, audit: Audit) -> None:
+        audit.files += sum(row is not None for row, _ in batch)
+        suspects = list(self._suspects(batch, pool))
+        if suspects:
+            if self.busy():
+                self.sleep(_SETTLING_SECONDS)
+            for finding in self._confirmed(session, suspects):
+                self._note(finding, audit)
+
+    def _suspects(self, batch: Iterable[Pair], pool: ThreadPoolExecutor) -> Iterator[Pair]:
+        both = [(row, path) for row, path in batch if row is not None and path is not None]
+        yield from (pair for pair in batch if None in pair)
+        rights = pool.map(self._is_right, [row for row, _ in both])
+        yield from (pair for pair, right in zip(both, rights, strict=True) if not right)
+
+    def _confirmed(self, session: Session, suspects: Sequence[Pair]) -> Iterator[Finding]:
+        """What is still wrong by what the rows say now."""
+        names = [os.fsdecode(path) for row, path in suspects if row is None and path is not None]
+        ids = [row.record_id for row, _ in suspects if row is not None]
+        rows = rows_now(session, self.repository_id, record_ids=ids, names=names)
+        session.commit()
+        by_id = {row.record_id: row for row in rows}
+        by_name: dict[str, list[FileRow]] = {}
+        for found in rows:
+            by_name.setdefault(found.filename.lower(), []).append(found)
+        for row, path in suspects:
+            if row is not None:
+                yield from self._row_finding(by_id.get(row.record_id))
+            elif path is not None and not self._is_named(path, by_name.get(os.fsdecode(path).lower(), ())):
+                unfinished = path.endswith(ENDING.encode())
+                yield Finding(kind=Kind.STRAY, path=readable(path), unfinished=unfinished)
+
+    def _row_finding(self, row: FileRow | None) -> Iterator[Finding]:
+        if row is None or self._is_right(row):
+            return
+        there = (self.folder / row.filename).exists()
+        kind = Kind.ALTERED if there else Kind.MISSING
+        yield Finding(kind=kind, path=row.filename, identifier=row.identifier)
+
+    def _is_right(self, row: FileRow) -> bool:
+        try:
+            return hashlib.sha256((self.folder / row.filename).read_bytes()).digest() == row.digest
+        except OSError:
+            return False
+
+    def _is_named(self, path: bytes, rows: Iterable[FileRow]) -> bool:
+        """Whether a row names the file by now, or names it in another case on a system that knows none."""
+        full = os.path.join(os.fsencode(self.folder), path)  # noqa: PTH118 the name may be no UTF-8
+        for row in rows:
+            named = os.fsencode(self.folder / row.filename)
+            if row.filename == os.fsdecode(path) or (os.path.exists(named) and os.path.samefile(named, full)):  # noqa: PTH110, PTH121
+                return True
+        return not os.path.lexists(full)
+
+    def _note(self, finding: Finding, audit: Audit) -> None:
+        setattr(audit, finding.kind.value, getattr(audit, finding.kind.value) + 1)
+        removes = self.repair and finding.unfinished
+        if removes:
+            (self.folder / finding.path).unlink(missing_ok=True)
+            audit.repaired += 1
+        self.on_finding(
+            Finding(
+                kind=finding.kind,
+                path=finding.path,
+                identifier=finding.identifier,
+                unfinished=finding.unfinished,
+                removed=removes,
+            )
+        )

@@ -1,0 +1,270 @@
+"""A repository's rows from its files, for each file carries its record's header (STO-5)."""
+
+import hashlib
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from harvester.reading.answers import Header
+from harvester.store.atomic_files import ENDING
+from harvester.store.diff import FileRow, compare, file_rows, readable, walk
+from harvester.store.files import read_header
+from harvester.store.paths import identifier_digits, is_deleted_path, note_folders, prefix_of
+from harvester.store.records import KnownRecord, RecordRow, known_records, write_records
+from harvester.vocabulary import Change, DeletionReason, RecordStatus
+from oai.database import Database
+from oai.errors import MalformedXmlError, UsageError
+from oai.statistics import make_statistics
+
+_TOGETHER = 1000
+
+_SETS = text(
+    """
+    SELECT record_id, array_agg(set_spec) FROM oai_set_mapping
+    WHERE record_id = ANY(CAST(:ids AS bigint[])) GROUP BY record_id
+    """
+)
+_FORGET = text(
+    """
+    DELETE FROM oai_record WHERE record_id = ANY(CAST(:ids AS bigint[])) AND status = 'active'
+      AND filename = ANY(CAST(:names AS text[]))
+    """
+)
+_UNNAME = text(
+    """
+    UPDATE oai_record SET filename = NULL, digest = NULL
+    WHERE record_id = ANY(CAST(:ids AS bigint[])) AND filename = ANY(CAST(:names AS text[]))
+    """
+)
+# So the next full harvest finds the record changed, and writes its file again.
+_DOUBT = text(
+    """
+    UPDATE oai_record SET digest = NULL
+    WHERE record_id = ANY(CAST(:ids AS bigint[])) AND filename = ANY(CAST(:names AS text[]))
+    """
+)
+_FROM_THE_START = text(
+    """
+    UPDATE oai_harvest SET watermark = NULL, resumption_token = NULL, run_parameters = NULL, run_state = '{}'
+    WHERE repository_id = :repository_id
+    """
+)
+
+
+@dataclass(kw_only=True)
+class Rebuilt:
+    """What came of it so far."""
+
+    files: int = 0
+    """Record files."""
+    kept: int = 0
+    """Rows that were right already."""
+    added: int = 0
+    changed: int = 0
+    """Rows that said something else than their files."""
+    dropped: int = 0
+    """Rows of living records whose files are gone, or are another record's now."""
+    refused: int = 0
+    """Files that are no record (any more), or a second file of one."""
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether the next harvest has to ask for everything, since newer records may have been lost."""
+        return bool(self.changed or self.dropped or self.refused)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Found:
+    path: str
+    header: Header
+    prefix: str
+    digest: bytes
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rebuilder:
+    """Makes one repository's rows say what its files say. No harvest of it may run meanwhile.
+
+    `plain_prefix` is the format of the files without one in their names. Files that a person altered are
+    believed: look with `store verify` first.
+    """
+
+    database: Database
+    repository_id: int
+    folder: Path
+    plain_prefix: str
+    skip: Collection[str] = ()
+    """Folders below that are other repositories'."""
+    on_refused: Callable[[str, str], None] = lambda _path, _reason: None
+    """Is told path and reason."""
+    on_progress: Callable[[int], None] = lambda _files: None
+    _folders: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> Rebuilt:
+        """Go through all files; commits by itself, in pieces, and may be run again at any time.
+
+        Raises UsageError where the folder is not there or has no file, for that is rather a disk that is not
+        mounted than an empty store.
+        """
+        rebuilt = Rebuilt()
+        paths = walk(os.fspath(self.folder), on_folder=self._note_folder, skip=self.skip)
+        first = next(paths, None)
+        if first is None:
+            raise UsageError(f"{self.folder}: no files found; check that the store is in its place")
+        with self.database.session() as reading, self.database.session() as session:
+            rows = file_rows(reading, self.repository_id)
+            pairs = compare(rows, self._counted(first, paths))
+            while batch := list(islice(pairs, _TOGETHER)):
+                make_statistics(self.database.engine, "oai_record", "oai_set_mapping")
+                self._take(session, batch, rebuilt)
+                gone = [row for row, path in batch if row is not None and path is None]
+                # On a system that knows no case the file may be there under another spelling.
+                self._let_go(session, [row for row in gone if not self._is_there(row.filename)], rebuilt)
+                self._save_folders(session)
+                session.commit()
+                self.on_progress(rebuilt.files)
+            self._save_folders(session)
+            if rebuilt.begins_anew:
+                session.execute(_FROM_THE_START, {"repository_id": self.repository_id})
+            session.commit()
+        return rebuilt
+
+    def _counted(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+        yield first
+        yield from rest
+
+    def _note_folder(self, folder: bytes, files: int) -> None:
+        name = os.fsdecode(folder)
+        if files and not is_deleted_path(f"{name}/"):
+            self._folders[name] = files
+
+    def _save_folders(self, session: Session) -> None:
+        note_folders(session, self._folders, repository_id=self.repository_id)
+        self._folders.clear()
+
+    def _take(
+        self, session: Session, pairs: Sequence[tuple[FileRow | None, bytes | None]], rebuilt: Rebuilt
+    ) -> None:
+        """Write the rows of the files that are there, whatever the rows of their names say."""
+        by_prefix: dict[str, list[_Found]] = {}
+        spoilt = []
+        others = []
+        for row, path in pairs:
+            found = None if path is None else self._read(path, rebuilt)
+            if found is not None:
+                by_prefix.setdefault(found.prefix, []).append(found)
+            if row is not None and path is not None and found is None:
+                spoilt.append(row)
+            elif row is not None and found is not None and row.identifier != found.header.identifier:
+                others.append(row)
+        if spoilt:
+            session.execute(_DOUBT, _named(spoilt))
+        self._let_go(session, others, rebuilt)
+        for prefix, found_there in by_prefix.items():
+            self._write(session, prefix, found_there, rebuilt)
+
+    def _read(self, path: bytes, rebuilt: Rebuilt) -> _Found | None:
+        name = readable(path)
+        if path.endswith(ENDING.encode()):
+            return None
+        try:
+            data = (self.folder / os.fsdecode(path)).read_bytes()
+            header = read_header(data, source=name)
+            prefix = prefix_of(os.fsdecode(path)) or self.plain_prefix
+        except MalformedXmlError as error:
+            self._refuse(name, error.reason, rebuilt)
+            return None
+        except (OSError, ValueError) as error:
+            self._refuse(name, str(error), rebuilt)
+            return None
+        rebuilt.files += 1
+        return _Found(
+            path=name,
+            header=header,
+            prefix=prefix,
+            digest=hashlib.sha256(data).digest(),
+            key=identifier_digits(header.identifier),
+        )
+
+    def _write(self, session: Session, prefix: str, found: Sequence[_Found], rebuilt: Rebuilt) -> None:
+        keys = [one.key for one in found]
+        known = known_records(session, repository_id=self.repository_id, metadata_prefix=prefix, keys=keys)
+        ids = [row.record_id for row in known.values()]
+        sets = {record_id: specs for record_id, specs in session.execute(_SETS, {"ids": ids})}  # noqa: C416 a row is no pair to mypy
+        rows: dict[str, RecordRow] = {}
+        for one in found:
+            row = known.get(one.key)
+            before = rows[one.key].filename if one.key in rows else row.filename if row else None
+            if before not in {None, one.path} and self._is_there(before):
+                self._refuse(
+                    one.path, f"a second file of {one.header.identifier!r}, in addition to {before}", rebuilt
+                )
+            elif row is not None and _is_right(row, set(sets.get(row.record_id, ())), one):
+                rebuilt.kept += 1
+            else:
+                rows[one.key] = _row(one, row.record_id if row else None)
+        rebuilt.added += sum(key not in known for key in rows)
+        rebuilt.changed += sum(key in known for key in rows)
+        write_records(
+            session,
+            list(rows.values()),
+            repository_id=self.repository_id,
+            metadata_prefix=prefix,
+            now=datetime.now(UTC),
+            told_by=None,
+        )
+
+    def _let_go(self, session: Session, gone: Sequence[FileRow], rebuilt: Rebuilt) -> None:
+        """Drop the rows of living records whose files are gone; a deleted record's row stays without one."""
+        if gone:
+            dropped = session.execute(_FORGET, _named(gone))
+            rebuilt.dropped += dropped.rowcount  # type: ignore[attr-defined]  # of a DELETE it has one
+            session.execute(_UNNAME, _named(gone))
+
+    def _is_there(self, name: str | None) -> bool:
+        return name is not None and (self.folder / name).exists()
+
+    def _refuse(self, name: str, reason: str, rebuilt: Rebuilt) -> None:
+        rebuilt.refused += 1
+        self.on_refused(name, reason)
+
+
+def _named(rows: Sequence[FileRow]) -> dict[str, list[object]]:
+    """Which rows these are: by number and file, for a row may have got another file by now."""
+    return {"ids": [row.record_id for row in rows], "names": [row.filename for row in rows]}
+
+
+def _is_right(row: KnownRecord, sets: set[str], found: _Found) -> bool:
+    """Whether the row says what its file says; of a deletion the row may know a later one."""
+    same = row.filename == found.path and row.digest == found.digest and row.status == _status(found)
+    deleted = found.header.deleted
+    return same and (
+        deleted or (row.datestamp == found.header.datestamp and sets == {*found.header.set_specs})
+    )
+
+
+def _row(found: _Found, record_id: int | None) -> RecordRow:
+    deleted = found.header.deleted
+    return RecordRow(
+        record_id=record_id,
+        key=found.key,
+        identifier=found.header.identifier,
+        filename=found.path,
+        datestamp=found.header.datestamp,
+        status=_status(found),
+        change=Change.DELETED if deleted else Change.NEW,
+        digest=found.digest,
+        set_specs=found.header.set_specs,
+        reason=DeletionReason.TOMBSTONE if deleted else None,
+    )
+
+
+def _status(found: _Found) -> RecordStatus:
+    return RecordStatus.DELETED if found.header.deleted else RecordStatus.ACTIVE

@@ -1,0 +1,86 @@
+"""`zatva provider index --queue`: archive files go into the task queue, one task each, for any worker.
+
+It is a command of the provider that only works with the manager's queue; so it is handled here.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy.orm import Session
+
+from manager import queue
+from manager.worker.process import host_name
+from oai.cli import Invocation
+from oai.console import Console
+from oai.database import open_database
+from oai.errors import ExitCode, UsageError
+from provider.commands import index_options
+from provider.holdings.sets import collection_set_spec
+from provider.holdings.status import give_up_lost
+from provider.indexing.first_load import refuse_unserved
+from provider.indexing.index_runs import add_run
+from provider.indexing.indexer import find_archives
+from provider.indexing.parallel import size_of
+from provider.models import IndexRun
+
+_HERE_ONLY: Final = {"jobs": "--jobs", "first_load": "--first-load"}
+
+
+def queue_index(invocation: Invocation) -> ExitCode:
+    """Queue the files and end at once; `zatva provider status` shows how far they are."""
+    arguments = invocation.arguments
+    for name, option in _HERE_ONLY.items():
+        if getattr(arguments, name):
+            raise UsageError(f"{option} applies to indexing in this process; leave it out with --queue")
+    paths = find_archives(arguments.paths)
+    # The largest first, so that no worker begins one when the others have nothing left.
+    files = sorted(((path, size_of(path)) for path in paths), key=lambda file: (-file[1], file[0]))
+    for path, _ in files:
+        _refuse_unspeakable(path)
+    number = _queued_run(invocation, files)
+    if number is None:
+        invocation.console.result({"run_id": None, "files": 0}, "no ARC, WARC or CDX files found there")
+        return ExitCode.DONE
+    invocation.console.result(
+        {"run_id": number, "files": len(files)},
+        f"run {number}: {len(files):,} files queued; workers must see them at the same paths; to "
+        f"follow progress, use `zatva provider status --run {number}`",
+    )
+    return ExitCode.DONE
+
+
+def _queued_run(invocation: Invocation, files: Sequence[tuple[Path, int]]) -> int | None:
+    """Add a run of these files, each with its size, and queue them; gives its number, None without files."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database:
+        options = index_options(database, arguments, invocation.settings.provider.publish_margin)
+        with database.session() as session:
+            refuse_unserved(session)
+            if not files:
+                return None
+            run = IndexRun(
+                host=host_name(),
+                collection=collection_set_spec(arguments.collection) if arguments.collection else None,
+                again=options.again,
+                archive_dir=None if options.archive_dir is None else str(options.archive_dir),
+            )
+            _give_up_lost(invocation.console, session, [str(path) for path, _ in files])
+            queue.defer_files(session, add_run(session, run, files))
+            session.commit()
+            return run.id
+
+
+def _give_up_lost(console: Console, session: Session, paths: Sequence[str]) -> None:
+    lost = give_up_lost(session, paths)
+    if lost:
+        console.note(f"lost files: {lost:,}; their tasks are no longer in the queue, so they count as failed")
+
+
+def _refuse_unspeakable(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{path!r}: the name is not in UTF-8 and cannot be stored; rename the file"
+        ) from None

@@ -1,0 +1,1 @@
+"""Jobs and runs as people see and control them."""

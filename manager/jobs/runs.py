@@ -1,0 +1,245 @@
+"""The history as people look at it: chosen by many traits, by days, and in the light of what is usual."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from statistics import median
+from typing import Any, Final
+
+from sqlalchemy import (
+    ColumnElement,
+    Date,
+    DateTime,
+    Double,
+    Select,
+    cast,
+    column,
+    func,
+    or_,
+    select,
+    true,
+)
+from sqlalchemy.orm import Session
+
+from harvester.models import History, Repository
+from harvester.vocabulary import NOT_RUN, RunStatus
+from manager.jobs.views import HistoryView
+
+TROUBLED: Final = frozenset(
+    {
+        RunStatus.COMPLETED_WITH_ERRORS,
+        RunStatus.INCOMPLETE,
+        RunStatus.FAILED,
+        RunStatus.KILLED,
+        RunStatus.LOST,
+        RunStatus.HELD,
+    }
+)
+"""Statuses that somebody should look at."""
+
+WORST_FIRST: Final = (
+    RunStatus.FAILED,
+    RunStatus.LOST,
+    RunStatus.KILLED,
+    RunStatus.HELD,
+    RunStatus.INCOMPLETE,
+    RunStatus.COMPLETED_WITH_ERRORS,
+    RunStatus.MISSED,
+    RunStatus.SKIPPED,
+    RunStatus.COMPLETED,
+    RunStatus.NO_CHANGES,
+)
+_LIKE_IT: Final = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which runs: what is None does not matter. Times are those of their ends, `until` left out."""
+
+    repository_id: int | None = None
+    recurring_id: int | None = None
+    statuses: frozenset[str] | None = None
+    metadata_prefix: str | None = None
+    words: str | None = None
+    """In the repository's name, the set or the reason of a failure."""
+    since: datetime | None = None
+    until: datetime | None = None
+    among: Select[int] | None = None
+    """The repositories that may be seen; None for all."""
+
+    def within(self, since: datetime, until: datetime | None = None) -> "Choice":
+        """The same choice in another time."""
+        return replace(self, since=since, until=until)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Day:
+    """The runs that ended on one day of a time zone."""
+
+    day: date
+    worst: str
+    """The worst of their statuses."""
+    runs: int
+    """What was only missed or skipped is not counted."""
+    troubled: int
+    records: int
+    changes: int
+    """New, changed and deleted records."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usual:
+    """How runs like one usually were; the median of the last good ones."""
+
+    runs: int
+    seconds: float
+    records: int
+
+
+def find_runs(
+    session: Session, choice: Choice, *, limit: int, before: int | None = None
+) -> list[HistoryView]:
+    """Up to `limit` runs, the newest first; `before` is the last page's last `history_id`."""
+    query = (
+        select(History, _name(), Repository.protocol)
+        .join(Repository, Repository.repository_id == History.repository_id)
+        .where(*_conditions(choice))
+        .order_by(History.history_id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        query = query.where(History.history_id < before)
+    return [
+        HistoryView(history=run, repository_name=name, protocol=protocol)
+        for run, name, protocol in session.execute(query)
+    ]
+
+
+def count_runs(session: Session, choice: Choice) -> int:
+    """How many runs there are; `choice` should have a `since`."""
+    query = select(func.count()).select_from(History).where(*_conditions(choice))
+    if choice.words:
+        query = query.join(Repository, Repository.repository_id == History.repository_id)
+    return session.scalars(query).one()
+
+
+def days_of(session: Session, choice: Choice, *, zone: str) -> list[Day]:
+    """The days on which runs ended, in the time zone, the oldest first; `choice` should have a `since`."""
+    of_few = choice.among is not None or choice.repository_id is not None
+    query = _run_by_run(choice, zone) if of_few else _day_by_day(choice, zone)
+    found: dict[date, list[tuple[str, int, int, int]]] = {}
+    for status, runs, records, changed, day in session.execute(query):
+        found.setdefault(day, []).append((status, runs, int(records), int(changed)))
+    return [_day(day, parts) for day, parts in found.items()]
+
+
+def _run_by_run(choice: Choice, zone: str) -> Any:  # noqa: ANN401 a SELECT
+    """The sums by day and status; each run of these repositories is asked on which day it ended."""
+    day = cast(func.timezone(zone, History.harvest_end_time), Date)
+    return _sums(choice).add_columns(day).group_by(day).order_by(day)
+
+
+def _day_by_day(choice: Choice, zone: str) -> Any:  # noqa: ANN401 a SELECT
+    """The sums by day and status, each day read from the index by the time of the end.
+
+    For the runs of all repositories that takes a quarter of the time; for those of a few repositories it
+    would go through all the others' runs.
+    """
+    days = _local_days(choice, zone)
+    begin, end = func.timezone(zone, days.c.day), func.timezone(zone, days.c.day + timedelta(days=1))
+    of_day = _sums(choice).where(History.harvest_end_time >= begin, History.harvest_end_time < end)
+    ended = of_day.lateral("ended")
+    return select(*ended.c, cast(days.c.day, Date)).join_from(days, ended, true()).order_by(days.c.day)
+
+
+def _local_days(choice: Choice, zone: str) -> Any:  # noqa: ANN401 an SQL expression
+    """The days from `since`, or the first run, to the last run: their midnights on the zone's clocks."""
+    first = choice.since or select(func.min(History.harvest_end_time)).scalar_subquery()
+    last = select(func.max(History.harvest_end_time)).scalar_subquery()
+    midnight = func.date_trunc("day", func.timezone(zone, first))
+    days = func.generate_series(midnight, func.timezone(zone, last), timedelta(days=1))
+    return days.table_valued(column("day", DateTime()), name="days").render_derived()
+
+
+def _sums(choice: Choice) -> Any:  # noqa: ANN401 a SELECT
+    """Runs, records and changes by status."""
+    changes = History.new_count + History.updated_count + History.deleted_count
+    query: Any = (
+        select(
+            History.status,
+            func.count().label("runs"),
+            func.sum(cast(History.record_count, Double)).label("records"),
+            func.sum(cast(changes, Double)).label("changes"),
+        )
+        .where(*_conditions(choice))
+        .group_by(History.status)
+    )
+    if choice.words:
+        query = query.join(Repository, Repository.repository_id == History.repository_id)
+    return query
+
+
+def usual_of(session: Session, run: History) -> Usual | None:
+    """What is usual for the same repository, format and set; None where no earlier run went well."""
+    query = (
+        select(History)
+        .where(
+            History.repository_id == run.repository_id,
+            History.metadata_prefix == run.metadata_prefix,
+            func.coalesce(History.set_spec, "") == (run.set_spec or ""),
+            History.history_id < run.history_id,
+            History.verdict == "complete",
+        )
+        .order_by(History.history_id.desc())
+        .limit(_LIKE_IT)
+    )
+    runs = session.scalars(query).all()
+    if not runs:
+        return None
+    seconds = [(one.harvest_end_time - one.harvest_start_time).total_seconds() for one in runs]
+    return Usual(
+        runs=len(runs), seconds=median(seconds), records=round(median(one.record_count for one in runs))
+    )
+
+
+def _day(day: date, parts: Sequence[tuple[str, int, int, int]]) -> Day:
+    present = {status for status, *_ in parts}
+    worst = next((status.value for status in WORST_FIRST if status in present), next(iter(present)))
+    return Day(
+        day=day,
+        worst=worst,
+        runs=sum(runs for status, runs, _, _ in parts if status not in NOT_RUN),
+        troubled=sum(runs for status, runs, _, _ in parts if status in TROUBLED),
+        records=sum(records for *_, records, _ in parts),
+        changes=sum(changes for *_, changes in parts),
+    )
+
+
+def _conditions(choice: Choice) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if choice.among is not None:
+        found.append(History.repository_id.in_(choice.among))
+    if choice.repository_id is not None:
+        found.append(History.repository_id == choice.repository_id)
+    if choice.recurring_id is not None:
+        found.append(History.recurring_id == choice.recurring_id)
+    if choice.statuses is not None:
+        found.append(History.status.in_(choice.statuses))
+    if choice.metadata_prefix:
+        found.append(History.metadata_prefix == choice.metadata_prefix)
+    if choice.since is not None:
+        found.append(History.harvest_end_time >= choice.since)
+    if choice.until is not None:
+        found.append(History.harvest_end_time < choice.until)
+    if choice.words:
+        found.append(_has_words(choice.words))
+    return found
+
+
+def _has_words(words: str) -> ColumnElement[bool]:
+    columns = (Repository.repository_name, Repository.base_url, History.set_spec, History.failure_reason)
+    return or_(*(column.icontains(words, autoescape=True) for column in columns))
+
+
+def _name() -> Any:  # noqa: ANN401 an SQL expression
+    return func.coalesce(Repository.repository_name, Repository.base_url)

@@ -1,0 +1,265 @@
+"""Jobs and history as people see them: listed with their state and what is to be expected of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Select, delete, false, func, literal, select, tuple_, union_all, update
+from sqlalchemy.orm import Session
+
+from harvester.models import Harvest, History, Repository
+from manager.jobs.estimates import Estimate, Progress, estimate, progress_of, wait_of
+from manager.jobs.reasons import Code, Reason
+from manager.models import IN_HAND, Job, JobStatus
+from manager.schedules.service import database_now
+from oai.datestamps import format_datestamp
+from oai.errors import UsageError
+
+_WORDS: Final = {
+    JobStatus.SCHEDULED: "queued",
+    JobStatus.QUEUED: "queued",
+    JobStatus.PAUSED: "paused",
+    JobStatus.SET_ASIDE: "set aside",
+    JobStatus.PAUSING: "pausing",
+    JobStatus.RESTARTING: "restarting",
+    JobStatus.STOPPING: "stopping",
+    JobStatus.KILLING: "stopping",
+}
+_CLOSELY: Final = 100
+"""With so many of the first, what is to be expected of one is told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobPlace:
+    """A job's place in lists, which go on behind it even when it is gone."""
+
+    under_way: bool
+    due: datetime
+    """UTC."""
+    job_id: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobView:
+    """A job as lists show it. Times are UTC."""
+
+    job_id: int
+    repository_id: int
+    repository_name: str
+    protocol: str
+    """The repository's; `harvester.access` tells what `set_spec` means by it."""
+    recurring_id: int | None
+    set_spec: str | None
+    metadata_prefix: str
+    harvest_method: int
+    harvest_from: str | None
+    harvest_to: str | None
+    state: str
+    """queued, paused, set aside; starting, running, waiting (the repository asked for it), pausing,
+    restarting, stopping."""
+    under_way: bool
+    """Whether it is in a worker's hands."""
+    reason: Reason | None
+    """Why it is queued, waiting or rejected, or what is unusual; `manager.jobs.reasons` has the words."""
+    due: datetime
+    started: datetime | None
+    host: str | None
+    process_id: int | None
+    attempt: int
+    """How many times it has vanished before."""
+    priority: int
+    owner: str | None
+    progress: Progress | None
+    estimate: Estimate
+
+    @property
+    def place(self) -> JobPlace:
+        """Its place in lists."""
+        return JobPlace(under_way=self.under_way, due=self.due, job_id=self.job_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryView:
+    """A harvest that has ended, as lists show it."""
+
+    history: History
+    repository_name: str
+    protocol: str
+
+
+def list_jobs(
+    session: Session,
+    repository_id: int | None = None,
+    *,
+    among: Select[int] | None = None,
+    after: JobPlace | None = None,
+    most: int | None = None,
+) -> list[JobView]:
+    """Jobs, the running ones first, then by the time they are due: all, or those of one repository.
+
+    `among` selects the repositories whose jobs are given, `after` those behind a place in the list. With
+    `most`, only so many are given, and what is to be expected is told of the first so many of all: those
+    behind them have no position and no start.
+    """
+    wanted: list[ColumnElement[bool]] = []
+    if repository_id is not None:
+        wanted.append(Job.repository_id == repository_id)
+    if among is not None:
+        wanted.append(Job.repository_id.in_(among))
+    return _views(session, wanted, most, after=after)
+
+
+def find_job(session: Session, job_id: int) -> JobView | None:
+    """The job of that number as lists show it; None where there is none."""
+    found = _views(session, [Job.job_id == job_id], _CLOSELY)
+    return found[0] if found else None
+
+
+def _views(
+    session: Session,
+    wanted: Sequence[ColumnElement[bool]],
+    most: int | None,
+    *,
+    after: JobPlace | None = None,
+) -> list[JobView]:
+    now = database_now(session)
+    first = session.execute(_rows(most)).all()
+    estimates = estimate(session, [(job, harvest) for job, _, harvest, _ in first], now)
+    all_of_them = not wanted and after is None
+    rows = first if all_of_them else session.execute(_rows(most, *wanted, after=after)).all()
+    return [
+        _view(job, (name, protocol), harvest, estimates.get(job.job_id, Estimate()), now)
+        for job, name, harvest, protocol in rows
+    ]
+
+
+def count_jobs(session: Session, *, among: Select[int] | None = None) -> int:
+    """How many jobs wait for their time or their turn, of the repositories that `among` selects."""
+    waiting = select(func.count()).where(Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED)))
+    if among is not None:
+        waiting = waiting.where(Job.repository_id.in_(among))
+    return session.scalar(waiting) or 0
+
+
+def remove_job(session: Session, job_id: int) -> bool:
+    """Remove a job that has not begun, and give True; mark one that runs, and give False. The caller commits.
+
+    The manager ends the process of a marked job, writes its history, and removes it. Raises UsageError where
+    there is no such job.
+    """
+    waiting = (JobStatus.SCHEDULED, JobStatus.QUEUED, JobStatus.PAUSED, JobStatus.SET_ASIDE)
+    if session.scalar(delete(Job).where(Job.job_id == job_id, Job.status.in_(waiting)).returning(Job.job_id)):
+        return True
+    runs = (JobStatus.IN_PROGRESS, JobStatus.PAUSING, JobStatus.RESTARTING)
+    session.execute(
+        update(Job).where(Job.job_id == job_id, Job.status.in_(runs)).values(status=JobStatus.STOPPING)
+    )
+    if session.scalar(select(Job.job_id).where(Job.job_id == job_id)) is None:
+        raise UsageError(f"no job {job_id}; list jobs with `zatva job list`")
+    return False
+
+
+def remove_history(session: Session, history_id: int) -> None:
+    """Remove a row of the history; raises UsageError where there is none. The caller commits."""
+    gone = delete(History).where(History.history_id == history_id).returning(History.history_id)
+    if session.scalar(gone) is None:
+        raise UsageError(f"no run {history_id} in the history; list runs with `zatva job history`")
+
+
+def _rows(most: int | None, *conditions: ColumnElement[bool], after: JobPlace | None = None) -> Select[Any]:
+    """The first jobs with the repository's name and the harvest's row, in the order of lists."""
+    first = union_all(
+        *(_first(most, *conditions, under_way=under_way, after=after) for under_way in (True, False))
+    ).subquery()
+    order = (Job.status.not_in(IN_HAND), Job.harvest_start_time, Job.job_id)
+    return (
+        select(Job, _repository_name(), Harvest, Repository.protocol)
+        .join(first, first.c.job_id == Job.job_id)
+        .join(Repository, Repository.repository_id == Job.repository_id)
+        .outerjoin(Harvest, Harvest.job_id == Job.job_id)
+        .order_by(*order)
+        .limit(most)
+    )
+
+
+def _first(
+    most: int | None, *conditions: ColumnElement[bool], under_way: bool, after: JobPlace | None
+) -> Select[int]:
+    """The numbers of the first jobs that are under way, or of those that wait: each through an index."""
+    numbers = select(Job.job_id).where(
+        Job.status.in_(IN_HAND) if under_way else Job.status.not_in(IN_HAND), *conditions
+    )
+    if after is not None and after.under_way == under_way:
+        place = tuple_(literal(after.due), literal(after.job_id))
+        numbers = numbers.where(tuple_(Job.harvest_start_time, Job.job_id) > place)
+    elif after is not None and under_way:
+        numbers = numbers.where(false())
+    # As a subquery: PostgreSQL takes ORDER BY and LIMIT of a part only in brackets.
+    part = numbers.order_by(Job.harvest_start_time, Job.job_id).limit(most).subquery()
+    return select(part.c.job_id)
+
+
+def _repository_name() -> Any:  # noqa: ANN401 an SQL expression
+    return func.coalesce(Repository.repository_name, Repository.base_url)
+
+
+def _view(
+    job: Job, repository: tuple[str, str], harvest: Harvest | None, expected: Estimate, now: datetime
+) -> JobView:
+    state, reason = _state(job, harvest, now)
+    name, protocol = repository
+    return JobView(
+        job_id=job.job_id,
+        repository_id=job.repository_id,
+        repository_name=name,
+        protocol=protocol,
+        recurring_id=job.recurring_id,
+        set_spec=job.set_spec,
+        metadata_prefix=job.metadata_prefix,
+        harvest_method=job.harvest_method,
+        harvest_from=job.harvest_from,
+        harvest_to=job.harvest_to,
+        state=state,
+        under_way=job.status in IN_HAND,
+        reason=reason,
+        due=job.harvest_start_time,
+        started=job.started,
+        host=job.host,
+        process_id=job.process_id,
+        attempt=job.attempt,
+        priority=job.priority,
+        owner=job.owner,
+        progress=None if harvest is None else progress_of(harvest, now),
+        estimate=expected,
+    )
+
+
+def _state(job: Job, harvest: Harvest | None, now: datetime) -> tuple[str, Reason | None]:
+    """The state word, and the reason why the job waits or is odd."""
+    if job.status == JobStatus.IN_PROGRESS:
+        return _state_under_way(job, harvest)
+    word = _WORDS[JobStatus(job.status)]
+    if job.status == JobStatus.SET_ASIDE:
+        return word, Reason.from_json(job.waiting)
+    if job.status == JobStatus.QUEUED:
+        return word, Reason(code=Code.WORKER)
+    if job.status != JobStatus.SCHEDULED:
+        return word, None
+    if job.harvest_start_time > now:
+        code = Code.RETRY if job.attempt else Code.DUE
+        return word, Reason(code=code, facts={"at": format_datestamp(job.harvest_start_time)})
+    return word, Reason.from_json(job.waiting) or Reason(code=Code.MANAGER)
+
+
+def _state_under_way(job: Job, harvest: Harvest | None) -> tuple[str, Reason | None]:
+    if job.process_id is None:
+        return "starting", None
+    wait = wait_of(harvest)
+    if wait is not None:
+        return "waiting", Reason(
+            code=Code.SERVER, facts={"text": wait.text, "failure": wait.failure.as_json()}
+        )
+    if job.stuck_since is not None:
+        return "running", Reason(code=Code.STUCK, facts={"since": format_datestamp(job.stuck_since)})
+    return "running", None

@@ -1,0 +1,140 @@
+"""Which of the jobs that are due may begin: limits, priorities, turns between owners; no database here."""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlsplit
+
+from manager.jobs.reasons import Code, Reason
+from oai.datestamps import format_datestamp
+
+_TURNS: Final = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contender:
+    """A job that is due, or was handed out already."""
+
+    job_id: int
+    repository_id: int
+    host: str
+    """Of the repository's base URL; empty where it names none."""
+    owner: str | None = None
+    priority: int = 0
+    due: datetime
+    not_before: datetime | None = None
+    """Until then the repository asked to be left alone; None where that is over."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much may be under way."""
+
+    per_host: int
+    overall: int | None
+    """None: no limit."""
+    lookahead: int
+    """How many jobs may wait in the queue, ahead of the workers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admitted:
+    """A job that is to be put into the queue."""
+
+    contender: Contender
+    rank: int
+    """The queue's priority: the higher one is taken first."""
+
+
+@dataclass(kw_only=True)
+class _Tally:
+    """What is under way, what has been admitted included."""
+
+    limits: Limits
+    waiting: list[int]
+    """The ranks of the jobs in the queue."""
+    repositories: dict[int, int] = field(default_factory=dict)
+    hosts: Counter[str] = field(default_factory=Counter)
+    owners: Counter[str | None] = field(default_factory=Counter)
+    total: int = 0
+
+    def take(self, job: Contender) -> None:
+        self.repositories.setdefault(job.repository_id, job.job_id)
+        self.hosts[job.host] += 1
+        self.owners[job.owner] += 1
+        self.total += 1
+
+    def objection(self, job: Contender, rank: int) -> Reason | None:
+        limits = self.limits
+        if job.repository_id in self.repositories:
+            return Reason(code=Code.REPOSITORY, facts={"job": self.repositories[job.repository_id]})
+        if job.not_before is not None:
+            return Reason(code=Code.NOT_BEFORE, facts={"until": format_datestamp(job.not_before)})
+        if self.hosts[job.host] >= limits.per_host:
+            return Reason(code=Code.HOST, facts={"host": job.host, "limit": limits.per_host})
+        if limits.overall is not None and self.total >= limits.overall:
+            return Reason(code=Code.OVERALL, facts={"limit": limits.overall})
+        # Jobs that come later do not keep an urgent one out of the queue.
+        if sum(other >= rank for other in self.waiting) >= limits.lookahead:
+            return Reason(code=Code.WORKER)
+        return None
+
+
+def admit(
+    due: Iterable[Contender], under_way: Iterable[Contender], waiting: Sequence[int], limits: Limits
+) -> tuple[list[Admitted], dict[int, Reason]]:
+    """The jobs that may begin, in their order, and for each of the others why it may not.
+
+    A higher priority comes first; among equals the owner with the least under way; of one owner's jobs the
+    one that has been due for longest. `waiting` are the ranks of the jobs that wait in the queue; these are
+    among those `under_way`, too.
+    """
+    tally = _Tally(limits=limits, waiting=list(waiting))
+    for job in under_way:
+        tally.take(job)
+    admitted: list[Admitted] = []
+    held_back: dict[int, Reason] = {}
+    for job in _in_turn(due, tally.owners):
+        rank = job.priority * _TURNS - min(tally.owners[job.owner], _TURNS - 1)
+        objection = tally.objection(job, rank)
+        if objection is not None:
+            held_back[job.job_id] = objection
+            continue
+        admitted.append(Admitted(contender=job, rank=rank))
+        tally.waiting.append(rank)
+        tally.take(job)
+    return admitted, held_back
+
+
+def host_of(base_url: str) -> str:
+    """The host name of a base URL in small letters; empty where it names none."""
+    try:
+        return (urlsplit(base_url).hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _in_turn(due: Iterable[Contender], owners: Counter[str | None]) -> Iterable[Contender]:
+    """The jobs in order; `owners` is what each owner has under way, and is looked at anew for each job."""
+    lines: dict[tuple[int, str | None], list[Contender]] = defaultdict(list)
+    for job in sorted(due, key=lambda job: (job.due, job.job_id), reverse=True):
+        lines[job.priority, job.owner].append(job)
+
+    def place(priority: int, owner: str | None) -> tuple[int, int, datetime, int, str | None]:
+        first = lines[priority, owner][-1]
+        return (-priority, owners[owner], first.due, first.job_id, owner)
+
+    heap = [place(*line) for line in lines]
+    heapq.heapify(heap)
+    while heap:
+        minus_priority, load, *_, owner = heapq.heappop(heap)
+        line = (-minus_priority, owner)
+        if owners[owner] != load:
+            heapq.heappush(heap, place(*line))
+            continue
+        yield lines[line].pop()
+        if lines[line]:
+            heapq.heappush(heap, place(*line))

@@ -1,0 +1,194 @@
+"""Which of several managers leads: the one that holds an advisory lock in PostgreSQL.
+
+The lock belongs to a connection of its own. When the leader dies, the server gives the lock to the next. That
+alone would not keep the former leader, whose other connections may live on, from writing. So each leader has
+a number, and whatever it writes is written behind a fence: a second lock that its transactions share, with a
+look at the number after it was given. A new leader takes that lock for itself alone before it counts the
+number up. So a transaction of the former leader either ends before the new one begins, or sees the new number
+and is rolled back.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+import psycopg
+from sqlalchemy import Connection, event, select, text, update
+from sqlalchemy.orm import Session, SessionTransaction
+
+from manager.models import Leader
+from manager.transactions import Transactions
+from manager.worker.process import host_name
+from oai.database import Database
+from oai.errors import ZatvaError
+
+_LOCK: Final = 0x7A_61_74_76_61_01
+"""A key of our own among the server's advisory locks."""
+_FENCE: Final = 0x7A_61_74_76_61_02
+
+_NAME: Final = "zatva manager"
+_OPTIONS: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
+_SILENCE: Final = 10.0
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class NotLeadingError(ZatvaError):
+    """Another manager leads by now; what was about to be written is not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lead:
+    """A leadership that was won."""
+
+    number: int
+    connection: psycopg.AsyncConnection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Managers:
+    """The managers that run, each by host and process."""
+
+    leader: str | None
+    stand_bys: tuple[str, ...]
+
+
+class Fenced:
+    """Transactions, each of which commits only while the leader of that number leads."""
+
+    def __init__(self, transactions: Transactions, number: int) -> None:
+        self.number = number
+        self._transactions = transactions
+
+    async def run(
+        self, function: Callable[Concatenate[Session, _P], _T], /, *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
+        """As `Transactions.run`; raises NotLeadingError, before the call, where another one leads."""
+
+        def inside(session: Session) -> _T:
+            stand_in_fence(session, self.number)
+            return function(session, *args, **kwargs)
+
+        return await self._transactions.run(inside)
+
+
+@contextlib.asynccontextmanager
+async def leadership(database: Database, *, poll_seconds: float) -> AsyncIterator[Lead]:
+    """Stand by until this manager leads; it leads as long as the connection lives, and the block lasts.
+
+    Raises psycopg.OperationalError where the database does not answer.
+    """
+    connection = await psycopg.AsyncConnection.connect(
+        database.conninfo,
+        autocommit=True,
+        application_name=f"{_NAME} on {host_name()}, process {os.getpid()}",
+        options=_OPTIONS,
+        connect_timeout=10,
+        keepalives_idle=10,
+        tcp_user_timeout=int(_SILENCE * 1000),
+    )
+    async with connection:
+        while not await _took_the_lock(connection):  # noqa: ASYNC110 the lock is the server's, not ours
+            await asyncio.sleep(poll_seconds)
+        yield Lead(number=await _begin(connection), connection=connection)
+
+
+async def lost(lead: Lead, *, poll_seconds: float) -> None:
+    """Return when the connection, and the leadership with it, is gone or does not answer."""
+    with contextlib.suppress(psycopg.OperationalError, TimeoutError):
+        while True:
+            async with asyncio.timeout(_SILENCE):
+                await lead.connection.execute("SELECT 1")
+            await asyncio.sleep(poll_seconds)
+
+
+def stand_in_fence(session: Session, number: int) -> None:
+    """Let the session's transaction commit only while the leader of that number leads.
+
+    To be called at the transaction's beginning; raises NotLeadingError where another one leads.
+    """
+    _stand(session.connection(), number)
+
+
+def note_limits(session: Session, *, per_host: int, overall: int | None) -> None:
+    """Write down the limits that the leader keeps. The caller commits."""
+    session.execute(update(Leader).values(per_host=per_host, overall=overall))
+
+
+def fence_all(session: Session, number: int) -> None:
+    """Let every transaction that the session is yet to begin stand in the fence, for what commits by itself.
+
+    Whatever begins one where another leads raises NotLeadingError.
+    """
+
+    def begun(_session: Session, _transaction: SessionTransaction, connection: Connection) -> None:
+        _stand(connection, number)
+
+    event.listen(session, "after_begin", begun)
+
+
+def managers(session: Session) -> Managers:
+    """Who leads, and who stands by."""
+    keys = {"high": _LOCK >> 32, "low": _LOCK & 0xFFFF_FFFF, "name": f"{_NAME} on %"}
+    rows = session.execute(_MANAGERS, keys).all()
+    names = [(row.application_name.removeprefix(f"{_NAME} on "), row.leads) for row in rows]
+    return Managers(
+        leader=next((name for name, leads in names if leads), None),
+        stand_bys=tuple(name for name, leads in names if not leads),
+    )
+
+
+def leader(session: Session) -> str | None:
+    """The manager that leads, by host and process; None where no manager runs."""
+    return managers(session).leader
+
+
+def _stand(connection: Connection, number: int) -> None:
+    connection.execute(_ENTRY, {"fence": _FENCE})
+    # A statement of its own, for it must not see what was before the lock was given.
+    present = connection.scalar(select(Leader.number))
+    if present != number:
+        raise NotLeadingError(f"leader {number} lost the leadership to leader {present}")
+
+
+async def _took_the_lock(connection: psycopg.AsyncConnection) -> bool:
+    cursor = await connection.execute("SELECT pg_try_advisory_lock(%s)", [_LOCK])
+    row = await cursor.fetchone()
+    return bool(row and row[0])
+
+
+async def _begin(connection: psycopg.AsyncConnection) -> int:
+    """Wait for the former leader's transactions to end, and give the number of the leadership that begins."""
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock(%s)", [_FENCE])
+        cursor = await connection.execute(_COUNT_UP, [host_name(), os.getpid()])
+        row = await cursor.fetchone()
+    assert row is not None  # noqa: S101 an upsert that returns
+    number: int = row[0]
+    return number
+
+
+# A successor waits for what a leader has begun: not for ever, even where that one's machine is gone.
+_ENTRY = text("""
+    SELECT set_config('lock_timeout', '5s', true),
+    set_config('idle_in_transaction_session_timeout', '10s', true),
+    pg_advisory_xact_lock_shared(:fence)
+""")
+_COUNT_UP: Final = """
+    INSERT INTO oai_leader AS leader (number, host, process_id) VALUES (1, %s, %s)
+    ON CONFLICT ("only") DO UPDATE SET number = leader.number + 1, host = excluded.host,
+    process_id = excluded.process_id, began = now() RETURNING number
+"""
+_MANAGERS = text("""
+    SELECT activity.application_name, EXISTS (
+        SELECT FROM pg_locks AS lock WHERE lock.pid = activity.pid
+        AND lock.locktype = 'advisory' AND lock.granted AND lock.objsubid = 1
+        AND lock.classid::bigint = :high AND lock.objid::bigint = :low
+        AND lock.database = activity.datid) AS leads
+    FROM pg_stat_activity AS activity
+    WHERE activity.datname = current_database() AND activity.application_name LIKE :name
+    ORDER BY activity.backend_start
+""")

@@ -1,0 +1,304 @@
+"""The leader's loop: what the leading manager does at each tick."""
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+
+import psycopg
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from manager import queue
+from manager.leader.dispatcher import launch_due
+from manager.leader.lock import (
+    Fenced,
+    Lead,
+    NotLeadingError,
+    fence_all,
+    leadership,
+    lost,
+    managers,
+    note_limits,
+)
+from manager.leader.planner import make_job, wanting
+from manager.leader.stuck import flag_stuck
+from manager.notices.delivery import telling
+from manager.transactions import Transactions
+from manager.worker import registry
+from manager.worker.settlement import settle_lost, settle_orphans
+from manager.worker.worker import Worker
+from oai.database import Database
+from oai.errors import InterruptedRunError
+from oai.sections import ManagerSettings
+from oai.settings import Settings
+from provider.holdings.access import refresh
+
+logger = logging.getLogger("manager.ticking")
+
+Function = Callable[[], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def ticking(
+    functions: Sequence[Function], *, seconds: float, ending: threading.Event
+) -> AsyncIterator[None]:
+    """Call each function every so many seconds for as long as the block lasts, at once for the first time.
+
+    One that takes longer is left out until it is done. At the end `ending` is set, and what is under way is
+    waited for.
+    """
+    calls = _Calls()
+    scheduler = _scheduler(calls, functions, seconds)
+    ending.clear()
+    scheduler.start()
+    try:
+        yield
+    finally:
+        scheduler.pause()
+        ending.set()
+        await calls.are_over()
+        scheduler.shutdown(wait=False)
+
+
+def _scheduler(calls: "_Calls", functions: Sequence[Function], seconds: float) -> AsyncIOScheduler:
+    quiet = logging.getLogger(f"{__name__}.scheduler")
+    # That a call still goes on when its next one is due is nothing to warn of.
+    quiet.setLevel(logging.ERROR)
+    scheduler = AsyncIOScheduler(timezone=UTC, logger=quiet)
+    for function in functions:
+        scheduler.add_job(
+            calls.call,
+            "interval",
+            args=[function],
+            seconds=seconds,
+            next_run_time=datetime.now(UTC),
+            coalesce=True,
+            max_instances=1,
+            misfire_grace_time=None,
+        )
+    return scheduler
+
+
+class _Calls:
+    """The calls under way; the scheduler's own ending would cut them off with an error."""
+
+    def __init__(self) -> None:
+        self._under_way: set[asyncio.Future[None]] = set()
+
+    async def call(self, function: Function) -> None:
+        """Call one function; whatever goes wrong is told, and the next tick comes all the same."""
+        call: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._under_way.add(call)
+        try:
+            await function()
+        except (OperationalError, psycopg.OperationalError) as error:
+            logger.warning("the database does not answer: %s", error)
+        except NotLeadingError as error:
+            logger.warning("%s", error)
+        except Exception:
+            logger.exception("internal error in one of the manager's functions; it is tried again")
+        finally:
+            self._under_way.remove(call)
+            call.set_result(None)
+
+    async def are_over(self) -> None:
+        """Wait until no call is under way."""
+        await asyncio.sleep(0)
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+
+
+duties_logger = logging.getLogger("manager.duties")
+
+_SOONEST = 0.1
+
+
+class Duties:
+    """The duties of one leadership; `ending` is set when it ends."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        transactions: Transactions,
+        fenced: Fenced,
+        worker: Worker,
+    ) -> None:
+        self._settings = settings.manager
+        self._publish_margin = settings.provider.publish_margin
+        self._database = database
+        self._transactions = transactions
+        self._fenced = fenced
+        self._worker = worker
+        self.ending = threading.Event()
+
+    def functions(self) -> Sequence[Function]:
+        """What is to be called on each tick."""
+        return (
+            self._make_jobs,
+            self._launch,
+            self._settle,
+            self._flag_stuck,
+            self._forget_workers,
+            self.refresh_access,
+        )
+
+    async def _make_jobs(self) -> None:
+        """Function 1, each schedule in a transaction of its own, so that one's fault is not the others'."""
+        for recurring_id in await self._transactions.run(wanting):
+            if self.ending.is_set():
+                return
+            try:
+                job_id = await self._fenced.run(make_job, recurring_id, self._settings)
+            except (OperationalError, NotLeadingError):
+                raise
+            except Exception:
+                duties_logger.exception("schedule %d: internal error; the manager tries again", recurring_id)
+                continue
+            if job_id is not None:
+                duties_logger.info("schedule %d: created job %d", recurring_id, job_id)
+
+    async def _launch(self) -> None:
+        """Function 2; again and again within a tick while there is much to begin: workers may be quick."""
+        end = time.monotonic() + 0.75 * self._settings.tick_seconds
+        busy, pause = True, 0.0
+        while busy and not self.ending.is_set() and time.monotonic() + pause <= end:
+            await asyncio.sleep(pause)
+            begun = time.monotonic()
+            launched = await self._fenced.run(launch_due, self._settings)
+            busy = bool(launched) or pause > 0
+            # With many jobs due a look is dear; most of the time is left for other things.
+            pause = max(_SOONEST, 4 * (time.monotonic() - begun))
+
+    async def _settle(self) -> None:
+        """Function 3, for what is in no worker's hands any more."""
+        await self._fenced.run(_settle_stalled, self._settings, self._worker.job_ids)
+        await self._fenced.run(settle_orphans, self._settings)
+
+    async def _flag_stuck(self) -> None:
+        await self._fenced.run(flag_stuck, self._settings)
+
+    async def _forget_workers(self) -> None:
+        await self._fenced.run(registry.forget_lost)
+
+    async def refresh_access(self) -> None:
+        """Open what was under an embargo that has ended, and finish interrupted changes of collections."""
+        changed = await asyncio.to_thread(self._refreshed)
+        if changed:
+            duties_logger.info("access rules: updated %d documents", changed)
+
+    def _refreshed(self) -> int:
+        def check() -> None:
+            if self.ending.is_set():
+                raise InterruptedRunError("the manager is ending; the next leader continues")
+
+        with self._database.session() as session:
+            fence_all(session, self._fenced.number)
+            try:
+                return refresh(session, margin=self._publish_margin, check=check)
+            except InterruptedRunError as interruption:
+                duties_logger.info("access rules: %s", interruption)
+                return 0
+
+
+def _settle_stalled(session: Session, settings: ManagerSettings, in_hand: frozenset[int]) -> None:
+    """Settle the harvests of workers that have been silent for too long; `in_hand` are certainly not lost."""
+    for number, job_id in queue.stalled(session, lost_seconds=settings.lost_seconds).items():
+        if job_id not in in_hand:
+            duties_logger.warning("job %d: its worker is lost", job_id)
+            settle_lost(session, job_id, settings)
+            queue.forget_lost(session, number)
+
+
+leading_logger = logging.getLogger("manager.leading")
+
+_POLLS_TO_TAKE_OVER = 5
+
+
+class Manager:
+    """One of the managers of a database; once `drain` is set, it leads only where nobody else would."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        transactions: Transactions,
+        worker: Worker,
+        *,
+        drain: asyncio.Event,
+    ) -> None:
+        self._settings = settings
+        self._poll = settings.manager.tick_seconds
+        self._database = database
+        self._transactions = transactions
+        self._worker = worker
+        self._drain = drain
+        self._leads = False
+
+    def leads(self) -> bool:
+        """Whether this manager leads now."""
+        return self._leads
+
+    async def lead(self) -> None:
+        """Stand by, lead, and stand by again when the database went away, until cancelled."""
+        while True:
+            try:
+                if self._drain.is_set():
+                    await self._stand_back()
+                async with leadership(self._database, poll_seconds=self._poll) as lead:
+                    await self._while_leading(lead)
+            except (OperationalError, psycopg.OperationalError) as error:
+                leading_logger.warning("the database does not answer: %s", error)
+            finally:
+                self._leads = False
+            leading_logger.warning("this manager is no longer the leader")
+            await asyncio.sleep(self._poll)
+
+    async def dispensable(self) -> None:
+        """Return as soon as another manager leads."""
+        while self._leads or not await self._somebody_leads():  # noqa: ASYNC110 another process leads
+            await asyncio.sleep(self._poll)
+
+    async def _while_leading(self, lead: Lead) -> None:
+        fenced = Fenced(self._transactions, lead.number)
+        manager = self._settings.manager
+        await fenced.run(note_limits, per_host=manager.per_host, overall=manager.overall)
+        duties = Duties(self._settings, self._database, self._transactions, fenced, self._worker)
+        async with (
+            ticking(duties.functions(), seconds=self._poll, ending=duties.ending),
+            telling(self._settings, self._transactions, fenced),
+        ):
+            leading_logger.info("this manager is now the leader (number %d)", lead.number)
+            self._leads = True
+            losing = asyncio.create_task(lost(lead, poll_seconds=self._poll))
+            handing_over = asyncio.create_task(self._another_may_lead())
+            try:
+                await asyncio.wait([losing, handing_over], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (losing, handing_over):
+                    task.cancel()
+
+    async def _another_may_lead(self) -> None:
+        """Return when this manager is to drain and another one stands by."""
+        await self._drain.wait()
+        while True:
+            with contextlib.suppress(OperationalError):
+                if (await self._transactions.run(managers)).stand_bys:
+                    leading_logger.info("this manager is draining and hands over the leadership")
+                    return
+            await asyncio.sleep(self._poll)
+
+    async def _stand_back(self) -> None:
+        """Return when nobody leads, and nobody else has begun to for a while."""
+        silent = 0
+        while silent < _POLLS_TO_TAKE_OVER:
+            silent = 0 if await self._somebody_leads() else silent + 1
+            await asyncio.sleep(self._poll)
+
+    async def _somebody_leads(self) -> bool:
+        return (await self._transactions.run(managers)).leader is not None

@@ -1,0 +1,201 @@
+"""Schedules become jobs (UIUC, "Manager Program", 1); due times that were missed become history."""
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from sqlalchemy import and_, exists, func, or_, select
+from sqlalchemy.orm import Session
+
+from harvester.models import History
+from harvester.vocabulary import NOT_RUN, Overlap, RunStatus
+from manager.models import Job, RecurringJob, RecurringState
+from manager.notices.announcements import tell
+from manager.notices.models import Occasion
+from manager.schedules.failures import pause_after
+from manager.schedules.plan import Plan, check_surroundings, read_plan
+from manager.schedules.service import database_now, drop_planned_jobs, job_of
+from oai.datestamps import format_datestamp
+from oai.errors import UsageError, failure_of
+from oai.failures import Failure, FailureCode
+from oai.sections import ManagerSettings
+
+MOST: Final = 1000
+"""So many due times are counted; a gap of more tells only that it has at least so many."""
+
+_CODES: Final = {RunStatus.SKIPPED: FailureCode.RUN_SKIPPED, RunStatus.MISSED: FailureCode.RUN_MISSED}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Span:
+    """When the schedule's last run began and ended."""
+
+    began: datetime
+    ended: datetime
+
+
+def note_left_out(
+    session: Session, schedule: RecurringJob, plan: Plan, now: datetime, *, due: datetime | None
+) -> int:
+    """Write the due times since the schedule's last job that have passed; `due` is when its next one is.
+
+    Gives how many there were, at most `MOST`. The caller commits.
+    """
+    if schedule.last_due is None:
+        return 0
+    dues = _between(plan, schedule.last_due, now)
+    if due == now:
+        # The last of them is made up for by the job itself.
+        dues = dues[:-1]
+    last_run = _last_run(session, schedule.id)
+    skipped = [each for each in dues if last_run is not None and last_run.began <= each <= last_run.ended]
+    missed = [each for each in dues if each not in set(skipped)]
+    for status, times in ((RunStatus.MISSED, missed), (RunStatus.SKIPPED, skipped)):
+        if times:
+            session.add(_row(schedule, status, times, now))
+    return len(dues)
+
+
+def _between(plan: Plan, begin: datetime, end: datetime) -> list[datetime]:
+    """The due times later than `begin` and not later than `end`; at most `MOST`."""
+    found: list[datetime] = []
+    following = plan.next_after(begin)
+    while following is not None and following <= end and len(found) < MOST:
+        found.append(following)
+        following = plan.next_after(following)
+    return found
+
+
+def _last_run(session: Session, recurring_id: int) -> _Span | None:
+    """The schedule's last run, from the beginning of its job on, pauses included."""
+    run = session.scalars(
+        select(History)
+        .where(History.recurring_id == recurring_id, History.status.not_in(NOT_RUN))
+        .order_by(History.history_id.desc())
+        .limit(1)
+    ).one_or_none()
+    if run is None:
+        return None
+    began = session.scalar(
+        select(func.min(History.harvest_start_time)).where(
+            History.job_id == run.job_id, History.recurring_id == recurring_id
+        )
+    )
+    return _Span(began=began or run.harvest_start_time, ended=run.harvest_end_time)
+
+
+def _row(schedule: RecurringJob, status: RunStatus, times: list[datetime], now: datetime) -> History:
+    first, last = format_datestamp(times[0]), format_datestamp(times[-1])
+    most = len(times) == MOST
+    facts = {"count": len(times), "more": most, "first": first, "last": last}
+    failure = Failure(code=_CODES[status], facts=facts)
+    when = f"{len(times):,}{' or more' if most else ''} due times, {first} to {last}"
+    in_english = Failure(code=failure.code, facts={"times": when if len(times) > 1 else f"due at {first}"})
+    return History(
+        repository_id=schedule.repository_id,
+        recurring_id=schedule.id,
+        status=status,
+        failure_reason=in_english.sentence(),
+        failure_code=failure.code.value,
+        failure_facts=facts,
+        set_spec=schedule.set_spec,
+        metadata_prefix=schedule.metadata_prefix,
+        harvest_method=schedule.method,
+        harvest_start_time=times[0],
+        harvest_end_time=times[-1],
+        evidence={"due_times": len(times), "first_due": first, "last_due": last},
+        # Nothing has ended: whoever waits for harvests, or is told of them, is not told of this.
+        announced=now,
+    )
+
+
+logger = logging.getLogger("manager.recurring")
+
+
+def wanting(session: Session) -> list[int]:
+    """The ids of schedules that want a job: new ones, and recurring ones without a job."""
+    new = RecurringJob.state == RecurringState.NEW
+    idle = and_(
+        RecurringJob.state == RecurringState.RECURRING,
+        RecurringJob.state_reason.is_(None),
+        ~exists().where(Job.recurring_id == RecurringJob.id),
+    )
+    return list(session.scalars(select(RecurringJob.id).where(or_(new, idle)).order_by(RecurringJob.id)))
+
+
+def make_job(session: Session, recurring_id: int, settings: ManagerSettings) -> int | None:
+    """Make the next job of a schedule that wants one; give its id. The caller commits.
+
+    A row that makes no sense is set aside with the reason, to be put right and set to state 0 again.
+    """
+    schedule = session.get(RecurringJob, recurring_id, with_for_update=True)
+    if schedule is None or not _wants(session, schedule):
+        return None
+    if schedule.state == RecurringState.NEW:
+        drop_planned_jobs(session, schedule)
+    now = database_now(session)
+    try:
+        plan = read_plan(schedule)
+        check_surroundings(session, schedule)
+        due = _next_due(schedule, plan, now, pause_after(schedule.failures, settings))
+        # A person who planned it anew knows what passed meanwhile.
+        if schedule.state == RecurringState.RECURRING:
+            note_left_out(session, schedule, plan, now, due=due)
+    except (UsageError, ArithmeticError) as error:
+        # A time beyond the year 9999 is an ArithmeticError.
+        _set_aside(session, schedule, error)
+        return None
+    return _job_due(session, schedule, plan, due)
+
+
+def _set_aside(session: Session, schedule: RecurringJob, error: Exception) -> None:
+    reason = str(error)
+    schedule.state = RecurringState.SET_ASIDE
+    failure = failure_of(error) if isinstance(error, UsageError) else None
+    schedule.explain(failure or Failure(code=FailureCode.REQUEST_INVALID), reason)
+    logger.warning("schedule %d rejected: %s", schedule.id, reason)
+    tell(
+        session,
+        Occasion.SET_ASIDE,
+        repository_id=schedule.repository_id,
+        recurring_id=schedule.id,
+        reason=reason,
+    )
+
+
+def _job_due(session: Session, schedule: RecurringJob, plan: Plan, due: datetime | None) -> int | None:
+    """Add the job that is due then, and give its id; None where no more is due."""
+    schedule.state = RecurringState.ONE_OFF if plan.frequency is None else RecurringState.RECURRING
+    if due is None:
+        over = Failure(code=FailureCode.SCHEDULE_OVER, facts={"end": str(schedule.end_date)})
+        schedule.explain(over, over.sentence())
+        return None
+    schedule.explain(None, None)
+    schedule.last_due = due
+    job = job_of(session, schedule, due=due)
+    session.add(job)
+    session.flush()
+    return job.job_id
+
+
+def _wants(session: Session, schedule: RecurringJob) -> bool:
+    """Whether it wants a job still, now that its row is locked."""
+    if schedule.state == RecurringState.RECURRING:
+        return not session.scalar(select(exists().where(Job.recurring_id == schedule.id)))
+    return schedule.state == RecurringState.NEW
+
+
+def _next_due(schedule: RecurringJob, plan: Plan, now: datetime, pause: timedelta) -> datetime | None:
+    if plan.frequency is not None and schedule.last_due is not None:
+        if pause:
+            return plan.next_after(max(now + pause, schedule.last_due))
+        following = plan.next_after(schedule.last_due)
+        missed = following is not None and following <= now
+        if missed and schedule.overlap == Overlap.QUEUE and not plan.is_over(now):
+            return now
+        return plan.next_after(now) if missed else following
+    first = plan.first()
+    if first is None or plan.is_over(now):
+        return None
+    return max(first, now)

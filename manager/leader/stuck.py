@@ -1,0 +1,89 @@
+"""Harvests that run and get nowhere: flagged in their rows, and where it is so set, started anew.
+
+A harvest is stuck when it has made no progress for many times as long as its own pages take, but never before
+a set time. While the repository keeps it waiting, it is not.
+"""
+
+import logging
+from datetime import datetime, timedelta
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from harvester.models import Harvest
+from manager.jobs.estimates import wait_of
+from manager.models import Job, JobStatus
+from manager.notices.announcements import tell
+from manager.notices.models import Occasion
+from manager.schedules.service import database_now
+from oai.datestamps import format_datestamp
+from oai.sections import ManagerSettings
+
+logger = logging.getLogger("manager.stuck")
+
+
+def flag_stuck(session: Session, settings: ManagerSettings) -> list[int]:
+    """Flag the harvests that are newly stuck, and give their job ids; unflag those that move again.
+
+    With `manager.stuck_restart`, a flagged one is to be ended and to go on in another process.
+    The caller commits.
+    """
+    query = (
+        select(Job, Harvest)
+        .outerjoin(Harvest, Harvest.job_id == Job.job_id)
+        .where(Job.status == JobStatus.IN_PROGRESS, Job.started.is_not(None))
+        .order_by(Job.job_id)
+    )
+    now = database_now(session)
+    stuck = []
+    for job, harvest in session.execute(query).all():
+        last = _last_sign(job, harvest)
+        is_stuck = now - last > _allowed_silence(job, harvest, settings)
+        if is_stuck and job.stuck_since is None:
+            stuck.append(job.job_id)
+            _tell(session, job, last)
+        if is_stuck is not (job.stuck_since is not None):
+            restart = is_stuck and settings.stuck_restart
+            _mark(session, job.job_id, since=last if is_stuck else None, restart=restart)
+    return stuck
+
+
+def _tell(session: Session, job: Job, last: datetime) -> None:
+    logger.warning("job %d: no progress since %s", job.job_id, last)
+    tell(
+        session,
+        Occasion.STUCK,
+        repository_id=job.repository_id,
+        recurring_id=job.recurring_id,
+        job_id=job.job_id,
+        reason=f"no progress since {format_datestamp(last)}",
+    )
+
+
+def _last_sign(job: Job, harvest: Harvest | None) -> datetime:
+    """When it last made progress, or may first go on where the repository keeps it waiting."""
+    wait = wait_of(harvest)
+    signs = (job.started, harvest.updated if harvest else None, wait.until if wait else None)
+    return max(sign for sign in signs if sign is not None)
+
+
+def _allowed_silence(job: Job, harvest: Harvest | None, settings: ManagerSettings) -> timedelta:
+    least = timedelta(minutes=settings.stuck_minutes)
+    if harvest is None or job.started is None:
+        return least
+    pages = harvest.counts.get("pages", 0)
+    # A run that began afresh counts its pages from none.
+    own_pages = pages - job.pages_before if pages > job.pages_before else pages
+    if own_pages <= 0:
+        return least
+    page_seconds = max((harvest.updated - job.started).total_seconds(), 0) / own_pages
+    return max(least, timedelta(seconds=settings.stuck_pages * page_seconds))
+
+
+def _mark(session: Session, job_id: int, *, since: datetime | None, restart: bool) -> None:
+    values: dict[str, object] = {"stuck_since": since}
+    if restart:
+        values["status"] = JobStatus.RESTARTING
+    session.execute(
+        update(Job).where(Job.job_id == job_id, Job.status == JobStatus.IN_PROGRESS).values(**values)
+    )

@@ -1,0 +1,291 @@
+"""The sending of the outbox: by the leading manager, several at a time, until it leads no more."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from harvester.models import History, Repository
+from harvester.vocabulary import NOT_RUN, RunStatus
+from manager import hooks
+from manager.leader.lock import Fenced, NotLeadingError
+from manager.notices import letters, outbox, webhooks
+from manager.notices.announcements import Facts, announce, facts_of_repository, moment, notices_for
+from manager.notices.letters import render
+from manager.notices.models import Channel, Kind, NoticeRule, Occasion
+from manager.notices.outbox import Claimed, NotSentError, NoWordError, RefusedError
+from manager.schedules.service import database_now
+from manager.transactions import Transactions
+from oai.settings import Settings
+
+PERIOD: Final = {Kind.DAILY: timedelta(days=1), Kind.WEEKLY: timedelta(days=7)}
+_SHOWN: Final = 50
+_BAD: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.HELD)
+
+
+def summarise(session: Session) -> int:
+    """Write the summaries that are due; gives how many. The caller commits.
+
+    A summary reaches from the last one, or from the rule's adding, to a whole number of periods later; so it
+    comes at the same time of day, and one that is late makes up for those that were missed.
+    """
+    now = database_now(session)
+    written = 0
+    for kind, period in PERIOD.items():
+        due = select(NoticeRule).where(NoticeRule.kind == kind, NoticeRule.summarised <= now - period)
+        for rule in session.scalars(due.with_for_update(skip_locked=True)).all():
+            until = rule.summarised + (now - rule.summarised) // period * period
+            session.add_all(notices_for(rule, Occasion.SUMMARY, _facts(session, rule, until)))
+            rule.summarised = until
+            written += 1
+    return written
+
+
+def _facts(session: Session, rule: NoticeRule, until: datetime) -> Facts:
+    """What a summary from the rule's last one until then tells."""
+    window = (
+        History.harvest_end_time >= rule.summarised,
+        History.harvest_end_time < until,
+        History.status.not_in(NOT_RUN),
+        *([] if rule.repository_id is None else [History.repository_id == rule.repository_id]),
+        *([] if rule.recurring_id is None else [History.recurring_id == rule.recurring_id]),
+    )
+    return {
+        **facts_of_repository(session, rule.repository_id),
+        "period": rule.kind,
+        "since": moment(rule.summarised),
+        "until": moment(until),
+        **_figures(session, window),
+        "failing": _failing(session, window),
+    }
+
+
+def _figures(session: Session, window: tuple[ColumnElement[bool], ...]) -> Facts:
+    by_status = session.execute(
+        select(History.status, func.count()).where(*window).group_by(History.status).order_by(History.status)
+    )
+    columns = ("record_count", "new_count", "updated_count", "deleted_count", "invalid_count")
+    sums = session.execute(
+        select(*(func.coalesce(func.sum(getattr(History, name)), 0) for name in columns)).where(*window)
+    ).one()
+    statuses = {row[0]: row[1] for row in by_status}
+    return {
+        "runs": sum(statuses.values()),
+        "statuses": statuses,
+        **{name.removesuffix("_count"): int(number) for name, number in zip(columns, sums, strict=True)},
+    }
+
+
+def _failing(session: Session, window: tuple[ColumnElement[bool], ...]) -> list[Facts]:
+    """The sources whose last run in the window failed."""
+    source = (History.repository_id, History.metadata_prefix, History.set_spec)
+    last = (
+        select(func.max(History.history_id))
+        .where(*window, History.status.not_in((RunStatus.KILLED, RunStatus.INCOMPLETE)))
+        .group_by(*source)
+        .scalar_subquery()
+    )
+    query = (
+        select(History, func.coalesce(Repository.repository_name, Repository.base_url))
+        .join(Repository, Repository.repository_id == History.repository_id)
+        .where(History.history_id.in_(last), History.status.in_(_BAD))
+        .order_by(History.history_id)
+        .limit(_SHOWN)
+    )
+    return [
+        {
+            "repository_name": name,
+            "metadata_prefix": run.metadata_prefix or "",
+            "set_spec": run.set_spec or "",
+            "status": run.status,
+            "failure_reason": run.failure_reason,
+            "history_id": run.history_id,
+        }
+        for run, name in session.execute(query)
+    ]
+
+
+logger = logging.getLogger("manager.notices.sending")
+
+_PLACES: Final = {Channel.MAIL: 4, Channel.WEBHOOK: 4, Channel.HOOK: 2}
+_PRUNE_SECONDS: Final = 3600.0
+
+
+class TakenError(Exception):
+    """Somebody else has taken the notice meanwhile."""
+
+
+@contextlib.asynccontextmanager
+async def telling(settings: Settings, transactions: Transactions, fenced: Fenced) -> AsyncIterator[None]:
+    """Make notices of what happened and send them, for as long as the block lasts.
+
+    What begins something is written behind the fence of the leadership; what became of a notice that was sent
+    is written in any case. At the end, what is on its way has `manager.stop_seconds` to arrive.
+    """
+    teller = Teller(settings, transactions, fenced)
+    task = asyncio.create_task(teller.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await teller.end()
+
+
+class Teller:
+    """Turns ended harvests into notices and sends those that are due."""
+
+    def __init__(self, settings: Settings, transactions: Transactions, fenced: Fenced) -> None:
+        self._settings = settings
+        self._transactions = transactions
+        self._fenced = fenced
+        self.under_way: dict[asyncio.Task[None], Channel] = {}
+        """What is being sent now."""
+        self._pruned = -_PRUNE_SECONDS
+
+    async def run(self) -> None:
+        """Tick until cancelled; whatever goes wrong is told, and the next tick comes all the same."""
+        while True:
+            try:
+                await self.tick()
+            except OperationalError as error:
+                logger.warning("the database does not answer: %s", error.orig)
+            except NotLeadingError as error:
+                logger.warning("%s", error)
+            except Exception:
+                logger.exception("internal error while sending notifications; the manager tries again")
+            await asyncio.sleep(self._settings.manager.tick_seconds)
+
+    async def tick(self) -> None:
+        """Write notices, and begin to send those that are due."""
+        await self._fenced.run(self._write)
+        for channel, places in _PLACES.items():
+            free = places - list(self.under_way.values()).count(channel)
+            if free:
+                lease = self._lease(channel)
+                claimed = await self._fenced.run(outbox.claim, channel, most=free, lease=lease)
+                for one in claimed:
+                    task = asyncio.create_task(self._see_through(one))
+                    self.under_way[task] = channel
+                    task.add_done_callback(self.under_way.pop)
+
+    async def end(self) -> None:
+        """Wait for what is on its way; what takes too long is cut off, and is tried again by the next."""
+        if self.under_way:
+            await asyncio.wait(self.under_way, timeout=self._settings.manager.stop_seconds)
+        left = list(self.under_way)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+
+    def _write(self, session: Session) -> None:
+        announce(session, self._settings.manager.hooks)
+        summarise(session)
+        abandoned = outbox.take_up_abandoned(session)
+        if abandoned:
+            logger.warning("%d notifications were being sent by a manager that is lost", abandoned)
+        if time.monotonic() - self._pruned > _PRUNE_SECONDS:
+            outbox.prune(session)
+            self._pruned = time.monotonic()
+
+    def _lease(self, channel: Channel) -> float:
+        given = {
+            Channel.MAIL: self._settings.mail.timeout * 8,
+            Channel.WEBHOOK: self._settings.webhooks.timeout,
+            Channel.HOOK: max((hook.timeout for hook in self._settings.manager.hooks), default=0.0),
+        }
+        return given[channel] + self._settings.manager.lost_seconds
+
+    async def _see_through(self, claimed: Claimed) -> None:
+        """Send one, and note what became of it."""
+        try:
+            await self._deliver(claimed)
+        except TakenError:
+            return
+        except NotLeadingError as error:
+            logger.warning("notification %d: %s", claimed.notice_id, error)
+            await self._transactions.run(outbox.put_back, claimed)
+        except NoWordError as error:
+            logger.warning("notification %d: %s", claimed.notice_id, error)
+            await self._transactions.run(outbox.unsure, claimed, str(error))
+        except NotSentError as error:
+            again = not isinstance(error, RefusedError)
+            tries = self._tries(claimed)
+            logger.warning(
+                "notification %d, attempt %d of %d: %s", claimed.notice_id, claimed.tries, tries, error
+            )
+            await self._transactions.run(outbox.not_sent, claimed, str(error), tries=tries, again=again)
+        except asyncio.CancelledError:
+            await self._transactions.run(outbox.put_back, claimed)
+            raise
+        except Exception as error:
+            logger.exception("notification %d cannot be sent", claimed.notice_id)
+            await self._transactions.run(
+                outbox.not_sent, claimed, f"internal error: {error!r}", tries=self._tries(claimed)
+            )
+        else:
+            await self._transactions.run(outbox.sent, claimed)
+
+    def _tries(self, claimed: Claimed) -> int:
+        if claimed.channel == Channel.HOOK:
+            hook = hooks.named(self._settings.manager.hooks, claimed.target)
+            return hook.tries if hook is not None else 1
+        # Who tries a rule looks at once what became of it.
+        return 1 if claimed.occasion == Occasion.TEST else outbox.TRIES
+
+    async def _deliver(self, claimed: Claimed) -> None:
+        async def before_sending() -> None:
+            if not await self._fenced.run(outbox.hand_over, claimed):
+                raise TakenError
+
+        if claimed.channel == Channel.HOOK:
+            await before_sending()
+            await hooks.run(claimed, self._settings, self._transactions)
+            return
+        loop = asyncio.get_running_loop()
+        await deliver(
+            claimed,
+            self._settings,
+            before_mail=lambda: asyncio.run_coroutine_threadsafe(before_sending(), loop).result(),
+            before_post=before_sending,
+        )
+
+
+async def deliver(
+    claimed: Claimed,
+    settings: Settings,
+    *,
+    before_mail: Callable[[], None] | None = None,
+    before_post: webhooks.BeforeSending | None = None,
+) -> None:
+    """Send a notice by mail or to a web address; raises NotSentError as these do."""
+    letter = render(claimed.occasion, claimed.language, claimed.facts, dashboard=settings.web.base_url)
+    number = f"{claimed.notice_id}.{int(claimed.created.timestamp())}"
+    if claimed.channel == Channel.WEBHOOK:
+        await webhooks.post(
+            claimed.target,
+            {
+                "notice": number,
+                "occasion": claimed.occasion,
+                "subject": letter.subject,
+                "text": letter.body,
+                "facts": claimed.facts,
+            },
+            settings.webhooks,
+            number=number,
+            before_sending=before_post,
+        )
+        return
+    message = letters.compose(
+        letter, sender=settings.mail.sender, to=claimed.target, number=number, date=claimed.created
+    )
+    await asyncio.to_thread(letters.send, message, settings.mail, before_sending=before_mail)

@@ -1,0 +1,210 @@
+"""Notices in words: a template for each occasion and language; the first line is the subject."""
+
+import contextlib
+import smtplib
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from manager.notices.models import Language, Occasion
+from manager.notices.outbox import NotSentError, NoWordError, RefusedError
+from manager.notices.webhooks import secret_of
+from oai.failures import Explanation, Failure, FailureCode, explained
+from oai.outgoing import MailSettings
+
+TEMPLATES: Final = Path(__file__).parent / "templates"
+_FILES: Final = {
+    Occasion.FAILING: "failing.txt",
+    Occasion.STILL_FAILING: "failing.txt",
+    Occasion.WORKS_AGAIN: "works_again.txt",
+    Occasion.ENDED: "ended.txt",
+    Occasion.SUSPENDED: "trouble.txt",
+    Occasion.STUCK: "trouble.txt",
+    Occasion.SET_ASIDE: "trouble.txt",
+    Occasion.SUMMARY: "summary.txt",
+    Occasion.TEST: "test.txt",
+}
+_THOUSANDS: Final = {Language.ENGLISH: ",", Language.CZECH: "\u00a0", Language.SLOVAK: "\u00a0"}
+_LONGEST_SUBJECT: Final = 180
+
+
+@dataclass(frozen=True, kw_only=True)
+class Letter:
+    """A notice in words."""
+
+    subject: str
+    body: str
+
+
+def render(occasion: str, language: str, facts: Mapping[str, Any], *, dashboard: str | None) -> Letter:
+    """Write a notice; `dashboard` is the address of the dashboard, which the links begin with."""
+    known = Language(language)
+    environment = _environment(known)
+    template = environment.get_template(f"{known}/{_FILES[Occasion(occasion)]}")
+    text = template.render(
+        facts, occasion=str(occasion), dashboard=dashboard.rstrip("/") if dashboard else None
+    )
+    subject, _, body = text.strip().partition("\n")
+    return Letter(subject=_one_line(subject), body=_airy(body))
+
+
+def _environment(language: Language) -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=False,  # noqa: S701 plain text
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=lambda value: f"{value:,}".replace(",", _THOUSANDS[language]),
+        moment=_moment,
+        span=_span,
+        line=_one_line,
+    )
+    environment.globals["explained"] = partial(_explained, language=language)
+    return environment
+
+
+def _explained(failure: object, *, language: Language) -> Explanation:
+    """What failed, in words; a notice that an earlier version wrote has no failure in its facts."""
+    found = Failure.from_json(failure) or Failure(code=FailureCode.OTHER)
+    return explained(found, language)
+
+
+def _moment(value: str) -> str:
+    return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M} UTC"
+
+
+def _span(begin: str, end: str) -> str:
+    """The time between two moments: `3 d 4 h`, `4 h 12 min`, `12 min`; the signs are the same everywhere."""
+    minutes = max(datetime.fromisoformat(end) - datetime.fromisoformat(begin), timedelta()) // timedelta(
+        minutes=1
+    )
+    days, hours, minutes = minutes // 1440, minutes // 60 % 24, minutes % 60
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _one_line(value: object) -> str:
+    """Whatever comes from elsewhere cannot begin a line, nor a header, of its own."""
+    words = " ".join("".join(letter if letter.isprintable() else " " for letter in str(value)).split())
+    return words if len(words) <= _LONGEST_SUBJECT * 6 else f"{words[: _LONGEST_SUBJECT * 6]} …"
+
+
+def _airy(body: str) -> str:
+    """One empty line between paragraphs, none at either end."""
+    lines: list[str] = []
+    for line in body.strip().splitlines():
+        if line.strip() or (lines and lines[-1]):
+            lines.append(line.rstrip())
+    return "\n".join(lines) + "\n"
+
+
+_PERMANENT = range(500, 600)
+
+
+def compose(letter: Letter, *, sender: str, to: str, number: str, date: datetime) -> EmailMessage:
+    """The message; one of the same number has the same Message-ID."""
+    message = EmailMessage(policy=SMTP)
+    message["From"] = Address("Zatva", addr_spec=sender)
+    message["To"] = Address(addr_spec=to)
+    message["Subject"] = letter.subject
+    message["Date"] = format_datetime(date)
+    message["Message-ID"] = f"<{number}.zatva@{sender.rpartition('@')[2]}>"
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(letter.body, charset="utf-8", cte="quoted-printable")
+    return message
+
+
+def send(
+    message: EmailMessage,
+    settings: MailSettings,
+    *,
+    before_sending: Callable[[], None] | None = None,
+    context: ssl.SSLContext | None = None,
+) -> None:
+    """Send it to the one that its To names; blocks.
+
+    `before_sending` is called when the server has agreed to take it, before it goes out; `context` says whose
+    certificates are believed (default: the system's). Raises NotSentError; RefusedError where the server will
+    not take it later, either; NoWordError where it went out and the server did not say whether it has it.
+    """
+    if settings.host is None:
+        raise NotSentError("no mail server is set; set mail.host")
+    where = f"mail server {settings.host}, port {settings.port}"
+    try:
+        server = _connected(settings, context or ssl.create_default_context())
+    except (OSError, smtplib.SMTPException) as error:
+        raise NotSentError(f"{where}: {error}") from None
+    try:
+        _envelope(server, message, where)
+        if before_sending is not None:
+            before_sending()
+        _hand_in(server, message, where)
+        # It is theirs now, however the parting goes.
+        with contextlib.suppress(OSError, smtplib.SMTPException):
+            server.quit()
+    finally:
+        server.close()
+
+
+def _envelope(server: smtplib.SMTP, message: EmailMessage, where: str) -> None:
+    sender, to = (str(message[name].addresses[0].addr_spec) for name in ("From", "To"))
+    try:
+        _agree(server.mail(sender), where, f"the sender {sender!r}")
+        _agree(server.rcpt(to), where, f"the recipient {to!r}")
+    except (OSError, smtplib.SMTPException) as error:
+        raise NotSentError(f"{where}: {error}") from None
+
+
+def _hand_in(server: smtplib.SMTP, message: EmailMessage, where: str) -> None:
+    try:
+        _agree(server.data(message.as_bytes()), where, "the message")
+    except smtplib.SMTPDataError as error:
+        said = error.smtp_error
+        _agree((error.smtp_code, said if isinstance(said, bytes) else said.encode()), where, "the message")
+    except (OSError, smtplib.SMTPException) as error:
+        raise NoWordError(
+            f"{where}: the message was sent, but the server did not confirm it: {error}"
+        ) from None
+
+
+def _connected(settings: MailSettings, context: ssl.SSLContext) -> smtplib.SMTP:
+    host, port, timeout = str(settings.host), settings.port, settings.timeout
+    server = (
+        smtplib.SMTP_SSL(host, port, timeout=timeout, context=context)
+        if settings.security == "tls"
+        else smtplib.SMTP(host, port, timeout=timeout)
+    )
+    try:
+        server.ehlo_or_helo_if_needed()
+        if settings.security == "starttls":
+            server.starttls(context=context)
+            server.ehlo_or_helo_if_needed()
+        if settings.user is not None:
+            password = secret_of(settings.password, settings.password_file, setting="mail.password_file")
+            server.login(settings.user, password or "")
+    except BaseException:
+        server.close()
+        raise
+    return server
+
+
+def _agree(answer: tuple[int, bytes], where: str, what: str) -> None:
+    code, said = answer
+    if code < 400:  # noqa: PLR2004 SMTP's own: 4xx for now, 5xx for ever
+        return
+    words = f"{where}: rejected {what}: {code} {said.decode('utf-8', errors='replace')}"
+    raise RefusedError(words) if code in _PERMANENT else NotSentError(words)

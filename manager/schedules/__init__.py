@@ -1,0 +1,1 @@
+"""Schedules: what is harvested when, and what follows from failures."""

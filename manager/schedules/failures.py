@@ -1,0 +1,78 @@
+"""What becomes of a schedule whose runs fail: it is slowed down, then suspended until a person looks."""
+
+import logging
+from datetime import timedelta
+from typing import Final
+
+from sqlalchemy.orm import Session
+
+from harvester.models import History
+from harvester.vocabulary import RunStatus
+from manager.models import RecurringJob, RecurringState
+from manager.notices.announcements import tell
+from manager.notices.models import Occasion
+from oai.failures import Failure, FailureCode
+from oai.sections import ManagerSettings
+
+logger = logging.getLogger("manager.failures")
+
+GOOD: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.NO_CHANGES})
+BAD: Final = frozenset({RunStatus.FAILED, RunStatus.LOST})
+_LONGEST: Final = timedelta(days=1)
+_DOUBLINGS: Final = 30
+_WEIGHT: Final = 0.3
+"""Of the last run in how long runs usually take."""
+
+
+def pause_after(failures: int, settings: ManagerSettings) -> timedelta:
+    """How long a schedule keeps away after so many failures in a row: each doubles it, up to a day."""
+    if failures <= 0:
+        return timedelta(0)
+    minutes = settings.retry_minutes * 2 ** min(failures - 1, _DOUBLINGS)
+    return min(timedelta(minutes=min(minutes, _LONGEST / timedelta(minutes=1))), _LONGEST)
+
+
+def note_end(
+    session: Session, recurring_id: int, ended: History, settings: ManagerSettings
+) -> RecurringJob | None:
+    """Count the end of a run for its schedule, which is locked and given; None where it is gone.
+
+    A good run ends a streak. A run that failed or was lost goes on with it, and so does one that was cut off
+    before its first record; runs that people ended, or that wait for a person, do neither. Suspends the
+    schedule after `manager.suspend_after` failures. The caller commits.
+    """
+    schedule = session.get(RecurringJob, recurring_id, with_for_update=True, populate_existing=True)
+    if schedule is None:
+        return None
+    if ended.status in GOOD:
+        schedule.failures = 0
+        seconds = (ended.harvest_end_time - ended.harvest_start_time).total_seconds()
+        before = seconds if schedule.usual_seconds is None else schedule.usual_seconds
+        schedule.usual_seconds = before + _WEIGHT * (max(seconds, 0) - before)
+    elif ended.status in BAD or (ended.status == RunStatus.INCOMPLETE and not ended.record_count):
+        schedule.failures += 1
+        _suspend_where_due(session, schedule, ended, settings)
+    return schedule
+
+
+def _suspend_where_due(
+    session: Session, schedule: RecurringJob, ended: History, settings: ManagerSettings
+) -> None:
+    active = schedule.state in (RecurringState.RECURRING, RecurringState.ONE_OFF)
+    if not active or not settings.suspend_after or schedule.failures < settings.suspend_after:
+        return
+    schedule.state = RecurringState.SUSPENDED
+    last = Failure.stored(ended.failure_code, ended.failure_facts) or Failure(code=FailureCode.OTHER)
+    reason = ended.failure_reason or ended.status
+    facts = {"count": schedule.failures, "schedule": schedule.id, "last": last.as_json(), "reason": reason}
+    failure = Failure(code=FailureCode.SCHEDULE_FAILING, facts=facts)
+    schedule.explain(failure, failure.sentence())
+    logger.warning("schedule %d suspended: %s", schedule.id, schedule.state_reason)
+    tell(
+        session,
+        Occasion.SUSPENDED,
+        repository_id=schedule.repository_id,
+        recurring_id=schedule.id,
+        job_id=ended.job_id,
+        reason=failure.sentence(),
+    )

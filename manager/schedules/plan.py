@@ -1,0 +1,173 @@
+"""Rows of schedules and jobs, read and checked: when they are due, and whether their parameters make sense.
+
+Anybody may write such rows; what no constraint of the tables can refuse is found here.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy.orm import Session
+
+from harvester.access import access_of
+from harvester.harvest_plan import Surface, carried
+from harvester.models import Repository
+from harvester.repositories import check_base_url
+from harvester.rules.filters import load_filters
+from harvester.rules.normalisation import load_mappings
+from manager.jobs.reasons import Code, Reason
+from manager.models import Job, RecurringJob
+from manager.schedules.frequency import Frequency, parse_frequency, parse_zone
+from oai.datestamps import parse_datestamp
+from oai.errors import UsageError, ZatvaError, failure_of
+
+_YEARS: Final = range(1970, 9000)
+_CHOICES: Final = {
+    one: tuple(choice.value for choice in one.choices)
+    for one in carried(Surface.SCHEDULE)
+    if one.choices is not None
+}
+_PRIORITIES: Final = range(-1000, 1001)
+_UNRESERVED: Final = r"[A-Za-z0-9\-_.!~*'()]+"
+_PREFIX: Final = re.compile(_UNRESERVED)
+_RULES: Final[tuple[tuple[str, Callable[[Path], object]], ...]] = (
+    ("filter_file_path", load_filters),
+    ("normalize_file_path", load_mappings),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """When a schedule is due."""
+
+    frequency: Frequency | None
+    """None for a one-off."""
+    zone: tzinfo
+    start: datetime
+    end: datetime | None
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        """The first due time (UTC) later than `moment`; None for a one-off and after the end."""
+        if self.frequency is None:
+            return None
+        return self._unless_over(self.frequency.next_after(moment, start=self.start, zone=self.zone))
+
+    def first(self) -> datetime | None:
+        """The first due time of all (UTC); None where the end comes before it."""
+        if self.frequency is None:
+            return self._unless_over(self.start)
+        return self._unless_over(self.frequency.first(start=self.start, zone=self.zone))
+
+    def is_over(self, moment: datetime) -> bool:
+        """Whether the end lies before that moment."""
+        return self.end is not None and moment > self.end
+
+    def _unless_over(self, due: datetime) -> datetime | None:
+        return None if self.is_over(due) else due
+
+
+def read_plan(schedule: RecurringJob) -> Plan:
+    """Read a row's plan and check its parameters; raises UsageError that says what is wrong with it."""
+    for one, allowed in _CHOICES.items():
+        value = getattr(schedule, one.column)
+        if one.stored is not None and value not in (*allowed, None):
+            listed = ", ".join(map(str, allowed))
+            raise UsageError(f"{one.column} {value!r}: allowed are {listed}")
+    if schedule.priority not in (*_PRIORITIES, None):
+        raise UsageError(f"priority {schedule.priority!r}: give a number from -1000 to 1000")
+    _check_times(schedule)
+    _check_parameters(schedule)
+    text = (schedule.frequency or "").strip()
+    return Plan(
+        frequency=parse_frequency(text) if text else None,
+        zone=parse_zone(schedule.time_zone),
+        start=schedule.start_date,
+        end=schedule.end_date,
+    )
+
+
+def check_surroundings(session: Session, row: RecurringJob | Job) -> None:
+    """Check what the row points at: the repository's base URL, and the rule files.
+
+    Raises UsageError that says what is wrong. Rule files must be found at the same path by every machine on
+    which managers and workers run.
+    """
+    repository = session.get(Repository, row.repository_id)
+    if repository is not None:
+        check_base_url(repository.base_url, repository.protocol)
+        check_access(repository, row)
+    for name, load in _RULES:
+        path = getattr(row, name)
+        if not path:
+            continue
+        if not Path(path).is_absolute():
+            raise UsageError(
+                "%(name)s %(path)s: give the absolute path, because workers run in other folders",
+                name=name,
+                path=repr(path),
+            )
+        try:
+            load(Path(path))
+        except (ZatvaError, OSError, ValueError) as error:
+            raise UsageError(f"{name} {path!r}: {error}") from error
+
+
+def check_job(session: Session, job: Job) -> Reason | None:
+    """Why a job cannot be honoured; None where it can."""
+    try:
+        _check_parameters(job)
+        check_surroundings(session, job)
+    except UsageError as error:
+        return Reason(code=Code.SET_ASIDE, facts={"text": str(error), "failure": failure_of(error).as_json()})
+    return None
+
+
+def check_access(repository: Repository, row: RecurringJob | Job) -> None:
+    """Raise UsageError where the repository's protocol does not select by what the row says."""
+    access = access_of(repository.protocol)
+    access.check(row.set_spec)
+    access.check_dates(row.harvest_from, row.harvest_to, row.slice)
+
+
+def _check_parameters(row: RecurringJob | Job) -> None:
+    """Check the columns that schedules and jobs share; None stands for a column's default."""
+    if not _PREFIX.fullmatch(row.metadata_prefix):
+        raise UsageError(f"metadata_prefix {row.metadata_prefix!r}: use only letters, digits and -_.!~*'()")
+    if row.files_per_dir is not None and row.files_per_dir < 1:
+        raise UsageError(f"files_per_dir {row.files_per_dir!r}: give 1 or more")
+    for one, allowed in _CHOICES.items():
+        # The tables' constraints see to the others.
+        if one.stored is None and (value := getattr(row, one.column)) and value not in allowed:
+            raise UsageError(f"{one.column} {value!r}: give {', '.join(map(str, allowed))} or none")
+    ends = {}
+    for name in ("harvest_from", "harvest_to"):
+        try:
+            ends[name] = parse_datestamp(getattr(row, name) or "1970-01-01")
+        except ValueError as error:
+            raise UsageError(f"{name}: {error}") from None
+    if row.harvest_from and row.harvest_to and ends["harvest_to"].last_second < ends["harvest_from"].moment:
+        raise UsageError(
+            "harvest_to %(harvest_to)s is before harvest_from %(harvest_from)s",
+            harvest_to=repr(row.harvest_to),
+            harvest_from=repr(row.harvest_from),
+        )
+
+
+def _check_times(schedule: RecurringJob) -> None:
+    for name in ("start_date", "end_date"):
+        value = getattr(schedule, name)
+        if value is not None and (value.tzinfo is None or value.year not in _YEARS):
+            raise UsageError(
+                "%(name)s %(value)s: give a time with a time zone, in the years 1970 to 8999",
+                name=name,
+                value=value,
+            )
+    if schedule.end_date is not None and schedule.end_date < schedule.start_date:
+        raise UsageError(
+            "end_date %(end_date)s is before start_date %(start_date)s",
+            end_date=schedule.end_date,
+            start_date=schedule.start_date,
+        )

@@ -1,0 +1,274 @@
+"""Schedules: rows of `oai_recurring_job`, added, changed, paused, removed, run out of turn, listed."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sqlalchemy import Select, delete, exists, func, select, update
+from sqlalchemy.orm import Session
+
+from harvester.access import access_of
+from harvester.harvest_plan import Surface, carried
+from harvester.models import History, Repository
+from manager.models import Job, JobStatus, RecurringJob, RecurringState
+from manager.schedules.plan import check_access, read_plan
+from oai.errors import UsageError
+from oai.owners import owner_of
+
+CHANGEABLE: Final = frozenset({"repository_id", *(one.column for one in carried(Surface.SCHEDULE))})
+"""The columns that a person decides on; the others are the manager's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleView:
+    """A schedule as lists show it."""
+
+    schedule: RecurringJob
+    repository_name: str
+    protocol: str
+    state: str
+    """new, recurring, one-off, paused, set aside, suspended."""
+    next_due: datetime | None
+    """When its next job is due (UTC), where there is one."""
+
+
+def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN401 each column's own type
+    """Add a schedule with these columns of `oai_recurring_job`; `repository_id` is required.
+
+    The owner is the repository's organisation unless another is given. The manager makes the first job at its
+    next tick. The caller commits. Raises UsageError for an unknown repository or column, a frequency, time
+    zone or datestamp that cannot be read, an end before the start, and SelectionError for what is no set or
+    query of the repository.
+    """
+    _check_names(columns)
+    repository_id = columns.get("repository_id")
+    repository = None if repository_id is None else session.get(Repository, repository_id)
+    if repository is None:
+        raise UsageError(f"no repository {repository_id!r}; list repositories with `zatva repository list`")
+    given = {name: value for name, value in columns.items() if value is not None}
+    organisation = owner_of(session, repository.repository_id)
+    defaults = {
+        **{one.column: one.stored for one in carried(Surface.SCHEDULE)},
+        "owner": organisation.short_name if organisation else None,
+        "start_date": database_now(session),
+        "metadata_prefix": access_of(repository.protocol).usual_format,
+    }
+    schedule = RecurringJob(**{**defaults, **given})
+    read_plan(schedule)
+    check_access(repository, schedule)
+    session.add(schedule)
+    session.flush()
+    return schedule
+
+
+def change_schedule(session: Session, recurring_id: int, **columns: Any) -> RecurringJob:  # noqa: ANN401 as above
+    """Change columns of a schedule; its next job is planned anew. The caller commits.
+
+    Raises UsageError as `add_schedule` does; then nothing is changed.
+    """
+    _check_names(columns)
+    schedule = _schedule(session, recurring_id)
+    before = {name: getattr(schedule, name) for name in columns}
+    _set(schedule, columns)
+    try:
+        read_plan(schedule)
+        check_access(session.get_one(Repository, schedule.repository_id), schedule)
+    except UsageError:
+        _set(schedule, before)
+        raise
+    if schedule.state != RecurringState.PAUSED:
+        schedule.state = RecurringState.NEW
+    schedule.explain(None, None)
+    schedule.failures = 0
+    session.flush()
+    return schedule
+
+
+def pause_schedule(session: Session, recurring_id: int) -> None:
+    """Let a schedule make no jobs until it is resumed; one that runs goes on. The caller commits."""
+    schedule = _schedule(session, recurring_id)
+    schedule.state = RecurringState.PAUSED
+    drop_planned_jobs(session, schedule)
+
+
+def resume_schedule(session: Session, recurring_id: int) -> None:
+    """Let a schedule that is paused, set aside or suspended make jobs again. The caller commits."""
+    schedule = _schedule(session, recurring_id)
+    if schedule.state in (RecurringState.PAUSED, RecurringState.SET_ASIDE, RecurringState.SUSPENDED):
+        schedule.state = RecurringState.NEW
+        schedule.explain(None, None)
+        schedule.failures = 0
+
+
+def remove_schedule(session: Session, recurring_id: int) -> None:
+    """Remove a schedule and its planned jobs; a harvest that runs goes on. The caller commits."""
+    schedule = _schedule(session, recurring_id)
+    planned = (JobStatus.SCHEDULED, JobStatus.QUEUED, JobStatus.PAUSED, JobStatus.SET_ASIDE)
+    session.execute(delete(Job).where(Job.recurring_id == recurring_id, Job.status.in_(planned)))
+    session.execute(update(Job).where(Job.recurring_id == recurring_id).values(recurring_id=None))
+    session.delete(schedule)
+    session.flush()
+
+
+def run_now(session: Session, recurring_id: int) -> Job:
+    """Make a job of a schedule that is due now, beside those planned. The caller commits."""
+    schedule = _schedule(session, recurring_id)
+    job = job_of(session, schedule, due=database_now(session))
+    session.add(job)
+    session.flush()
+    return job
+
+
+def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
+    """A job with the schedule's parameters, not yet in the session.
+
+    An incremental schedule's `harvest_from` goes with its jobs until one harvest was complete; from then on
+    the harvester knows better where to begin.
+    """
+    begun = schedule.incremental and session.scalar(
+        select(exists().where(History.recurring_id == schedule.id, History.verdict == "complete"))
+    )
+    values = {one.job_column: getattr(schedule, one.column) for one in carried(Surface.SCHEDULE, Surface.JOB)}
+    values["harvest_from"] = None if begun else schedule.harvest_from or None
+    return Job(
+        **{**values, "harvest_to": schedule.harvest_to or None},
+        repository_id=schedule.repository_id,
+        recurring_id=schedule.id,
+        harvest_start_time=due,
+    )
+
+
+def drop_planned_jobs(session: Session, schedule: RecurringJob) -> None:
+    """Remove the schedule's jobs that are due later; jobs that are due by now stay."""
+    now = database_now(session)
+    planned = (
+        Job.recurring_id == schedule.id,
+        # The sum keeps the index of what is due out of it: without statistics it seems to be as good as the
+        # schedule's own, and has every schedule's jobs.
+        Job.status + 0 == JobStatus.SCHEDULED,
+        Job.harvest_start_time > now,
+    )
+    dropped = session.scalars(delete(Job).where(*planned).returning(Job.job_id)).all()
+    if dropped and schedule.last_due is not None:
+        schedule.last_due = min(schedule.last_due, now)
+
+
+def database_now(session: Session) -> datetime:
+    """The present moment by the database's clock, the one that all machines share (UTC)."""
+    return session.execute(select(func.now())).scalar_one().astimezone(UTC)
+
+
+def _schedule(session: Session, recurring_id: int) -> RecurringJob:
+    schedule = session.get(RecurringJob, recurring_id, with_for_update=True)
+    if schedule is None:
+        raise UsageError(f"no schedule {recurring_id}; list schedules with `zatva schedule list`")
+    return schedule
+
+
+def _set(schedule: RecurringJob, columns: dict[str, Any]) -> None:
+    for name, value in columns.items():
+        setattr(schedule, name, value)
+
+
+def _check_names(columns: dict[str, Any]) -> None:
+    unknown = sorted(columns.keys() - CHANGEABLE)
+    if unknown:
+        raise UsageError(
+            f"schedule: unknown column {unknown[0]!r}; the columns are {', '.join(sorted(CHANGEABLE))}"
+        )
+
+
+def find_schedules(
+    session: Session,
+    *,
+    limit: int | None = None,
+    after: int = 0,
+    repository_id: int | None = None,
+    among: Select[int] | None = None,
+) -> list[ScheduleView]:
+    """Schedules by number, behind the one numbered `after`; `among` selects the repositories that count."""
+    query = _views().where(RecurringJob.id > after)
+    if repository_id is not None:
+        query = query.where(RecurringJob.repository_id == repository_id)
+    if among is not None:
+        query = query.where(RecurringJob.repository_id.in_(among))
+    return [_view(*row) for row in session.execute(query.order_by(RecurringJob.id).limit(limit))]
+
+
+def find_view(session: Session, recurring_id: int) -> ScheduleView:
+    """One schedule. Raises UsageError where there is none of that number."""
+    row = session.execute(_views().where(RecurringJob.id == recurring_id)).one_or_none()
+    if row is None:
+        raise UsageError(f"no schedule {recurring_id}; list schedules with `zatva schedule list`")
+    return _view(*row)
+
+
+def _views() -> Any:  # noqa: ANN401 an SQL expression
+    planned = Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED))
+    next_due = (
+        select(func.min(Job.harvest_start_time))
+        .where(Job.recurring_id == RecurringJob.id, planned)
+        .scalar_subquery()
+    )
+    name = func.coalesce(Repository.repository_name, Repository.base_url)
+    return select(RecurringJob, name, Repository.protocol, next_due).join(
+        Repository, Repository.repository_id == RecurringJob.repository_id
+    )
+
+
+def _view(schedule: RecurringJob, name: str, protocol: str, due: Any) -> ScheduleView:  # noqa: ANN401 a column's value
+    word = RecurringState(schedule.state).name.lower().replace("_", " ").replace("one off", "one-off")
+    return ScheduleView(schedule=schedule, repository_name=name, protocol=protocol, state=word, next_due=due)
+
+
+MOST_RECORDS: Final = 100_000
+
+
+def sample_schedule(session: Session, recurring_id: int, records: int) -> Job:
+    """Make a job that is due now and ends after so many of the schedule's records. The caller commits.
+
+    Raises UsageError where there is no such schedule, or the number is none of 1 to 100,000.
+    """
+    schedule = session.get(RecurringJob, recurring_id)
+    if schedule is None:
+        raise UsageError(f"no schedule {recurring_id}; list schedules with `zatva schedule list`")
+    _check(records)
+    job = job_of(session, schedule, due=database_now(session))
+    # It must not count as one of the schedule's runs: it says nothing of what is complete.
+    job.recurring_id = None
+    return _added(session, job, records)
+
+
+def sample_repository(
+    session: Session, repository_id: int, metadata_prefix: str, records: int, *, set_spec: str | None = None
+) -> Job:
+    """Make a job that is due now and ends after so many records of a format. The caller commits.
+
+    Raises UsageError as `sample_schedule` does, and SelectionError for what is no set or query.
+    """
+    repository = session.get(Repository, repository_id)
+    if repository is None:
+        raise UsageError(f"no repository {repository_id!r}; list repositories with `zatva repository list`")
+    access_of(repository.protocol).check(set_spec)
+    _check(records)
+    organisation = owner_of(session, repository_id)
+    job = Job(
+        repository_id=repository_id,
+        metadata_prefix=metadata_prefix,
+        set_spec=set_spec,
+        harvest_start_time=database_now(session),
+        owner=organisation.short_name if organisation else None,
+    )
+    return _added(session, job, records)
+
+
+def _check(records: int) -> None:
+    if not 1 <= records <= MOST_RECORDS:
+        raise UsageError(f"{records} is not a valid number of sample records; give 1 to {MOST_RECORDS:,}")
+
+
+def _added(session: Session, job: Job, records: int) -> Job:
+    job.max_records = records
+    session.add(job)
+    session.flush()
+    return job

@@ -1,0 +1,187 @@
+"""Workers as rows of `oai_worker`: who lives, where, and who takes nothing more."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from manager import queue
+from manager.leader.lock import managers
+from manager.models import IN_HAND, Job, JobStatus, RecurringJob, RecurringState, Worker
+from oai.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerLife:
+    """A worker as lists show it; times are UTC."""
+
+    worker_id: int
+    host: str
+    process_id: int
+    started: datetime
+    last_sign: datetime
+    concurrency: int
+    """Harvests that it runs at a time."""
+    harvests: int
+    """How many it has in hand."""
+    draining: bool
+    lost: bool
+    """Whether it has been silent for so long that its jobs go to others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Membership:
+    """What a worker tells of itself."""
+
+    host: str
+    process_id: int
+    concurrency: int
+    lost_seconds: float
+    """The silence after which it counts as lost."""
+
+
+def register(session: Session, membership: Membership) -> int:
+    """Add a worker, and give its number. The caller commits."""
+    added = insert(Worker).values(_row(membership)).returning(Worker.worker_id)
+    return session.execute(added).scalar_one()
+
+
+def give_sign(session: Session, worker_id: int, membership: Membership, *, draining: bool) -> None:
+    """Note that the worker lives; its row comes again where it was thought lost. The caller commits."""
+    sign = insert(Worker).values(**_row(membership), worker_id=worker_id, draining=draining)
+    session.execute(
+        sign.on_conflict_do_update(
+            index_elements=[Worker.worker_id],
+            set_={
+                "last_sign": func.now(),
+                "good_until": sign.excluded.good_until,
+                "draining": Worker.draining | sign.excluded.draining,
+            },
+        )
+    )
+
+
+def unregister(session: Session, worker_id: int) -> None:
+    """Remove a worker that ends. The caller commits."""
+    session.execute(delete(Worker).where(Worker.worker_id == worker_id))
+
+
+def is_draining(session: Session, worker_id: int) -> bool:
+    """Whether the worker is to take nothing more."""
+    return bool(session.scalar(select(Worker.draining).where(Worker.worker_id == worker_id)))
+
+
+def drain(session: Session, worker_ids: Sequence[int] | None) -> list[int]:
+    """Let these workers, or all, take nothing more and end when what they have is done; give their numbers.
+
+    The caller commits. Raises UsageError where there is no worker of a number; then none is drained.
+    """
+    query = update(Worker).values(draining=True).returning(Worker.worker_id)
+    if worker_ids is not None:
+        query = query.where(Worker.worker_id.in_(worker_ids))
+    drained = sorted(session.scalars(query))
+    for worker_id in worker_ids or ():
+        if worker_id not in drained:
+            session.rollback()
+            raise UsageError(f"no worker {worker_id}; list workers with `zatva manager status`")
+    return drained
+
+
+def all_workers(session: Session) -> list[WorkerLife]:
+    """All workers that were not forgotten yet, by number."""
+    harvests = (
+        select(func.count())
+        .where(Job.worker_id == Worker.worker_id, Job.status.in_(IN_HAND))
+        .scalar_subquery()
+    )
+    query = select(Worker, harvests, Worker.good_until < func.now()).order_by(Worker.worker_id)
+    return [
+        WorkerLife(
+            worker_id=worker.worker_id,
+            host=worker.host,
+            process_id=worker.process_id,
+            started=worker.started,
+            last_sign=worker.last_sign,
+            concurrency=worker.concurrency,
+            harvests=in_hand,
+            draining=worker.draining,
+            lost=lost,
+        )
+        for worker, in_hand, lost in session.execute(query)
+    ]
+
+
+def places(session: Session) -> int:
+    """How many harvests the workers that live and take more can run at a time, all together."""
+    able = (~Worker.draining, Worker.good_until >= func.now())
+    return int(session.scalar(select(func.coalesce(func.sum(Worker.concurrency), 0)).where(*able)) or 0)
+
+
+def forget_lost(session: Session) -> list[int]:
+    """Remove the workers that have been silent for several times the allowed silence. The caller commits."""
+    silent = text("now() - last_sign > 3 * (good_until - last_sign)")
+    return list(session.scalars(delete(Worker).where(silent).returning(Worker.worker_id)))
+
+
+def _row(membership: Membership) -> dict[str, Any]:
+    lost_seconds = timedelta(seconds=membership.lost_seconds)
+    return {
+        "host": membership.host,
+        "process_id": membership.process_id,
+        "concurrency": membership.concurrency,
+        "good_until": func.now() + lost_seconds,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManagerStatus:
+    """The state of the whole, over all machines."""
+
+    leader: str | None
+    """Host and process of the manager that leads; None where none runs."""
+    stand_bys: tuple[str, ...]
+    """Host and process of the managers that would take over."""
+    workers: tuple[WorkerLife, ...]
+    queues: Mapping[str, int]
+    """How many tasks wait in each queue for a worker: harvests, archive files."""
+    jobs: Mapping[str, int]
+    """How many jobs there are by status."""
+    late: int
+    """Jobs that are due and have not begun."""
+    stuck: int
+    """Jobs that run and get nowhere."""
+    schedules: Mapping[str, int]
+    """How many schedules there are by state."""
+
+
+def manager_status(session: Session) -> ManagerStatus:
+    """Look at the tables and at the server's locks."""
+    jobs = _counts(session, Job.status)
+    schedules = _counts(session, RecurringJob.state)
+    present = managers(session)
+    late = Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED)) & (Job.harvest_start_time <= func.now())
+    counted = select(func.count().filter(late), func.count(Job.stuck_since))
+    late_jobs, stuck_jobs = session.execute(counted).one()
+    return ManagerStatus(
+        leader=present.leader,
+        stand_bys=present.stand_bys,
+        workers=tuple(all_workers(session)),
+        queues=queue.sizes(session),
+        late=late_jobs,
+        stuck=stuck_jobs,
+        jobs={_word(status): jobs.get(status, 0) for status in JobStatus},
+        schedules={_word(state): schedules.get(state, 0) for state in RecurringState},
+    )
+
+
+def _counts(session: Session, column: InstrumentedAttribute[int]) -> dict[int, int]:
+    rows = session.execute(select(column, func.count()).group_by(column))
+    return {row[0]: row[1] for row in rows}
+
+
+def _word(member: JobStatus | RecurringState) -> str:
+    return member.name.lower().replace("_", " ")

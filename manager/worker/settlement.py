@@ -1,0 +1,325 @@
+"""Ended harvests become history (UIUC, "Manager Program", 3), with a row for those that wrote none."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum, auto
+from typing import Any, Final
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from harvester.harvest.quarantine import Ward
+from harvester.harvest.run_warnings import Note, columns_of, notes_of
+from harvester.harvest_plan import Surface, carried
+from harvester.models import Harvest, History, Repository
+from harvester.vocabulary import RunStatus
+from manager import queue
+from manager.leader.dispatcher import Run, run_of
+from manager.models import Job, JobStatus, RecurringJob, RecurringState
+from manager.schedules.failures import GOOD, note_end, pause_after
+from manager.schedules.service import database_now
+from manager.worker import process as processes
+from oai.datestamps import format_datestamp
+from oai.errors import ExitCode
+from oai.failures import Failure, FailureCode
+from oai.sections import ManagerSettings
+
+_COUNTS: Final = ("new", "updated", "unchanged", "deleted", "filtered", "invalid")
+_LONGEST_NOTE: Final = 500
+
+
+class Cause(Enum):
+    """Why a harvest is over."""
+
+    ENDED = auto()
+    """Its process ended, for a reason of its own."""
+    STOPPED = auto()
+    """Somebody stopped the job; it may finish its page."""
+    DELETED = auto()
+    """Somebody deleted the job's row."""
+    KILLED = auto()
+    """Somebody wants it ended at once."""
+    PAUSED = auto()
+    """Somebody paused it; it may finish its page."""
+    RESTARTED = auto()
+    """It made no progress, and goes on in another process."""
+    SHUTDOWN = auto()
+    """Its worker ended, and the harvest with it."""
+    LOST = auto()
+    """Its worker is gone without a word."""
+
+
+_ENDED_BY_US: Final = {
+    Cause.STOPPED: (RunStatus.KILLED, FailureCode.PROCESS_STOPPED),
+    Cause.PAUSED: (RunStatus.KILLED, FailureCode.PROCESS_PAUSED),
+    Cause.DELETED: (RunStatus.KILLED, FailureCode.PROCESS_DELETED),
+    Cause.KILLED: (RunStatus.KILLED, FailureCode.PROCESS_KILLED),
+    Cause.RESTARTED: (RunStatus.FAILED, FailureCode.PROCESS_RESTARTED),
+    Cause.SHUTDOWN: (RunStatus.KILLED, FailureCode.PROCESS_ENDED_WITH_MANAGER),
+    Cause.LOST: (RunStatus.LOST, FailureCode.PROCESS_LOST),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a harvest came to its end."""
+
+    cause: Cause
+    exit_code: int | None = None
+    """None where nobody knows it, or the process did not even start."""
+    said: str = ""
+    """The last that the process said."""
+
+
+def write_cut_off(session: Session, run: Run, ending: Ending) -> History:
+    """Add the row that the harvester did not write, with what it had committed. The caller commits."""
+    query = select(Harvest).where(Harvest.job_id == run.job_id).limit(1).with_for_update()
+    reached = session.scalars(query).one_or_none()
+    status, failure = _failure(run, ending)
+    ended = History(
+        repository_id=run.repository_id,
+        recurring_id=run.recurring_id,
+        job_id=run.job_id,
+        status=status,
+        failure_reason=_reason(failure),
+        failure_code=failure.code.value,
+        failure_facts=dict(failure.facts),
+        set_spec=run.set_spec,
+        metadata_prefix=run.metadata_prefix,
+        harvest_method=run.harvest_method,
+        harvest_start_time=run.started,
+        host=run.host,
+        process_id=run.process_id,
+        **({} if reached is None else _reached(reached, ending)),
+    )
+    session.add(ended)
+    session.flush()
+    if reached is not None and reached.run_started is not None:
+        _claim_errors(session, reached, ended, reached.run_started)
+    return ended
+
+
+def _reached(harvest: Harvest, ending: Ending) -> dict[str, Any]:
+    """The columns that tell how far the harvest was when it was cut off."""
+    counts = harvest.counts
+    records = counts.get("records", 0)
+    return {
+        "harvest_id": harvest.harvest_id,
+        "run_started": harvest.run_started,
+        "verdict": "partial" if records else "failed",
+        "record_count": records,
+        "requests": counts.get("requests", 0),
+        "bytes": counts.get("bytes", 0),
+        **{f"{name}_count": counts.get(name, 0) for name in _COUNTS},
+        **columns_of([*notes_of(harvest.warnings, harvest.warning_failures), *_last_note(harvest)]),
+        "evidence": {
+            "end": "cut off",
+            "cause": ending.cause.name.lower(),
+            "exit_code": ending.exit_code,
+            "pages": counts.get("pages", 0),
+            "complete_list_size": harvest.complete_list_size,
+            "last_progress": format_datestamp(harvest.updated),
+            "resumable": harvest.run_parameters is not None,
+        },
+    }
+
+
+def _last_note(harvest: Harvest) -> list[Note]:
+    """What it had noted last, unless that is among its warnings."""
+    note = harvest.last_error
+    if not note or note in harvest.warnings:
+        return []
+    failure = Failure.from_json(harvest.last_failure)
+    return [Note(text=f"last progress before it was interrupted: {note[:_LONGEST_NOTE]}", failure=failure)]
+
+
+def _claim_errors(session: Session, harvest: Harvest, ended: History, run_started: datetime) -> None:
+    """Let the records that the run refused belong to its row, as the harvester itself does."""
+    ward = Ward(
+        repository_id=harvest.repository_id,
+        metadata_prefix=harvest.metadata_prefix,
+        set_spec=harvest.set_spec,
+        run_started=run_started,
+        job_id=ended.job_id,
+    )
+    now = session.execute(select(func.now())).scalar_one()
+    ward.close(session, history_id=ended.history_id, complete=False, now=now)
+
+
+def _failure(run: Run, ending: Ending) -> tuple[RunStatus, Failure]:
+    facts: dict[str, object] = {"number": run.process_id, "host": run.host}
+    if ending.cause in _ENDED_BY_US:
+        status, failed = _ENDED_BY_US[ending.cause]
+        return status, Failure(code=failed, facts=facts)
+    # PostgreSQL keeps no NUL.
+    last_line = ending.said.replace("\0", "").strip().rpartition("\n")[2].strip()
+    if last_line:
+        facts["said"] = last_line
+    code = ending.exit_code
+    if code is None:
+        return RunStatus.FAILED, Failure(code=FailureCode.PROCESS_NOT_STARTED, facts=facts)
+    if code < 0:
+        return RunStatus.FAILED, Failure(code=FailureCode.PROCESS_SIGNALLED, facts={**facts, "signal": -code})
+    return RunStatus.FAILED, Failure(code=FailureCode.PROCESS_EXITED, facts={**facts, "exit_code": code})
+
+
+def _reason(failure: Failure) -> str:
+    said = failure.facts.get("said")
+    return f"{failure.sentence()}; its last message was: {said}" if said else failure.sentence()
+
+
+_KEPT: Final = ("repository_id", "recurring_id", *(one.job_column for one in carried(Surface.JOB)))
+"""What a job's next try has from it."""
+WANTED: Final = {
+    JobStatus.STOPPING: Cause.STOPPED,
+    JobStatus.PAUSING: Cause.PAUSED,
+    JobStatus.KILLING: Cause.KILLED,
+    JobStatus.RESTARTING: Cause.RESTARTED,
+}
+"""What the status of a job that is under way asks for."""
+_ASKED_FOR: Final = {
+    Cause.STOPPED: Failure(code=FailureCode.JOB_STOPPED),
+    Cause.PAUSED: Failure(code=FailureCode.JOB_PAUSED),
+    Cause.RESTARTED: Failure(code=FailureCode.JOB_RESTARTED),
+    Cause.SHUTDOWN: Failure(code=FailureCode.MANAGER_ENDED),
+}
+"""What an interrupted harvest was interrupted for."""
+_AT_FAULT: Final = (Cause.ENDED, Cause.LOST, Cause.RESTARTED)
+
+
+def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings) -> None:
+    """Give an ended harvest its history row, and remove its job, or keep it where it was paused.
+
+    Where it was cut off, another job is made. Settling twice does no harm. The caller commits.
+    """
+    job = session.get(Job, run.job_id, with_for_update=True, populate_existing=True)
+    if job is not None and job.status in WANTED:
+        ending = replace(ending, cause=WANTED[JobStatus(job.status)])
+    written = _written(session, run)
+    ended = written
+    if ended is None and session.get(Repository, run.repository_id) is not None:
+        ended = write_cut_off(session, run, ending)
+    if job is None or ended is None:
+        if written is not None and written.status in GOOD:
+            _withdraw(session, run, written, settings)
+        return
+    if written is not None and ended.status == RunStatus.INCOMPLETE and ending.cause in _ASKED_FOR:
+        # The harvester knows no more than that it was interrupted.
+        failure = _ASKED_FOR[ending.cause]
+        ended.failure_reason, ended.failure_code = failure.sentence(), failure.code.value
+        ended.failure_facts = {}
+    if ending.cause is Cause.PAUSED and ended.status not in GOOD:
+        _put_by(job, ended)
+    else:
+        _close(session, job, ending, ended, written=written is not None, settings=settings)
+    session.flush()
+
+
+def settle_lost(session: Session, job_id: int, settings: ManagerSettings) -> None:
+    """Settle a job whose worker is gone; one that had not begun is queued anew. The caller commits."""
+    job = session.get(Job, job_id, with_for_update=True, populate_existing=True)
+    if job is None:
+        return
+    if job.status == JobStatus.QUEUED:
+        job.status = JobStatus.SCHEDULED
+    elif job.status == JobStatus.IN_PROGRESS or job.status in WANTED:
+        settle(session, run_of(job), Ending(cause=Cause.LOST), settings)
+
+
+def settle_orphans(session: Session, settings: ManagerSettings) -> None:
+    """Settle the jobs that run, or are queued, without the queue's knowing. The caller commits.
+
+    A harvester that was started by other means, and of which a job row tells, is left alone while it lives.
+    """
+    for job_id in queue.orphans(session):
+        job = session.get(Job, job_id)
+        here = job is not None and job.host in (None, processes.host_name())
+        if job is None or not (here and processes.runs_job(job.process_id, job_id)):
+            settle_lost(session, job_id, settings)
+
+
+def _written(session: Session, run: Run) -> History | None:
+    """The row that the harvester wrote itself, where it could."""
+    query = (
+        select(History)
+        .where(History.job_id == run.job_id, History.history_id > (run.last_history or 0))
+        .order_by(History.history_id.desc())
+    )
+    return session.scalars(query.limit(1)).one_or_none()
+
+
+def _withdraw(session: Session, run: Run, written: History, settings: ManagerSettings) -> None:
+    """Take back the next try of a harvest that was held to be lost with its worker, and has ended well."""
+    again = session.scalars(
+        select(Job)
+        .where(
+            Job.repository_id == run.repository_id,
+            Job.recurring_id.is_not_distinct_from(run.recurring_id),
+            Job.metadata_prefix == run.metadata_prefix,
+            Job.set_spec.is_not_distinct_from(run.set_spec),
+            Job.attempt > 0,
+            Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED)),
+        )
+        .with_for_update(skip_locked=True)
+    ).first()
+    if again is None:
+        return
+    session.delete(again)
+    if run.recurring_id is not None:
+        note_end(session, run.recurring_id, written, settings)
+    session.flush()
+
+
+def _put_by(job: Job, ended: History) -> None:
+    """Keep a paused job; one that was resumed before it had ended goes on at once."""
+    job.status = JobStatus.SCHEDULED if job.status == JobStatus.IN_PROGRESS else JobStatus.PAUSED
+    job.process_id = job.host = job.started = job.worker_id = job.stuck_since = None
+    job.last_history = ended.history_id
+
+
+def _close(
+    session: Session, job: Job, ending: Ending, ended: History, *, written: bool, settings: ManagerSettings
+) -> None:
+    """Remove the job, count its end for its schedule, and make another one where it was cut off."""
+    schedule = None
+    if job.recurring_id is not None and ending.cause in _AT_FAULT:
+        schedule = note_end(session, job.recurring_id, ended, settings)
+    status = ended.status if written else None
+    again = _another_try(session, job, schedule, ending, status, settings)
+    if again is not None:
+        session.add(again)
+    session.delete(job)
+
+
+def _another_try(
+    session: Session,
+    job: Job,
+    schedule: RecurringJob | None,
+    ending: Ending,
+    written: str | None,
+    settings: ManagerSettings,
+) -> Job | None:
+    """The job that goes on where this one was cut off; None where it was not, or tried often enough."""
+    cut_off = written in (None, RunStatus.INCOMPLETE)
+    now = database_now(session)
+    if ending.cause is Cause.SHUTDOWN and cut_off:
+        return _copy(job, due=now, attempt=job.attempt)
+    vanished = ending.cause is Cause.ENDED and (
+        (written is None and ending.exit_code != ExitCode.USAGE) or ending.exit_code == ExitCode.TRY_LATER
+    )
+    if not vanished and not (ending.cause in (Cause.LOST, Cause.RESTARTED) and cut_off):
+        return None
+    if job.attempt >= settings.retries:
+        return None
+    pause = pause_after(job.attempt + 1, settings)
+    if job.recurring_id is not None:
+        if schedule is None or schedule.state in (RecurringState.PAUSED, RecurringState.SUSPENDED):
+            return None
+        # Due times of the schedule that come sooner are left out: they would find the same.
+        pause = max(pause, pause_after(schedule.failures, settings))
+    return _copy(job, due=now + pause, attempt=job.attempt + 1)
+
+
+def _copy(job: Job, *, due: datetime, attempt: int) -> Job:
+    parameters = {name: getattr(job, name) for name in _KEPT}
+    return Job(harvest_start_time=due, attempt=attempt, **parameters)

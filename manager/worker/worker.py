@@ -1,0 +1,223 @@
+"""The worker: takes harvests from the queue and sees each through as a process, on any number of machines.
+
+What it does is bounded by the process: the harvest ends when the process does, and the process ends when the
+job is deleted, when the worker ends, or when the worker's machine loses it. A worker that drains takes
+nothing more and ends when what it has is done.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import time
+from collections.abc import Sequence
+
+from procrastinate import App
+from procrastinate.exceptions import ConnectorException
+from sqlalchemy import select
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from manager import queue
+from manager.leader.dispatcher import Run, claim, note_process
+from manager.models import Job, JobStatus
+from manager.transactions import Transactions
+from manager.worker import registry
+from manager.worker.indexing import IndexingWorker
+from manager.worker.process import HARVESTER, HarvestProcess, environment_for, host_name
+from manager.worker.registry import Membership
+from manager.worker.settlement import WANTED, Cause, Ending, settle
+from manager.worker.supervision import Order, see_through
+from oai.database import Database
+from oai.settings import Settings
+
+logger = logging.getLogger("manager.worker")
+
+_SLOWEST_POLL = 5.0
+_STOP_POLL = 1.0
+
+
+class Worker:
+    """Runs harvests, several at a time; one for each process of ours."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        transactions: Transactions,
+        *,
+        command: Sequence[str] = HARVESTER,
+        drain: asyncio.Event | None = None,
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._transactions = transactions
+        self._command = command
+        self._host = host_name()
+        self._orders: dict[int, Order] = {}
+        self._indexing = IndexingWorker(settings, transactions)
+        self._drain = asyncio.Event() if drain is None else drain
+        self._worker_id: int | None = None
+
+    @property
+    def job_ids(self) -> frozenset[int]:
+        """The jobs that are in this worker's hands."""
+        return frozenset(self._orders)
+
+    async def run(self, *, concurrency: int | None = None) -> None:
+        """Work until cancelled, or until drained; when cancelled, the harvests under way are ended.
+
+        A lost database is waited for.
+        """
+        places = concurrency or self._settings.manager.concurrency
+        membership = Membership(
+            host=self._host,
+            process_id=os.getpid(),
+            concurrency=places,
+            lost_seconds=self._settings.manager.lost_seconds,
+        )
+        harvest, index = self.harvest, self._indexing.index
+        async with queue.open_queue(self._database, harvest, index, closed=self._drain) as app:
+            self._worker_id = await self._transactions.run(registry.register, membership)
+            watching = [
+                asyncio.create_task(self._keep_watch(self._worker_id, membership)),
+                asyncio.create_task(self._indexing.watch_for_lost(app)),
+            ]
+            try:
+                while not await self._work(app, places):
+                    logger.warning("the connection to the queue's database was lost; trying again")
+                    await asyncio.sleep(self._settings.manager.tick_seconds)
+            finally:
+                for watch in watching:
+                    watch.cancel()
+                await _ended(watching)
+                with contextlib.suppress(OperationalError):
+                    await self._transactions.run(registry.unregister, self._worker_id)
+        logger.info("worker %d is drained: it takes no new jobs and none is running", self._worker_id)
+
+    async def harvest(self, job_id: int) -> None:
+        """Run one job from its claim to its settlement. Cancelling ends its process first."""
+        order = self._orders[job_id] = Order()
+        life = asyncio.create_task(self._see_through(job_id, order))
+        cancelled = False
+        try:
+            while not life.done():
+                try:
+                    await asyncio.shield(life)
+                except asyncio.CancelledError:
+                    cancelled = True
+                    order.give(Cause.SHUTDOWN)
+            life.result()
+        finally:
+            del self._orders[job_id]
+        if cancelled:
+            raise asyncio.CancelledError
+
+    async def _work(self, app: App, concurrency: int) -> bool:
+        """Take from both queues until drained, or until the database goes away; whether it was the former.
+
+        Then, and when we are cancelled, both are ended.
+        """
+        manager = self._settings.manager
+        places = {queue.QUEUE: concurrency, queue.INDEX_QUEUE: manager.indexing_concurrency}
+        working = [
+            asyncio.create_task(
+                queue.work(
+                    app,
+                    name,
+                    concurrency=number,
+                    poll_seconds=min(manager.tick_seconds, _SLOWEST_POLL),
+                    lost_seconds=manager.lost_seconds,
+                )
+            )
+            for name, number in places.items()
+        ]
+        drained = asyncio.create_task(self._drained())
+        try:
+            await asyncio.wait([*working, drained], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            done = drained.done()
+            for task in (*working, drained):
+                task.cancel()
+            await _ended([*working, drained])
+        for task in working:
+            with contextlib.suppress(ConnectorException, asyncio.CancelledError):
+                task.result()
+        return done
+
+    async def _drained(self) -> None:
+        """Return when nothing more is taken and nothing is in hand."""
+        await self._drain.wait()
+        while self._orders or self._indexing.file_ids:  # noqa: ASYNC110 the queue calls us, it tells us nothing
+            await asyncio.sleep(_STOP_POLL)
+
+    async def _see_through(self, job_id: int, order: Order) -> None:
+        if order.cause is not None:
+            return
+        run = await self._transactions.run(claim, job_id, self._host, self._worker_id)
+        if run is None:
+            logger.info("job %d is no longer queued", job_id)
+            return
+        try:
+            process = await HarvestProcess.start(
+                [*self._command, *run.arguments], environment_for(self._settings)
+            )
+        except OSError as error:
+            ending = Ending(cause=Cause.ENDED, said=str(error))
+        else:
+            logger.info("job %d: harvest of repository %d started", job_id, run.repository_id)
+            run, ending = await self._watch(run, process, order)
+        await self._transactions.run(settle, run, ending, self._settings.manager)
+        logger.info("job %d: %s, exit code %s", job_id, ending.cause.name.lower(), ending.exit_code)
+
+    async def _watch(self, run: Run, process: HarvestProcess, order: Order) -> tuple[Run, Ending]:
+        ending = asyncio.create_task(see_through(process, order, self._settings.manager))
+        try:
+            await self._transactions.run(note_process, run.job_id, process.process_id)
+        except BaseException:
+            order.give(Cause.SHUTDOWN)
+            await ending
+            raise
+        outcome = await ending
+        run = dataclasses.replace(run, process_id=process.process_id)
+        return run, Ending(cause=order.cause or Cause.ENDED, exit_code=outcome.exit_code, said=outcome.said)
+
+    async def _keep_watch(self, worker_id: int, membership: Membership) -> None:
+        """Give signs of life, and look again and again what the jobs in hand, and we ourselves, are to do."""
+        sign_seconds = self._settings.manager.lost_seconds / queue.SIGNS_OF_LIFE
+        last_sign = time.monotonic()
+        while True:
+            await asyncio.sleep(min(self._settings.manager.tick_seconds, _STOP_POLL))
+            # Meanwhile jobs come and go; only those that were asked about are judged.
+            in_hand = dict(self._orders)
+            try:
+                wanted, drain = await self._transactions.run(_wanted, list(in_hand), worker_id)
+                if drain and not self._drain.is_set():
+                    logger.info("worker %d starts draining", worker_id)
+                    self._drain.set()
+                if time.monotonic() - last_sign >= sign_seconds or drain is not self._drain.is_set():
+                    draining = self._drain.is_set()
+                    await self._transactions.run(registry.give_sign, worker_id, membership, draining=draining)
+                    last_sign = time.monotonic()
+            except OperationalError as error:
+                logger.warning("the database does not answer: %s", error.orig)
+                continue
+            for job_id, cause in wanted.items():
+                in_hand[job_id].give(cause)
+
+
+async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Wait for cancelled tasks to end, however often we are cancelled ourselves meanwhile."""
+    while any(not task.done() for task in tasks):
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait(tasks)
+
+
+def _wanted(session: Session, job_ids: list[int], worker_id: int) -> tuple[dict[int, Cause], bool]:
+    """Which of the jobs are to end, and why, and whether the worker is to drain."""
+    query = select(Job.job_id, Job.status).where(Job.job_id.in_(job_ids))
+    statuses = {row.job_id: row.status for row in session.execute(query)}
+    wanted = {job_id: WANTED[JobStatus(status)] for job_id, status in statuses.items() if status in WANTED}
+    deleted = {job_id: Cause.DELETED for job_id in job_ids if job_id not in statuses}
+    return wanted | deleted, registry.is_draining(session, worker_id)

@@ -1,0 +1,142 @@
+"""Follows the harvester's change feed, `oai_change`, in the order that misses nothing.
+
+Transactions do not commit in the order of their numbers. So lines are read in the order of (transaction_id,
+change_id), and only below the oldest transaction under way. A line says no more than which record changed;
+what became of it is read from `oai_record`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any, Final
+
+from sqlalchemy import Row, select, text
+from sqlalchemy.orm import Session
+
+from provider.aggregate import sources
+from provider.aggregate.merge import Staged
+from provider.aggregate.models import AggregateSource
+from provider.aggregate.reader import Gatherer
+
+_SAFETY: Final = timedelta(hours=1)
+"""Clocks may differ, and lines are dated when their transaction begins."""
+
+_NEXT: Final = """
+SELECT transaction_id, change_id, repository_id, metadata_prefix, identifier
+FROM oai_change
+WHERE (transaction_id, change_id) > (SELECT transaction_id, change_id FROM aggregate_feed)
+    AND transaction_id < :horizon
+ORDER BY transaction_id, change_id
+LIMIT :most
+"""
+_HORIZON: Final = "SELECT CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)"
+_NOTE_PLACE: Final = """
+UPDATE aggregate_feed SET transaction_id = :transaction_id, change_id = :change_id
+"""
+_NOTE_END: Final = """
+UPDATE aggregate_feed SET followed = clock_timestamp()
+WHERE followed < clock_timestamp() - interval '1 minute'
+"""
+# A database that was copied into another cluster counts its transactions anew.
+_LOST: Final = """
+SELECT followed < clock_timestamp() - CAST(:kept AS interval)
+    OR transaction_id > CAST(CAST(pg_current_xact_id() AS text) AS bigint)
+FROM aggregate_feed
+"""
+
+
+def is_lost(session: Session, kept: timedelta) -> bool:
+    """Whether lines after the place that was reached may have been pruned; `kept` is how long lines stay."""
+    return bool(session.scalar(text(_LOST), {"kept": max(kept - _SAFETY, kept / 2)}))
+
+
+def horizon(session: Session) -> int:
+    """The oldest transaction under way: no line of an older one can come any more.
+
+    One update goes as far as it was at its beginning, so that it ends while harvests go on.
+    """
+    found: int = session.execute(text(_HORIZON)).scalar_one()
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Follower:
+    """Goes on from the place that `aggregate_feed` names."""
+
+    session: Session
+    horizon: int
+    """As `horizon` gives it."""
+    together: int
+    """Lines that one transaction takes."""
+
+    def any_lines(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self.session.execute(text(_NEXT), {"most": 1, "horizon": self.horizon}).first())
+
+    def note_end(self) -> None:
+        """Note that the end of the feed is reached, and commit."""
+        self.session.execute(text(_NOTE_END))
+        self.session.commit()
+
+    def take(self, gatherer: Gatherer) -> list[Staged]:
+        """The records of the next lines as they are now; notes how far that is."""
+        lines = self.session.execute(text(_NEXT), {"most": self.together, "horizon": self.horizon}).all()
+        if not lines:
+            return []
+        last = lines[-1]
+        self.session.execute(
+            text(_NOTE_PLACE), {"transaction_id": last.transaction_id, "change_id": last.change_id}
+        )
+        followed = {source.repository_id: source for source in self.session.scalars(_FOLLOWED)}
+        wanted = sorted(
+            (line for line in lines if line.repository_id in followed),
+            key=lambda line: (line.repository_id, line.metadata_prefix),
+        )
+        return [
+            staged
+            for (repository_id, prefix), group in groupby(wanted, key=_format)
+            for staged in gatherer.named(followed[repository_id], prefix, _identifiers(list(group)))
+        ]
+
+
+_FOLLOWED: Final = select(AggregateSource).where(AggregateSource.withdrawn.is_(None))
+
+
+def _format(line: Row[Any]) -> tuple[int, str]:
+    return line.repository_id, line.metadata_prefix
+
+
+def _identifiers(lines: Sequence[Row[Any]]) -> set[str]:
+    return {line.identifier for line in lines}
+
+
+Piece = Callable[[Gatherer, AggregateSource, int], Sequence[Staged]]
+
+
+def walk(gatherer: Gatherer, source: AggregateSource, most: int) -> Sequence[Staged]:
+    """The next piece of the source's walk, of at most so many records; notes in the source how far it is."""
+    return _PIECES[source.walk](gatherer, source, most) if source.walk else ()
+
+
+def _records(gatherer: Gatherer, source: AggregateSource, most: int) -> Sequence[Staged]:
+    rows = gatherer.after(source, most)
+    if rows:
+        source.walked_prefix, source.walked_key = rows[-1].metadata_prefix, rows[-1].identifier_key
+    if len(rows) < most:
+        source.walk = sources.GONE
+    return gatherer.staged(source, rows)
+
+
+def _gone(gatherer: Gatherer, source: AggregateSource, most: int) -> Sequence[Staged]:
+    return gatherer.leaving(source, most, withdrawn=False)
+
+
+def _withdrawal(gatherer: Gatherer, source: AggregateSource, most: int) -> Sequence[Staged]:
+    return gatherer.leaving(source, most, withdrawn=True)
+
+
+_PIECES: Mapping[str, Piece] = MappingProxyType(
+    {sources.RECORDS: _records, sources.GONE: _gone, sources.WITHDRAWAL: _withdrawal}
+)

@@ -1,0 +1,129 @@
+"""A harvested record's file as it is given out again: metadata and `about`, with all namespaces.
+
+A file is the `record` element as it was harvested, or as normalise rules have left it. Its `metadata` and
+`about` elements are given out whole. They declare every namespace that was in scope, for prefixes may stand
+in attributes and texts, where nobody else would know them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from lxml import etree
+
+from oai.datestamps import format_datestamp, parse_datestamp
+from oai.errors import MalformedXmlError, ZatvaError
+from oai.vocabulary import OAI_NAMESPACE, XSI_NAMESPACE
+from oai.xml import escape, parse
+
+PROVENANCE_NAMESPACE: Final = "http://www.openarchives.org/OAI/2.0/provenance"
+_SCHEMA: Final = "http://www.openarchives.org/OAI/2.0/provenance.xsd"
+_OPENING: Final = (
+    f'<about><provenance xmlns="{PROVENANCE_NAMESPACE}" xmlns:xsi="{XSI_NAMESPACE}"'
+    f' xsi:schemaLocation="{PROVENANCE_NAMESPACE} {_SCHEMA}">'
+)
+
+
+def provenance(
+    *,
+    base_url: str,
+    identifier: str,
+    datestamp: str,
+    namespace: str,
+    harvested: datetime,
+    altered: bool,
+    origin: str,
+) -> str:
+    """The `about` element; `origin` is the `originDescription` that the record was harvested with, or empty.
+
+    `base_url`, `identifier` and `datestamp` are the source's, `namespace` is that of the metadata.
+    """
+    when = format_datestamp(harvested)
+    return (
+        f'{_OPENING}<originDescription harvestDate="{when}" altered="{"true" if altered else "false"}">'
+        f"<baseURL>{escape(base_url)}</baseURL><identifier>{escape(identifier)}</identifier>"
+        f"<datestamp>{_possible(datestamp) or when}</datestamp>"
+        f"<metadataNamespace>{escape(namespace)}</metadataNamespace>{origin}"
+        "</originDescription></provenance></about>"
+    )
+
+
+def _possible(datestamp: str) -> str | None:
+    """The datestamp, if the schema lets it stand; sources write all kinds of things."""
+    try:
+        return str(parse_datestamp(datestamp))
+    except ValueError:
+        return None
+
+
+_OAI: Final = f"{{{OAI_NAMESPACE}}}"
+_PROVENANCE: Final = f"{{{PROVENANCE_NAMESPACE}}}"
+
+
+class UnreadableRecordError(ZatvaError):
+    """A harvested record's file that is not there, or is not the record."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRecord:
+    """What a file holds beside the header."""
+
+    metadata: str
+    """The whole `metadata` element."""
+    abouts: Sequence[str]
+    """The whole `about` elements, that with the provenance left out."""
+    origin: str
+    """The `originDescription` of where the source had it from; empty where it tells of none."""
+
+
+def read_stored(base: Path, filename: str, identifier: str) -> StoredRecord:
+    """The record with this identifier in a file below `base`. Raises UnreadableRecordError."""
+    path = base / filename
+    try:
+        root = parse(path.read_bytes(), source=str(path))
+    except OSError as error:
+        raise UnreadableRecordError(f"{path}: {error.strerror}") from None
+    except MalformedXmlError as error:
+        raise UnreadableRecordError(str(error)) from None
+    found = (root.findtext(f"{_OAI}header/{_OAI}identifier") or "").strip()
+    metadata = root.find(f"{_OAI}metadata")
+    if found != identifier or metadata is None:
+        wrong = "the file has no metadata" if found == identifier else f"the file has the record {found!r}"
+        raise UnreadableRecordError(f"{path}: {wrong}")
+    abouts, origin = _abouts(root)
+    return StoredRecord(metadata=_written(metadata), abouts=abouts, origin=origin)
+
+
+def metadata_vocabulary(base: Path, filename: str, identifier: str) -> tuple[str, str]:
+    """Namespace and schema address that a record's metadata name. Raises UnreadableRecordError."""
+    stored = etree.fromstring(read_stored(base, filename, identifier).metadata)
+    element = next(stored.iterchildren(etree.Element), None)
+    if element is None:
+        return "", ""
+    namespace = etree.QName(element).namespace or ""
+    locations = element.get(f"{{{XSI_NAMESPACE}}}schemaLocation", "").split()
+    return namespace, dict(zip(locations[::2], locations[1::2], strict=False)).get(namespace, "")
+
+
+def _abouts(root: etree._Element) -> tuple[list[str], str]:
+    kept = []
+    origin = ""
+    for about in root.iterchildren(f"{_OAI}about"):
+        told = about.find(f"{_PROVENANCE}provenance/{_PROVENANCE}originDescription")
+        if told is None or origin:
+            kept.append(_written(about))
+        else:
+            origin = _written(told)
+    return kept, origin
+
+
+def _written(element: etree._Element) -> str:
+    """The element on its own, declaring all namespaces in scope, to stand where OAI-PMH's is the default."""
+    text = etree.tostring(element, encoding="unicode", with_tail=False)
+    if None in element.nsmap:
+        return text
+    # Without a default namespace of its own, its unprefixed names would fall into that of the answer.
+    name = f"{element.prefix}:{etree.QName(element).localname}" if element.prefix else str(element.tag)
+    return f'<{name} xmlns=""{text[len(name) + 1 :]}'

@@ -1,0 +1,259 @@
+"""Brings the aggregate up to what is harvested: walks over new sources, and follows the change feed.
+
+Every piece of work is one publishing transaction that also notes how far it got. So whatever ends the
+process, nothing is half done, and the next one goes on from there. Doing a piece again changes nothing.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, Row, select, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from oai.settings import Settings
+from oai.statistics import make_statistics
+from provider.aggregate import sources
+from provider.aggregate.feed import Follower, horizon, is_lost, walk
+from provider.aggregate.merge import MOVES, Staged, merge
+from provider.aggregate.models import AggregateSource
+from provider.aggregate.reader import Gatherer, list_leaving
+from provider.aggregate.stored_records import UnreadableRecordError, read_stored
+from provider.holdings.publication import Check, no_check, publish
+
+_TOGETHER: Final = 500
+
+_DUE: Final = """
+SELECT unreadable.record_id, record.repository_id, format.harvested_prefix, record.harvested_identifier,
+    current.filename, current.status, repository.base_dir
+FROM aggregate_unreadable AS unreadable
+JOIN aggregate_record AS record ON record.id = unreadable.record_id
+JOIN aggregate_format AS format ON format.id = record.format_id
+JOIN aggregate_source AS source ON source.repository_id = record.repository_id AND source.withdrawn IS NULL
+JOIN oai_repository AS repository ON repository.repository_id = record.repository_id
+LEFT JOIN oai_record AS current ON current.repository_id = record.repository_id
+    AND current.metadata_prefix = format.harvested_prefix AND current.identifier_key = record.harvested_key
+WHERE unreadable.looked_at IS NULL OR unreadable.looked_at < clock_timestamp() - interval '1 minute'
+ORDER BY unreadable.looked_at NULLS FIRST, record.repository_id, format.harvested_prefix
+LIMIT :most
+"""
+_LOOKED_AT: Final = """
+UPDATE aggregate_unreadable SET looked_at = clock_timestamp() WHERE record_id = ANY(:ids)
+"""
+_NOTICE: Final = """
+INSERT INTO aggregate_unreadable (record_id, reason)
+SELECT record.id, noticed.reason
+FROM unnest(CAST(:ids AS bigint[]), CAST(:reasons AS text[])) AS noticed(id, reason)
+JOIN aggregate_record AS record ON record.id = noticed.id AND NOT record.deleted
+ON CONFLICT (record_id) DO UPDATE SET reason = excluded.reason, looked_at = NULL
+"""
+_READABLE: Final = "DELETE FROM aggregate_unreadable WHERE record_id = ANY(:ids)"
+
+
+def notice_unreadable(session: Session, reasons: Mapping[int, str]) -> None:
+    """Note records, by their ids, whose files could not be read when somebody asked. The caller commits."""
+    ids = sorted(reasons)
+    session.execute(text(_NOTICE), {"ids": ids, "reasons": [reasons[number] for number in ids]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rereader:
+    """Looks at files anew, each once a minute at most."""
+
+    session: Session
+    store: Path
+    """Under which relative base directories lie."""
+
+    def any_due(self) -> bool:
+        """Whether there is something to look at."""
+        return bool(self.session.execute(text(_DUE), {"most": 1}).first())
+
+    def take(self, gatherer: Gatherer) -> list[Staged]:
+        """The records that were looked at, to be listed or not by what was found.
+
+        Where a whole base directory is missing, as when a disk is not mounted, its records stay as they are.
+        """
+        rows = self.session.execute(text(_DUE), {"most": _TOGETHER}).all()
+        self.session.execute(text(_LOOKED_AT), {"ids": [row.record_id for row in rows]})
+        settled = [row for row in rows if (self.store / row.base_dir).is_dir()]
+        readable = [row.record_id for row in settled if self._is_settled(row)]
+        self.session.execute(text(_READABLE), {"ids": readable})
+        settled.sort(key=_format)
+        return [
+            staged
+            for (repository_id, prefix), group in groupby(settled, key=_format)
+            for staged in gatherer.named(
+                self.session.get_one(AggregateSource, repository_id), prefix, _identifiers(list(group))
+            )
+        ]
+
+    def _is_settled(self, row: Row[Any]) -> bool:
+        """Whether the record needs no file, or has one that can be read."""
+        if row.status != "active":
+            return True
+        if row.filename is None:
+            return False
+        try:
+            read_stored(self.store / row.base_dir, row.filename, row.harvested_identifier)
+        except UnreadableRecordError:
+            return False
+        return True
+
+
+def _format(row: Row[Any]) -> tuple[int, str]:
+    return row.repository_id, row.harvested_prefix
+
+
+def _identifiers(rows: Sequence[Row[Any]]) -> set[str]:
+    return {row.harvested_identifier for row in rows}
+
+
+LOCK: Final = 0x7A_61_67_67  # "zagg": one process publishes at a time
+_FEED_TOGETHER: Final = 2000
+"""Records that one transaction looks at."""
+_JOINED: Final = ("oai_record", "oai_set_mapping", "aggregate_record", "aggregate_membership")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Updated:
+    """What an update did."""
+
+    records: int
+    """Records that are told differently since."""
+
+
+@contextlib.contextmanager
+def updater(engine: Engine, settings: Settings, check: Check = no_check) -> Iterator["Updater | None"]:
+    """The one updater of all processes for the block; None where another is at work.
+
+    `check` is called between two pieces of work and may raise to end it.
+    """
+    with engine.connect() as connection:
+        # The lock belongs to the connection over which the work is done: it goes where that goes.
+        free = connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": LOCK})
+        connection.commit()
+        if not free:
+            yield None
+            return
+        try:
+            with Session(connection) as session:
+                yield Updater(session=session, settings=settings, check=check)
+        finally:
+            _free(connection)
+
+
+def _free(connection: Connection) -> None:
+    """Give the lock back at once: the server notices a closed connection a little later."""
+    with contextlib.suppress(SQLAlchemyError):
+        connection.rollback()
+        connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": LOCK})
+        connection.commit()
+    # If that went wrong, the lock goes with the connection.
+    connection.invalidate()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Updater:
+    """Updates the aggregate over one session, whose connection holds the lock. Commits by itself."""
+
+    session: Session
+    settings: Settings
+    check: Check = no_check
+    together: int = _FEED_TOGETHER
+
+    def run(self) -> Updated:
+        """Do all that there is to do now."""
+        if sources.feed(self.session) is None:
+            self.session.rollback()
+            return Updated(records=0)
+        self._prepare()
+        records = 0
+        follow = partial(self._follow, horizon(self.session))
+        steps: list[Callable[[], int | None]] = [follow, *self._walks()]
+        while steps:
+            done = [(step, self._step(step)) for step in steps]
+            records += sum(number or 0 for _, number in done)
+            steps = [step for step, number in done if number is not None]
+        return Updated(records=records + self._reread())
+
+    def _step(self, step: Callable[[], int | None]) -> int | None:
+        self.check()
+        return step()
+
+    def _prepare(self) -> None:
+        """Take over what has changed about sources, and see that following on misses nothing."""
+        sources.refresh_sources(self.session)
+        keep_days = self.settings.harvester.keep_changes
+        if not keep_days:
+            sources.begin_walks_without_feed(self.session)
+        elif is_lost(self.session, timedelta(days=keep_days)):
+            sources.walk_everything(self.session)
+            sources.follow_from_here(self.session)
+        self.session.commit()
+
+    def _walks(self) -> Iterator[Callable[[], int | None]]:
+        walking = select(AggregateSource.repository_id).where(AggregateSource.walk.is_not(None))
+        for repository_id in self.session.scalars(walking.order_by(AggregateSource.repository_id)).all():
+            yield partial(self._walk, repository_id)
+        self.session.rollback()
+
+    def _follow(self, end: int) -> int | None:
+        """Take the next lines of the feed; None where there are none before this transaction."""
+        follower = Follower(session=self.session, together=self.together, horizon=end)
+        if not follower.any_lines():
+            follower.note_end()
+            return None
+
+        def change(datestamp: datetime) -> int:
+            return merge(self.session, follower.take(self._gatherer()), datestamp)
+
+        return self._publish(change)
+
+    def _walk(self, repository_id: int) -> int | None:
+        """Go on with a source's walk; None where it is at its end."""
+        if not self._prepare_piece(repository_id):
+            return None
+
+        def change(datestamp: datetime) -> int:
+            source = self.session.get_one(AggregateSource, repository_id, populate_existing=True)
+            return merge(self.session, walk(self._gatherer(), source, self.together), datestamp)
+
+        return self._publish(change)
+
+    def _prepare_piece(self, repository_id: int) -> bool:
+        """Whether the source's walk goes on. What leaves is listed here, for publishing has to be short."""
+        source = self.session.get_one(AggregateSource, repository_id, populate_existing=True)
+        if source.walk in {sources.GONE, sources.WITHDRAWAL}:
+            withdrawn = source.walk == sources.WITHDRAWAL
+            if not list_leaving(self.session, repository_id, withdrawn=withdrawn):
+                source.walk = None
+        goes_on = source.walk is not None
+        self.session.commit()
+        return goes_on
+
+    def _reread(self) -> int:
+        """Try again what could not be read."""
+        rereader = Rereader(session=self.session, store=self.settings.store)
+        if not rereader.any_due():
+            return 0
+        self.check()
+        return self._publish(
+            lambda datestamp: merge(self.session, rereader.take(self._gatherer()), datestamp)
+        )
+
+    def _gatherer(self) -> Gatherer:
+        return Gatherer(
+            session=self.session, store=self.settings.store, namespace=self.settings.provider.namespace
+        )
+
+    def _publish(self, change: Callable[[datetime], int]) -> int:
+        # The tables grow with each piece, and the next one is joined with them.
+        make_statistics(self.session.get_bind().engine, *_JOINED)
+        margin = self.settings.provider.publish_margin
+        return publish(self.session, change, margin=margin, rows=self.together, moves=MOVES)

@@ -1,0 +1,1 @@
+"""Who harvests us: counted in memory, written to tables, read from them."""

@@ -1,0 +1,62 @@
+"""What went wrong while indexing, by the page: files that failed, places that cannot be read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from provider.holdings.status import RunFile, is_lost, run_file
+from provider.models import Arc, ArcProblem, IndexFile, IndexFileState, IndexRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """A place in an archive file that could not be read or taken."""
+
+    id: int
+    file: str
+    offset: int
+    """Byte in the file, compressed as it lies there."""
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberedFile(RunFile):
+    """A file of an indexing run, with its number."""
+
+    id: int
+
+
+def find_troubles(session: Session, *, limit: int, before: int | None = None) -> Sequence[Trouble]:
+    """The newest first, older than the one numbered `before`."""
+    query = select(ArcProblem, Arc).join(Arc, Arc.id == ArcProblem.arc_id)
+    if before is not None:
+        query = query.where(ArcProblem.id < before)
+    rows = session.execute(query.order_by(ArcProblem.id.desc()).limit(limit))
+    return [
+        Trouble(id=problem.id, file=arc.path or arc.name, offset=problem.offset, reason=problem.reason)
+        for problem, arc in rows
+    ]
+
+
+def find_run_files(
+    session: Session, run_id: int, *, limit: int, after: int = 0, troubled: bool = False
+) -> Sequence[NumberedFile]:
+    """The files of a run in their order, behind the one numbered `after`; with `troubled` those with faults.
+
+    Raises UsageError where there is no such run.
+    """
+    if session.get(IndexRun, run_id) is None:
+        raise UsageError(f"no indexing run {run_id}; list runs with `zatva provider status`")
+    query = select(IndexFile, is_lost()).where(IndexFile.run_id == run_id, IndexFile.id > after)
+    if troubled:
+        query = query.where((IndexFile.state == IndexFileState.FAILED) | (IndexFile.problems > 0))
+    rows = session.execute(query.order_by(IndexFile.id).limit(limit))
+    return [_numbered(row, lost=lost) for row, lost in rows]
+
+
+def _numbered(row: IndexFile, *, lost: bool) -> NumberedFile:
+    file = run_file(row, lost=lost)
+    return NumberedFile(id=row.id, **{one.name: getattr(file, one.name) for one in fields(file)})

@@ -1,0 +1,335 @@
+"""Reads captures through the index on URLs in batches, in one order from wherever the reading begins.
+
+Every range of a batch is read for no more rows than the batch has in all, and no row is passed over here: so
+it is known what a batch costs before it is read.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import product
+from typing import Any, Final
+
+from sqlalchemy import RowMapping, text
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from provider.holdings.selection import INDEXED_CHARACTERS
+from provider.holdings.sets import domain_set_specs
+from provider.holdings.urlkeys import bare_roots, parts_of, prefixes, spellings, without_www
+
+_LAST: Final = "\U0010ffff"
+_NEXT: Final = "\x01"
+"""Behind a text of the index comes next what continues it with this, for no URL has a NUL."""
+_HOSTS_AT_ONCE: Final = 200
+# The bare host, and whatever may follow one in a URL: its place in the order of bytes to the next character.
+_ENDINGS: Final = (("", _NEXT), ("#", "$"), ("/", "0"), (":", ";"), ("?", "@"))
+_WITHOUT_SLASH: Final = (("", _NEXT), ("?", "@"))
+_HOSTS: Final = r"""
+SELECT host.id, host.set_spec, host.name, host.documents, ARRAY(
+    SELECT other.name FROM domain AS other
+    WHERE other.set_spec >= host.set_spec || '\:www' AND other.set_spec < host.set_spec || '\:wwx'
+        AND other.parent_id = host.id AND other.name ~ '^www[0-9]*\.'
+) AS others
+FROM domain AS host
+WHERE (host.set_spec = :top OR host.set_spec >= :below AND host.set_spec < :behind)
+    AND host.set_spec >= :first
+ORDER BY host.set_spec LIMIT :most
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UrlRange:
+    """A range of the index."""
+
+    start: str
+    """What its URLs begin with."""
+    low: str
+    high: str
+    """The first that is behind the range."""
+
+    def holds(self, url: str) -> bool:
+        """Whether a URL is in the range, as far as its indexed characters tell."""
+        return self.low <= url[:INDEXED_CHARACTERS] < self.high
+
+    def rest(self, url: str) -> str:
+        """What a URL of this range is put in order by."""
+        return url[:INDEXED_CHARACTERS][len(self.start) :]
+
+    def behind(self, rest: str) -> tuple["UrlRange | None", "UrlRange | None"]:
+        """The range of just the URL that goes on so, and the range behind it, where there are such."""
+        here = self.start + rest
+        following = max(self.low, here + _NEXT)
+        within = self.low <= here < self.high
+        same = UrlRange(start=self.start, low=here, high=here + _NEXT) if within else None
+        later = UrlRange(start=self.start, low=following, high=self.high) if following < self.high else None
+        return same, later
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Ranges that are merged."""
+
+    ranges: Sequence[UrlRange]
+    host: int | None = None
+    """Row in `domain`, where a look-up goes from host to host."""
+    documents: int | None = None
+    """About how many there are, if that is known; never fewer than there are."""
+
+
+def of_url(url: str) -> Group:
+    """One URL in all its spellings."""
+    return _of_beginnings(spellings(url), _NEXT)
+
+
+def of_prefix(url: str) -> Group:
+    """All URLs that begin so; a root is below itself also where it was archived without its slash."""
+    below = _of_beginnings(prefixes(url), _LAST).ranges
+    return Group(ranges=[*below, *_of_starts(bare_roots(url), _WITHOUT_SLASH)])
+
+
+def of_host(url: str) -> Group:
+    """All URLs of the host."""
+    host = parts_of(url).host
+    bare = without_www(host)
+    return Group(ranges=_of_names(dict.fromkeys((host, bare, f"www.{bare}"))))
+
+
+def of_domain(session: Session, url: str, *, first: str = "") -> Iterator[Group]:
+    """A group for each host at and below that of a URL, with its `www.`, from a set spec on."""
+    top = domain_set_specs(without_www(parts_of(url).host))[-1][0]
+    values = {"top": top, "below": f"{top}:", "behind": f"{top};", "most": _HOSTS_AT_ONCE}
+    while True:
+        rows = session.execute(text(_HOSTS), {**values, "first": first}).all()
+        for row in rows:
+            if leader(row.name) == row.name:
+                names = [row.name, *(name for name in row.others if leader(name) == row.name)]
+                yield Group(ranges=_of_names(names), host=row.id, documents=row.documents)
+        if len(rows) < _HOSTS_AT_ONCE:
+            return
+        first = behind(rows[-1].set_spec)
+
+
+def leader(host: str) -> str:
+    """The host in whose group a host is: without its `www.`, unless what is left begins so, too."""
+    bare = without_www(host)
+    return bare if without_www(bare) == bare else host
+
+
+def behind(set_spec: str) -> str:
+    """Where the set specs begin that come behind one, those below it among them."""
+    return set_spec + _NEXT
+
+
+def _of_names(names: Iterable[str]) -> list[UrlRange]:
+    shown = [f"[{name}]" if ":" in name else name for name in names]
+    starts = (f"{scheme}://{name}" for scheme, name in product(("http", "https"), shown))
+    return _of_starts(starts, _ENDINGS)
+
+
+def _of_starts(starts: Iterable[str], endings: Sequence[tuple[str, str]]) -> list[UrlRange]:
+    return [
+        UrlRange(start=start, low=start + low, high=start + high) for start in starts for low, high in endings
+    ]
+
+
+def _of_beginnings(urls: Iterable[str], end: str) -> Group:
+    """A range for each; those that differ behind the indexed characters have one in common."""
+    starts = dict.fromkeys(url[:INDEXED_CHARACTERS] for url in urls)
+    return Group(ranges=[UrlRange(start=start, low=start, high=start + end) for start in starts])
+
+
+EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+_GROUPS_AT_ONCE: Final = 50
+_FIRST_ID: Final = -1
+_LAST_ID: Final = (1 << 63) - 1
+
+
+class Order(StrEnum):
+    """In which order captures come; those of one URL may come in all of them."""
+
+    FORWARD = "forward"
+    """By URL and time."""
+    REVERSE = "reverse"
+    """The latest first."""
+    CLOSEST = "closest"
+    """Those nearest to a moment first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How captures are to be read."""
+
+    order: Order = Order.FORWARD
+    closest: datetime | None = None
+    """The moment, where that is the order."""
+    since: datetime = EARLIEST
+    until: datetime = LATEST
+    """Bounds that the index is asked for; good for a single URL only, for else they would hide a long way."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edge:
+    """The capture behind which a reading begins."""
+
+    id: int
+    url: str
+    archived: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What was read at once."""
+
+    rows: Sequence[RowMapping]
+    cost: int
+    """Rows, and ranges that were looked into."""
+    host: int | None = None
+    """The last group's host, where this batch is the end of it."""
+
+
+# The index is on the first 512 characters, to the letter of this expression.
+_SIDE: Final = """
+SELECT document.*, substr(left(document.url, 512), length(wanted.start) + 1) AS rest
+FROM document
+WHERE left(document.url, 512) >= wanted.low AND left(document.url, 512) < wanted.high
+    AND document.archived BETWEEN wanted.since AND wanted.until AND {behind}
+ORDER BY left(document.url, 512) {way}, document.archived {way}, document.id {way} LIMIT :most
+"""
+_DISTANCE: Final = "abs(extract(epoch FROM {} - CAST(:closest AS timestamptz)))"
+_BEHIND_CLOSEST: Final = (
+    f"(:fresh OR ({_DISTANCE.format('document.archived')}, document.archived, document.id)"
+    f" > ({_DISTANCE.format('CAST(:edge AS timestamptz)')}, :edge, wanted.edge_id))"
+)
+_SIDES: Final = {
+    Order.FORWARD: _SIDE.format(
+        behind="(document.archived > wanted.since OR document.id > wanted.edge_id)", way=""
+    ),
+    Order.REVERSE: _SIDE.format(
+        behind="(document.archived < wanted.until OR document.id < wanted.edge_id)", way="DESC"
+    ),
+    Order.CLOSEST: "({}) UNION ALL ({})".format(
+        _SIDE.format(
+            behind=f"document.archived < :closest AND document.archived <= :earlier AND {_BEHIND_CLOSEST}",
+            way="DESC",
+        ),
+        _SIDE.format(behind=f"document.archived >= :later AND {_BEHIND_CLOSEST}", way=""),
+    ),
+}
+_KEYS: Final = {
+    Order.FORWARD: "n, rest, archived, id",
+    Order.REVERSE: "archived DESC, id DESC",
+    Order.CLOSEST: f"{_DISTANCE.format('archived')}, archived, id",
+}
+_READ: Final = """
+WITH page AS (
+    SELECT wanted.n, page.*
+    FROM unnest(
+        CAST(:n AS int[]), CAST(:start AS text[]), CAST(:low AS text[]), CAST(:high AS text[]),
+        CAST(:since AS timestamptz[]), CAST(:until AS timestamptz[]), CAST(:edge_id AS bigint[])
+    ) AS wanted (n, start, low, high, since, until, edge_id)
+    CROSS JOIN LATERAL ({sides}) AS page
+    ORDER BY {keys} LIMIT :most
+)
+SELECT
+    page.n, page.id, page.key, page.url, page.archived, mimetype.name AS mime_type, page.http_status,
+    page.digest, page.length, page."offset", page.record_type, page.access, page.deleted,
+    coalesce(arc.path, arc.name) AS path
+FROM page
+JOIN mimetype ON mimetype.id = page.mime_id
+JOIN arc ON arc.id = page.arc_id
+ORDER BY {keys}
+"""
+
+
+def batches(
+    session: Session, groups: Iterator[Group], reading: Reading, edge: Edge | None, most: int
+) -> Iterator[Batch]:
+    """All captures of the groups from behind the edge on, which is in the first; `most` rows at once."""
+    for bunch in _bunches(groups, most):
+        left = list(bunch)
+        while True:
+            ranges = _ranges(left, reading, edge)
+            rows = _read(session, ranges, reading, edge, most)
+            ended = len(rows) < most
+            yield Batch(rows=rows, cost=len(rows) + len(ranges), host=bunch[-1].host if ended else None)
+            if ended:
+                break
+            last = rows[-1]
+            del left[: last["n"]]
+            edge = Edge(id=last["id"], url=last["url"], archived=last["archived"])
+        edge = None
+
+
+def _bunches(groups: Iterator[Group], most: int) -> Iterator[Sequence[Group]]:
+    """Groups that are read at once: together they have about as many captures as a batch."""
+    bunch: list[Group] = []
+    documents = 0
+    for group in groups:
+        bunch.append(group)
+        documents += most if group.documents is None else group.documents
+        if documents >= most or len(bunch) == _GROUPS_AT_ONCE:
+            yield bunch
+            bunch, documents = [], 0
+    if bunch:
+        yield bunch
+
+
+def _ranges(groups: Sequence[Group], reading: Reading, edge: Edge | None) -> list[dict[str, Any]]:
+    """The ranges with their group's number and their bounds in time."""
+    bounds = {"since": reading.since, "until": reading.until, "edge_id": _FIRST_ID}
+    if reading.order is Order.REVERSE:
+        bounds["edge_id"] = _LAST_ID
+    if edge is not None and reading.order is Order.REVERSE:
+        bounds |= {"until": edge.archived, "edge_id": edge.id}
+    if edge is not None and reading.order is Order.CLOSEST:
+        bounds["edge_id"] = edge.id
+    found = []
+    for number, group in enumerate(groups):
+        if number == 0 and edge is not None and reading.order is Order.FORWARD:
+            found += [_row(number, *one) for one in _behind(group, bounds, edge)]
+        else:
+            found += [_row(number, one, bounds) for one in group.ranges]
+    return found
+
+
+def _row(number: int, one: UrlRange, bounds: dict[str, Any]) -> dict[str, Any]:
+    return {"n": number, "start": one.start, "low": one.low, "high": one.high, **bounds}
+
+
+def _behind(group: Group, bounds: dict[str, Any], edge: Edge) -> Iterator[tuple[UrlRange, dict[str, Any]]]:
+    """What is left of a group behind a capture: later ones of URLs that go on so, and the URLs after it."""
+    rest = next((one.rest(edge.url) for one in group.ranges if one.holds(edge.url)), None)
+    if rest is None:
+        raise UsageError("the position belongs to another look-up; start again from the beginning")
+    for one in group.ranges:
+        same, later = one.behind(rest)
+        if same is not None:
+            yield same, {**bounds, "since": edge.archived, "edge_id": edge.id}
+        if later is not None:
+            yield later, bounds
+
+
+def _read(
+    session: Session, ranges: list[dict[str, Any]], reading: Reading, edge: Edge | None, most: int
+) -> Sequence[RowMapping]:
+    if not ranges:
+        return []
+    statement = _READ.format(sides=_SIDES[reading.order], keys=_KEYS[reading.order])
+    values = {name: [one[name] for one in ranges] for name in ranges[0]}
+    if reading.closest is not None:
+        values |= _around(reading.closest, edge)
+    return session.execute(text(statement), {**values, "most": most}).mappings().all()
+
+
+def _around(closest: datetime, edge: Edge | None) -> dict[str, Any]:
+    """How near the captures are at least that are still to be read."""
+    values: dict[str, Any] = {"closest": closest, "fresh": edge is None}
+    if edge is None:
+        return values | {"edge": closest, "earlier": closest, "later": closest}
+    away = abs(edge.archived - closest)
+    earlier = closest - away if closest - EARLIEST >= away else EARLIEST
+    later = closest + away if LATEST - closest >= away else LATEST
+    return values | {"edge": edge.archived, "earlier": earlier, "later": later}

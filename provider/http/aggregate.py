@@ -1,0 +1,229 @@
+"""`/oai/aggregate`: harvested records given out again, by the same rules as the archive's."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from aiohttp import web
+from sqlalchemy import Engine, NullPool, create_engine, func, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from oai.database import Database
+from oai.datestamps import format_datestamp, utc_now
+from oai.errors import ZatvaError
+from oai.settings import Settings
+from provider.aggregate.catalogue import (
+    AggregateCatalogue,
+    UnreadablePageError,
+    is_set_up,
+    make_aggregate,
+)
+from provider.aggregate.models import AggregateCount, AggregateSet, AggregateSource
+from provider.aggregate.update import notice_unreadable, updater
+from provider.http import endpoint, landing
+from provider.http.admission import TryLater, Why, admitted
+from provider.http.keys import BASE_URL, DATABASE, SETTINGS
+from provider.protocol import answers
+from provider.protocol.catalogue import OfferedFormat
+from provider.protocol.formats.format import Site
+from provider.protocol.repository import Answer, Repository
+from provider.protocol.requests import Pairs
+
+_BELOW: Final = "/aggregate"
+PATH: Final = endpoint.PATH + _BELOW
+"""Where the aggregate answers."""
+
+_RETRY_SECONDS: Final = 15
+"""By then, publishing has looked at the files that could not be read."""
+_REPOSITORY: Final = web.AppKey("aggregate", Repository)
+
+_log = logging.getLogger("provider.http.aggregate_endpoint")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSize:
+    """A source and how many records are listed of it, in all formats."""
+
+    set_spec: str
+    name: str
+    base_url: str
+    records: int
+
+
+def add_routes(app: web.Application) -> None:
+    """Add the path; it answers 404 until a source is added."""
+    database = app[DATABASE]
+    repository = make_aggregate(app[SETTINGS], database, app[BASE_URL].rstrip("/") + _BELOW)
+    app[_REPOSITORY] = repository
+    door = _Door(database)
+
+    def ask(pairs: Pairs) -> Answer:
+        door.refuse_until_set_up()
+        try:
+            return repository.answer(pairs)
+        except UnreadablePageError as error:
+            _log.error("503 for a page of the aggregate: %s", error)
+            _notice(database, error)
+            raise TryLater(Why.STORE, "records cannot be read from the store", _RETRY_SECONDS) from None
+
+    async def page(request: web.Request) -> web.Response:
+        return await _landing_page(request, door)
+
+    endpoint.add_repository(app, PATH, ask, page)
+    landing.add_files(app, landing.STYLES, path=PATH)
+
+
+def _notice(database: Database, error: UnreadablePageError) -> None:
+    with database.session() as session:
+        notice_unreadable(session, error.reasons)
+        session.commit()
+
+
+class _Door:
+    """Closed until a source is added; sources stay, so it is never closed again."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._open = False
+
+    def refuse_until_set_up(self) -> None:
+        if self._open:
+            return
+        with self._database.session() as session:
+            self._open = is_set_up(session)
+        if not self._open:
+            raise web.HTTPNotFound(
+                text="404: no harvested repository is published here; add one with `zatva provider "
+                "aggregate add`\n"
+            )
+
+
+async def _landing_page(request: web.Request, door: _Door) -> web.Response:
+    repository, database = request.app[_REPOSITORY], request.app[DATABASE]
+    assert isinstance(repository.catalogue, AggregateCatalogue)  # noqa: S101 `add_routes` has made it
+    catalogue = repository.catalogue
+
+    def work() -> bytes:
+        door.refuse_until_set_up()
+        with database.session() as session:
+            return render(repository.site, read_sources(session), catalogue.formats(session), utc_now())
+
+    return landing.page_response(await admitted(request, work))
+
+
+def read_sources(session: Session) -> Sequence[SourceSize]:
+    """The sources with their kept counts: nothing is counted for it."""
+    rows = session.execute(
+        select(
+            AggregateSource.name,
+            AggregateSource.title,
+            AggregateSource.base_url,
+            func.coalesce(func.sum(AggregateCount.records), 0),
+        )
+        .join(AggregateSet, AggregateSet.set_spec == AggregateSource.name)
+        .outerjoin(AggregateCount, AggregateCount.set_id == AggregateSet.id)
+        .where(AggregateSource.withdrawn.is_(None))
+        .group_by(AggregateSource.repository_id)
+        .order_by(AggregateSource.name)
+    )
+    return [
+        SourceSize(set_spec=name, name=title, base_url=base_url, records=int(records))
+        for name, title, base_url, records in rows
+    ]
+
+
+def render(
+    site: Site, sources: Sequence[SourceSize], formats: Sequence[OfferedFormat], now: datetime
+) -> bytes:
+    """The page in HTML and UTF-8; `now` gives the dates in its examples."""
+    page = landing.templates().get_template("aggregate.html")
+    return page.render(
+        settings=site.settings,
+        base_url=site.base_url,
+        folder=answers.folder(site.base_url),
+        sources=sources,
+        formats=formats,
+        moment=format_datestamp(now),
+    ).encode()
+
+
+_OPTIONS: Final = "-c timezone=UTC -c temp_buffers=64MB -c lock_timeout=10000"
+
+publishing_log = logging.getLogger("provider.http.aggregating")
+
+
+@dataclass(kw_only=True)
+class Aggregating:
+    """What this process has published."""
+
+    records: int = 0
+    updated: float | None = None
+    """When this process last saw that everything was published, by the monotonic clock."""
+
+    def age(self) -> float:
+        """Seconds since then; not a number before."""
+        return float("nan") if self.updated is None else time.monotonic() - self.updated
+
+
+AGGREGATING: Final = web.AppKey("aggregating", Aggregating)
+
+
+class _StopError(ZatvaError):
+    """The provider ends; what is left is published by the next one."""
+
+
+class _Publisher:
+    """Publishes over a connection of its own, open while it works."""
+
+    def __init__(self, engine: Engine, settings: Settings, told: Aggregating) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._told = told
+        self.stopping = False
+
+    def publish(self) -> None:
+        """Publish all that there is; what went wrong is logged and tried again the next time."""
+        try:
+            with updater(self._engine, self._settings, self._check) as mine:
+                if mine is not None:
+                    self._told.records += mine.run().records
+                    self._told.updated = time.monotonic()
+        except _StopError:
+            return
+        except (SQLAlchemyError, ZatvaError) as error:
+            publishing_log.warning("harvested records were not published: %s", str(error).partition("\n")[0])
+
+    def _check(self) -> None:
+        if self.stopping:
+            raise _StopError
+
+
+async def aggregating(app: web.Application) -> AsyncIterator[None]:
+    """Publish in a thread every few seconds while the application runs; ends after the piece under way."""
+    settings = app[SETTINGS]
+    engine = create_engine(
+        app[DATABASE].url,
+        poolclass=NullPool,
+        connect_args={"options": _OPTIONS, "application_name": "zatva aggregate", "connect_timeout": 5},
+    )
+    publisher = _Publisher(engine, settings, app[AGGREGATING])
+    stopping = asyncio.Event()
+
+    async def keep_publishing() -> None:
+        while not stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), settings.provider.aggregate_seconds)
+            if not stopping.is_set():
+                await asyncio.to_thread(publisher.publish)
+
+    task = asyncio.create_task(keep_publishing())
+    yield
+    publisher.stopping = True
+    stopping.set()
+    await task

@@ -1,0 +1,196 @@
+"""`/archive/<key>`: archived documents over HTTP, as they were captured, and harmless to our own pages.
+
+A document comes with the archived Content-Type and Content-Encoding (its bytes are those that the digest was
+made of, so they are not unpacked here), in a sandbox of its own: archived scripts must not act in the name of
+the archive. Redirects and errors were captured, too; all come with 200, and their status and where they led
+in fields of their own, for what is given is the archived content and not a page of today.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
+from email.utils import format_datetime
+from typing import Final
+from urllib.parse import quote
+from uuid import UUID
+
+from aiohttp import web
+from prometheus_client import Counter
+
+from provider.holdings.documents import NotServedError, OpenDocument, open_document
+from provider.http.admission import admitted
+from provider.http.keys import DATABASE, SETTINGS
+from provider.http.metrics import METRICS
+from provider.http.middleware import ATTENDANCE
+from provider.models import Access
+from provider.reading.content import DamageError
+from provider.reading.records_on_disk import DigestError
+
+PATH: Final = "/archive/{key:[0-9a-f]{32}}"
+
+_UNTOUCHED: Final = "!#$%&'()*+,/:;=?@[]~"
+_ORIGINAL_FIELDS: Final = (
+    "Location", "Refresh", "Transfer-Encoding", "Content-Language", "Content-Disposition", "Last-Modified",
+    "Date", "Link", "Server",
+)  # fmt: skip
+"""Archived fields that are told as `X-Archive-Orig-…`, for those who restore a site or write a WARC file."""
+_LONGEST_FIELD: Final = 2048
+"""Characters; proxies take few thousand bytes of header fields in all."""
+_DAMAGED: Final = web.AppKey("damaged_documents", Counter)
+
+_log = logging.getLogger("provider.http.document_routes")
+
+
+def add_routes(app: web.Application) -> None:
+    """Add the path of archived documents."""
+    app[_DAMAGED] = Counter(
+        "zatva_provider_damaged_documents",
+        "Documents that could not be served as they were archived.",
+        registry=app[METRICS].registry,
+    )
+    app.router.add_get(PATH, _answer, allow_head=True)
+
+
+async def _answer(request: web.Request) -> web.StreamResponse:
+    settings, database = request.app[SETTINGS].provider, request.app[DATABASE]
+    key = UUID(hex=request.match_info["key"])
+    reader = request.app[ATTENDANCE].visitor(request)
+    address = None if reader.ours else reader.address
+    opened: list[OpenDocument] = []
+    try:
+        await admitted(request, lambda: opened.append(open_document(database, settings, key, address)))
+        return await _send(request, opened[0])
+    except NotServedError as error:
+        if error.status == web.HTTPInternalServerError.status_code:
+            request.app[_DAMAGED].inc()
+        return _not_served(error)
+    finally:
+        # Also where the client went away while the document was opened.
+        for document in opened:
+            document.record.close()
+
+
+def _not_served(error: NotServedError) -> web.Response:
+    return web.Response(
+        status=error.status, text=f"{error.status}: {error}\n", headers={"Cache-Control": "no-store"}
+    )
+
+
+async def _send(request: web.Request, document: OpenDocument) -> web.StreamResponse:
+    headers = _headers(document)
+    if _is_known(request, document):
+        kept = ("ETag", "Cache-Control", "Memento-Datetime", "Link")
+        return web.Response(status=304, headers={name: headers[name] for name in kept if name in headers})
+    begin, end, status = 0, document.size, 200
+    part = _part(request, document)
+    if part is not None:
+        begin, end = part
+        if begin >= end:
+            return web.Response(status=416, headers={"Content-Range": f"bytes */{document.size}"})
+        status = 206
+        headers["Content-Range"] = f"bytes {begin}-{end - 1}/{document.size}"
+    if document.held is not None:
+        return web.Response(status=status, headers=headers, body=document.held[begin:end])
+    response = web.StreamResponse(status=status, headers=headers)
+    if end is not None:
+        response.content_length = end - begin
+    await response.prepare(request)
+    if request.method != "HEAD":
+        await _stream(request, response, document, begin, end)
+    return response
+
+
+async def _stream(
+    request: web.Request, response: web.StreamResponse, document: OpenDocument, begin: int, end: int | None
+) -> None:
+    """Send the payload or a part of it; the last block only after all was found to be what was archived.
+
+    Where it was not, the connection is cut, so that the client cannot take what it has for the whole.
+    """
+    held = b""
+    try:
+        async for piece in _pieces(document.record.blocks(document.holder.digest), begin, end):
+            if held:
+                await response.write(held)
+            held = piece
+    except ConnectionError:
+        raise  # the client's
+    except (DamageError, DigestError, OSError) as fault:
+        request.app[_DAMAGED].inc()
+        _log.error("document %s: %s: %s", document.holder.key, document.holder.place, fault)
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionAbortedError(f"document {document.holder.key} is damaged") from None
+    await response.write(held)
+
+
+async def _pieces(blocks: Iterator[bytes], begin: int, end: int | None) -> AsyncIterator[bytes]:
+    place = 0
+    # To the very end of the whole, behind which its digest is compared.
+    while begin == 0 or end is None or place < end:
+        block = await asyncio.to_thread(next, blocks, None)
+        if block is None:
+            return
+        wanted = block[max(0, begin - place) : None if end is None else max(0, end - place)]
+        place += len(block)
+        if wanted:
+            yield wanted
+
+
+def _headers(document: OpenDocument) -> dict[str, str]:
+    asked, said = document.asked, document.record.description
+    headers = {
+        "Content-Type": said.content_type or "application/octet-stream",
+        "Memento-Datetime": format_datetime(asked.archived, usegmt=True),
+        "Link": f'<{quote(asked.url, safe=_UNTOUCHED)}>; rel="original"',
+        "Content-Security-Policy": "sandbox",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-cache" if document.rule.access == Access.OPEN else "private, no-cache",
+        "Accept-Ranges": "bytes" if document.checked else "none",
+    }
+    if said.content_encoding:
+        headers["Content-Encoding"] = said.content_encoding
+    if said.http_status is not None:
+        headers["X-Archive-Orig-Status"] = str(said.http_status)
+    if document.holder.digest is not None:
+        headers["ETag"] = f'"{document.holder.digest}"'
+    return headers | _original_fields(said.http_fields)
+
+
+def _original_fields(fields: Mapping[str, str]) -> dict[str, str]:
+    """The fields to be told; a field that is too long is left out, and so are all behind it."""
+    left = _LONGEST_FIELD
+    told = {}
+    for name in _ORIGINAL_FIELDS:
+        value = fields.get(name.lower(), "")
+        left -= len(value)
+        if left < 0:
+            break
+        if value:
+            told[f"X-Archive-Orig-{name}"] = value
+    return told
+
+
+def _is_known(request: web.Request, document: OpenDocument) -> bool:
+    """Whether the client has these bytes already (RFC 9110, section 13.1.2)."""
+    digest = document.holder.digest
+    return digest is not None and any(tag.value in {digest, "*"} for tag in request.if_none_match or ())
+
+
+def _part(request: web.Request, document: OpenDocument) -> tuple[int, int] | None:
+    """The part that is asked for, from and to before; empty where there is none such; None for the whole.
+
+    Parts are given of checked documents only. What is no single range of bytes is passed over (RFC 9110,
+    section 14.2).
+    """
+    condition = request.headers.get("If-Range")
+    if not document.checked or document.size is None or "Range" not in request.headers:
+        return None
+    if condition is not None and condition != f'"{document.holder.digest}"':
+        return None
+    try:
+        wanted = request.http_range
+    except ValueError:
+        return None
+    begin, end, _ = wanted.indices(document.size)
+    return begin, end

@@ -1,0 +1,201 @@
+"""What is done around every request: whose it is, whether it may, how it ended."""
+
+import asyncio
+import ipaddress
+import math
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from oai.datestamps import utc_now
+from oai.proxies import Network, Visitor, visitor
+from oai.sections import ProviderSettings
+from provider.clients.stats import OUTCOME, Client, Outcome, Tally, shortened
+from provider.http.admission import TryLater, Why
+from provider.http.metrics import Metrics
+
+_RETRY_AT_ONCE: Final = 5
+_MINUTE: Final = 60.0
+_MOST_REMEMBERED: Final = 20_000
+"""Clients whose last minute is remembered; about 4 MB."""
+
+
+class Limits:
+    """Counts each client's requests; a limit of 0 is none."""
+
+    def __init__(
+        self, *, at_once: int, in_a_minute: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._at_once = at_once
+        self._in_a_minute = in_a_minute
+        self._clock = clock
+        self._under_way: Counter[str] = Counter()
+        self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    @property
+    def remembered(self) -> int:
+        """Clients that something is kept about."""
+        return len(self._allowances.keys() | self._under_way.keys())
+
+    @contextmanager
+    def request(self, client: str | None) -> Iterator[None]:
+        """A request of this client is under way for the time of the block; None is not limited.
+
+        Raises TryLater when that would be one too many.
+        """
+        if client is None:
+            yield
+            return
+        self._check_at_once(client)
+        self._check_minute(client)
+        self._under_way[client] += 1
+        try:
+            yield
+        finally:
+            self._under_way[client] -= 1
+            if not self._under_way[client]:
+                del self._under_way[client]
+
+    def _check_at_once(self, client: str) -> None:
+        if self._at_once and self._under_way[client] >= self._at_once:
+            reason = f"{self._at_once} requests from your address are in progress, which is the limit"
+            raise TryLater(Why.CLIENT, reason, _RETRY_AT_ONCE)
+
+    def _check_minute(self, client: str) -> None:
+        """Take one from the client's allowance, which fills up again within a minute."""
+        if not self._in_a_minute:
+            return
+        now, most = self._clock(), float(self._in_a_minute)
+        left, then = self._allowances.pop(client, (most, now))
+        left = min(most, left + (now - then) * most / _MINUTE)
+        allowed = left >= 1
+        self._allowances[client] = (left - allowed, now)
+        while len(self._allowances) > _MOST_REMEMBERED:
+            self._allowances.popitem(last=False)
+        if not allowed:
+            reason = f"your address sent more than {self._in_a_minute} requests in a minute"
+            raise TryLater(Why.CLIENT, reason, math.ceil((1 - left) * _MINUTE / most))
+
+
+_CLIENTS_TOLD_APART: Final = 5_000
+_LISTS_TOLD_APART: Final = 20_000
+_OF_NO_ROUTE: Final = "other"
+_OK: Final = "ok"
+_GONE: Final = "gone"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attendance:
+    """The parts that see every request."""
+
+    limits: Limits
+    tally: Tally
+    metrics: Metrics
+    trusted: tuple[Network, ...]
+    kept_addresses: str
+    uncounted: set[str] = field(default_factory=set)
+    """Paths that are not counted or limited: they are there for our own watchers."""
+
+    def visitor(self, request: web.Request) -> Visitor:
+        """Who sent the request."""
+        return visitor(request.remote, request.headers.getall("X-Forwarded-For", []), self.trusted)
+
+
+ATTENDANCE: Final = web.AppKey("attendance", Attendance)
+
+
+def attendance(settings: ProviderSettings) -> Attendance:
+    """The parts as the settings have them, one set for each process."""
+    return Attendance(
+        limits=Limits(at_once=settings.client_requests, in_a_minute=settings.client_rate),
+        tally=Tally(clients=_CLIENTS_TOLD_APART, lists=_LISTS_TOLD_APART),
+        metrics=Metrics(),
+        trusted=tuple(ipaddress.ip_network(network) for network in settings.trusted_proxies),
+        kept_addresses=settings.client_addresses,
+    )
+
+
+@web.middleware
+async def attended(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer within the client's limits, see the answer sent, and count it.
+
+    The answer is sent here, so that a client that reads slowly uses up its own limit.
+    """
+    parts = request.app[ATTENDANCE]
+    if request.path in parts.uncounted:
+        return await handler(request)
+    asked = parts.visitor(request)
+    begun = asyncio.get_running_loop().time()
+    ended = _GONE
+    why = None
+    try:
+        response = await _answered(request, handler, asked)
+        ended = _outcome(request, response.status)
+    except TryLater as error:
+        why = error.why
+        ended = why.value
+        raise
+    except web.HTTPException as error:
+        ended = str(error.status)
+        raise
+    except ConnectionError:
+        raise
+    except Exception:
+        ended = "500"
+        raise
+    finally:
+        _count(request, parts, asked, ended, why, asyncio.get_running_loop().time() - begun)
+    return response
+
+
+async def _answered(request: web.Request, handler: Handler, asked: Visitor) -> web.StreamResponse:
+    """The answer, when all of it was sent."""
+    parts = request.app[ATTENDANCE]
+    with parts.limits.request(asked.limited_as):
+        response = await handler(request)
+        await response.prepare(request)
+        await response.write_eof()
+    return response
+
+
+def _outcome(request: web.Request, status: int) -> str:
+    outcome = request.get(OUTCOME)
+    if outcome is not None and outcome.codes:
+        return str(outcome.codes[0])
+    return _OK if status < web.HTTPBadRequest.status_code else str(status)
+
+
+def _count(
+    request: web.Request, parts: Attendance, asked: Visitor, ended: str, why: Why | None, seconds: float
+) -> None:
+    outcome = request.get(OUTCOME)
+    sent = request.writer.output_size
+    parts.metrics.count(
+        request=_what(request),
+        outcome=ended,
+        codes=outcome.codes if outcome else (),
+        why=why,
+        sent=sent,
+        seconds=seconds,
+    )
+    client = Client(
+        address=asked.kept_as(parts.kept_addresses),
+        user_agent=shortened(request.headers.get("User-Agent", "")),
+        sender=shortened(request.headers.get("From", "")),
+    )
+    parts.tally.count(client, utc_now(), sent=sent, refused=why is not None, outcome=outcome)
+
+
+def _what(request: web.Request) -> str:
+    """The verb, or the route's path as it was written down: few different texts, whatever clients send."""
+    outcome: Outcome | None = request.get(OUTCOME)
+    if outcome is not None:
+        return outcome.verb
+    resource = request.match_info.route.resource
+    return resource.canonical if resource else _OF_NO_ROUTE

@@ -1,0 +1,307 @@
+"""Joins the staged captures of one archive file with the documents: new, unchanged, moved or duplicate.
+
+Runs inside a publishing transaction (see `provider.holdings.publication`) on the temporary tables of
+`indexing.staging`. A file whose captures are all new, which is what matters for speed, is inserted and
+counted, and nothing else is asked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import CursorResult, Row, text
+from sqlalchemy.orm import Session
+
+from provider.holdings.arcs import Home, is_gone
+from provider.holdings.rules import Enrolment
+from provider.models import UNLISTED
+from provider.reading.framing import Problem
+
+# Loaders count one at a time, last of all that they do: most have top-level domains in common, and would wait
+# for those rows anyway. Locking the rows in order instead took as long as counting.
+_LOCK: Final = 0x7A_61_74_63_6E
+_HOLD: Final = "SELECT pg_advisory_xact_lock(:lock)"
+_DOMAINS: Final = """
+WITH RECURSIVE counted (id, documents) AS (
+    SELECT host_id, count(*) FROM fresh WHERE host_id IS NOT NULL GROUP BY host_id
+    UNION ALL
+    SELECT domain.parent_id, counted.documents
+    FROM counted JOIN domain USING (id) WHERE domain.parent_id IS NOT NULL
+),
+summed AS (SELECT id, sum(documents) AS documents FROM counted GROUP BY id)
+UPDATE domain SET documents = domain.documents + summed.documents FROM summed WHERE domain.id = summed.id
+"""
+_MIMETYPES: Final = """
+WITH counted AS (SELECT mime_id AS id, count(*) AS documents FROM fresh GROUP BY mime_id),
+parts AS (
+    SELECT id, documents FROM counted
+    UNION ALL
+    SELECT mimetype.parent_id, counted.documents
+    FROM counted JOIN mimetype USING (id) WHERE mimetype.parent_id IS NOT NULL
+),
+summed AS (SELECT id, sum(documents) AS documents FROM parts GROUP BY id)
+UPDATE mimetype SET documents = mimetype.documents + summed.documents
+FROM summed WHERE mimetype.id = summed.id
+"""
+_MONTHS: Final = """
+INSERT INTO document_month AS kept (month, mime_major_id, documents)
+SELECT month, mime_major_id, count(*) FROM fresh GROUP BY month, mime_major_id ORDER BY month, mime_major_id
+ON CONFLICT (month, mime_major_id) DO UPDATE SET documents = kept.documents + excluded.documents
+"""
+
+
+def count_new(session: Session) -> None:
+    """Add the documents in the temporary table `fresh` to the numbers of their sets and months."""
+    session.execute(text(_HOLD), {"lock": _LOCK})
+    for statement in (_MONTHS, _MIMETYPES, _DOMAINS):
+        session.execute(text(statement))
+
+
+# What a CDX file told of has the time to the second alone; it keeps the key that it got by that.
+SAME_PLACE: Final = """
+UPDATE candidate SET key = document.key
+FROM document
+WHERE document.arc_id = {arc} AND document."offset" = candidate."offset" AND document.url = candidate.url
+    AND document.key <> candidate.key
+    AND date_trunc('second', document.archived) = date_trunc('second', candidate.archived)
+"""
+
+# In the order of hosts, whose indexes are then written page by page; and in the same one by all loaders, so
+# that two with captures in common do not wait for each other. The first of a key in a file is the document.
+_INSERT: Final = """
+WITH inserted AS (
+    INSERT INTO document (
+        key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,
+        mime_id, http_status, digest, record_type, title, access, embargo_until
+    )
+    SELECT
+        key, coalesce(arc_id, :arc_id), "offset", length, url, archived, :datestamp, tld_id, domain_id,
+        host_id, mime_major_id, mime_id, http_status, digest, record_type, title, :access, :embargo_until
+    FROM candidate
+    ORDER BY host_id, key, "offset"
+    ON CONFLICT (key) DO NOTHING
+    RETURNING key, id, arc_id, host_id, mime_major_id, mime_id, archived
+)
+INSERT INTO fresh
+SELECT key, id, arc_id, host_id, mime_major_id, mime_id,
+    date_trunc('month', archived, 'UTC') AT TIME ZONE 'UTC'
+FROM inserted
+"""
+
+_KNOWN: Final = """
+INSERT INTO known
+SELECT DISTINCT ON (candidate.key)
+    candidate.key, document.id, document.arc_id, candidate."offset", document."offset",
+    pg_temp.differ(candidate.digest, document.digest),
+    candidate.length IS NOT NULL
+        AND (document.length IS NULL OR document.title IS NULL AND candidate.title IS NOT NULL)
+FROM candidate
+JOIN document USING (key)
+WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.key = candidate.key)
+ORDER BY candidate.key, candidate."offset"
+"""
+_ELSEWHERE: Final = """
+SELECT id, path FROM arc WHERE id IN (SELECT arc_id FROM known WHERE arc_id <> :arc_id) ORDER BY id
+"""
+_CLASSIFY: Final = """
+UPDATE known SET state = CASE
+    WHEN differs THEN 'differs'
+    WHEN arc_id = :arc_id AND old_offset = new_offset THEN 'unchanged'
+    WHEN arc_id = :arc_id OR arc_id = ANY(:gone) THEN 'moved'
+    ELSE 'duplicate'
+END
+"""
+_MOVE: Final = """
+UPDATE document SET arc_id = :arc_id, "offset" = known.new_offset
+FROM known WHERE known.id = document.id AND known.state = 'moved'
+"""
+_COMPLETE: Final = """
+UPDATE document SET
+    length = candidate.length, title = candidate.title,
+    digest = coalesce(document.digest, candidate.digest),
+    http_status = coalesce(document.http_status, candidate.http_status), record_type = candidate.record_type,
+    datestamp = CASE WHEN document.datestamp = :unlisted THEN :unlisted ELSE :datestamp END
+FROM known JOIN candidate ON candidate.key = known.key AND candidate."offset" = known.new_offset
+WHERE known.id = document.id AND known.lacks AND known.state IN ('unchanged', 'moved')
+"""
+_COMPLETE_MEMBERSHIPS: Final = """
+UPDATE document_collection AS membership SET datestamp = document.datestamp
+FROM known JOIN document ON document.id = known.id
+WHERE membership.document_id = known.id AND known.lacks AND membership.datestamp <> document.datestamp
+"""
+_STATES: Final = "SELECT state, count(*) AS documents FROM known GROUP BY state"
+_MOVED_OUT: Final = """
+SELECT arc_id, count(*) AS documents FROM known WHERE state = 'moved' AND arc_id <> :arc_id
+GROUP BY arc_id ORDER BY arc_id
+"""
+_CONFLICTS: Final = """
+SELECT known.new_offset, known.old_offset, coalesce(arc.path, arc.name) AS path
+FROM known JOIN arc ON arc.id = known.arc_id WHERE known.state = 'differs' ORDER BY known.new_offset
+"""
+_REPEATED: Final = """
+WITH first AS (
+    SELECT DISTINCT ON (key) key, "offset", digest FROM candidate ORDER BY key, "offset"
+)
+SELECT
+    candidate."offset", first."offset" AS first, pg_temp.differ(candidate.digest, first.digest) AS differs
+FROM candidate JOIN first USING (key) WHERE candidate."offset" <> first."offset" ORDER BY candidate."offset"
+"""
+_VANISHED: Final = """
+SELECT count(*) AS documents, min("offset") AS first FROM document
+WHERE arc_id = :arc_id AND NOT EXISTS (SELECT FROM candidate WHERE candidate.key = document.key)
+"""
+_COUNT_ARC: Final = "UPDATE arc SET documents = documents + :documents WHERE id = :arc_id"
+_ENROL: Final = """
+INSERT INTO document_collection (document_id, collection_id, datestamp, direct)
+SELECT fresh.id, collection.id, :datestamp, collection.id = :leaf
+FROM fresh CROSS JOIN collection WHERE collection.id = ANY(:collections)
+"""
+_COUNT_COLLECTION: Final = "UPDATE collection SET documents = documents + :documents WHERE id = :collection"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merged:
+    """What became of the captures of one file."""
+
+    new: int = 0
+    unchanged: int = 0
+    moved: int = 0
+    duplicates: int = 0
+    completed: int = 0
+    """Of the unchanged and moved ones, those that had been known from a CDX file alone, or had no title."""
+    problems: tuple[Problem, ...] = ()
+    gone: tuple[int, ...] = field(default=(), repr=False)
+    """Ids of files that are gone and from which documents were moved here."""
+
+
+def merge(
+    session: Session, home: Home, captures: int, datestamp: datetime, enrolment: Enrolment | None = None
+) -> Merged:
+    """Insert the new documents, move those whose file is gone, and count.
+
+    `captures` is how many are staged. Documents that are new or get new facts get `datestamp`; moved ones
+    keep theirs, for nothing that a harvester sees has changed.
+    """
+    vanished: tuple[Problem, ...] = ()
+    if home.known:
+        session.execute(text("ANALYZE candidate"))
+        session.execute(text(SAME_PLACE.format(arc=":arc_id")), {"arc_id": home.arc_id})
+        vanished = _vanished(session, home)
+    new = insert_new(session, home.arc_id, datestamp, enrolment)
+    if new == captures:
+        _count_arcs(session, home.arc_id, new, ())
+        return Merged(new=new, problems=vanished)
+    merged = _merge_known(session, home, new, datestamp)
+    return Merged(
+        new=new,
+        unchanged=merged.unchanged,
+        moved=merged.moved,
+        duplicates=merged.duplicates,
+        completed=merged.completed,
+        problems=(*vanished, *merged.problems),
+        gone=merged.gone,
+    )
+
+
+def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolment: Enrolment | None) -> int:
+    """Insert the candidates that are not there yet, with their memberships and all counts but the file's.
+
+    `arc_id` is the file's, for candidates without one of their own. Gives how many there were.
+    """
+    rule = enrolment.rule if enrolment else None
+    dated = rule.datestamp(datestamp) if rule else datestamp
+    values = {
+        "arc_id": arc_id,
+        "datestamp": dated,
+        "access": rule.access if rule else "open",
+        "embargo_until": rule.embargo_until if rule else None,
+    }
+    new = rows_changed(session, _INSERT, values)
+    if not new:
+        return 0
+    if enrolment is not None:
+        _enrol(session, enrolment.collections, dated, new)
+    count_new(session)
+    return new
+
+
+def _merge_known(session: Session, home: Home, new: int, datestamp: datetime) -> Merged:
+    here = {"arc_id": home.arc_id}
+    session.execute(text("ANALYZE candidate"))
+    session.execute(text("ANALYZE fresh"))
+    session.execute(text(_KNOWN))
+    elsewhere = session.execute(text(_ELSEWHERE), here).all()
+    gone = tuple(row.id for row in elsewhere if is_gone(row.path))
+    session.execute(text(_CLASSIFY), {**here, "gone": list(gone)})
+    states = {row.state: row.documents for row in session.execute(text(_STATES))}
+    moved_out = session.execute(text(_MOVED_OUT), here).all()
+    if states.get("moved"):
+        session.execute(text(_MOVE), here)
+    completed = complete(session, datestamp)
+    repeated = session.execute(text(_REPEATED)).all()
+    _count_arcs(session, home.arc_id, new, moved_out)
+    unchanged = states.get("unchanged", 0)
+    return Merged(
+        unchanged=0 if home.moved else unchanged,
+        moved=states.get("moved", 0) + (unchanged if home.moved else 0),
+        duplicates=states.get("duplicate", 0) + sum(not row.differs for row in repeated),
+        completed=completed,
+        problems=tuple(_conflicts(session, repeated)),
+        gone=gone,
+    )
+
+
+def complete(session: Session, datestamp: datetime) -> int:
+    """Give documents what they lack and the captures tell; they are dated anew, for harvesters see it."""
+    completed = rows_changed(session, _COMPLETE, {"datestamp": datestamp, "unlisted": UNLISTED})
+    if completed:
+        session.execute(text(_COMPLETE_MEMBERSHIPS))
+    return completed
+
+
+def rows_changed(session: Session, statement: str, values: dict[str, Any]) -> int:
+    """Execute a statement and give the number of rows that it changed."""
+    result = session.execute(text(statement), values)
+    assert isinstance(result, CursorResult)  # noqa: S101 tells the type checker what executing data changes gives
+    return result.rowcount
+
+
+def _vanished(session: Session, home: Home) -> tuple[Problem, ...]:
+    row = session.execute(text(_VANISHED), {"arc_id": home.arc_id}).one()
+    if not row.documents:
+        return ()
+    reason = f"{row.documents:,} documents that were indexed from this file earlier are no longer in it"
+    return (Problem(offset=row.first, reason=reason),)
+
+
+def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[Problem]:
+    """A problem for each capture that has the URL and time of another, but not its digest."""
+    found = [
+        (row.new_offset, f"the document with the same URL and time at {row.path}, offset {row.old_offset}")
+        for row in session.execute(text(_CONFLICTS))
+    ]
+    found += [
+        (row.offset, f"the capture with the same URL and time at offset {row.first} of this file")
+        for row in repeated
+        if row.differs
+    ]
+    return [
+        Problem(offset=offset, reason=f"the digest differs from {other}: not indexed")
+        for offset, other in sorted(found)
+    ]
+
+
+def _count_arcs(session: Session, arc_id: int, new: int, moved_out: Sequence[Row[Any]]) -> None:
+    changes = {row.arc_id: -row.documents for row in moved_out}
+    changes[arc_id] = new - sum(changes.values())
+    for changed, documents in sorted(changes.items()):
+        session.execute(text(_COUNT_ARC), {"arc_id": changed, "documents": documents})
+
+
+def _enrol(session: Session, collections: Sequence[int], datestamp: datetime, new: int) -> None:
+    session.execute(
+        text(_ENROL), {"datestamp": datestamp, "leaf": collections[0], "collections": list(collections)}
+    )
+    for collection in sorted(collections):
+        session.execute(text(_COUNT_COLLECTION), {"documents": new, "collection": collection})

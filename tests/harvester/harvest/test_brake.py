@@ -1,0 +1,473 @@
+"""Deletions and the mass-change brake, by whole harvests."""
+
+import asyncio
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from lxml import etree
+from sqlalchemy import func, select, text, update
+
+from harvester.harvest import mass_change_guard
+from harvester.harvest.approval import HoldState
+from harvester.harvest.models import HeldDeletion, Sighting
+from harvester.models import Harvest, History, Record
+from harvester.store.changes import read_changes
+from oai.errors import ExitCode
+from tests.harvester.fake_repository import Item, many
+from tests.harvester.library import Library
+from tests.plans import plans_of, repeated_scans
+
+HEADER = "{*}header"
+
+
+def staged(library: Library) -> int:
+    with library.database.session() as session:
+        return session.scalars(select(func.count()).select_from(HeldDeletion)).one()
+
+
+def watermark(library: Library) -> str | None:
+    with library.database.session() as session:
+        return session.scalars(select(Harvest.watermark)).one()
+
+
+def last_history(library: Library) -> History:
+    with library.database.session() as session:
+        return session.scalars(select(History).order_by(History.history_id.desc())).all()[0]
+
+
+def newer(number: int, **values: Any) -> Item:
+    return Item(
+        identifier=f"oai:fake.example:{number}", datestamp="2024-06-03T00:00:00Z", title="Newer", **values
+    )
+
+
+async def test_by_default_the_file_of_a_deleted_record_goes_and_its_row_stays(library: Library) -> None:
+    await library.run()
+    library.delete(3)
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.status, outcome.counts["deleted"]) == ("complete", "completed", 1)
+    assert set(library.files()) == {f"fake.example/{number}.xml" for number in range(25) if number != 3}
+    row = library.records()["oai:fake.example:3"]
+    assert (row.status, row.filename, row.digest, row.update_flag, row.deletion_reason) == (
+        "deleted", None, None, "deleted", "tombstone",
+    )  # fmt: skip
+    assert (row.datestamp, staged(library)) == ("2024-06-02T00:00:00Z", 0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "place"), [("mark", "fake.example/3.xml"), ("move", "++deleted/fake.example/3.xml")]
+)
+async def test_a_file_can_be_marked_or_moved_and_comes_back_with_its_record(
+    library: Library, policy: str, place: str
+) -> None:
+    library.change_repository(deletion_policy=policy)
+    await library.run()
+    library.delete(3)
+    await library.run(full=True)
+    root = etree.fromstring(library.files()[place])
+    header = root.find(HEADER)
+    assert header is not None
+    assert (header.get("status"), header.findtext("{*}datestamp")) == ("deleted", "2024-06-02T00:00:00Z")
+    assert "Title 3" in str(root.xpath("string()"))
+    assert (library.records()["oai:fake.example:3"].filename, library.audit()[0].clean) == (place, True)
+    outcome = await library.run(full=True)
+    assert (outcome.status, outcome.counts["unchanged"]) == ("no changes", 25)
+    library.fake.items[3] = newer(3)
+    outcome = await library.run(full=True)
+    assert outcome.counts["new"] == 1
+    assert set(library.files()) == {f"fake.example/{number}.xml" for number in range(25)}
+    row = library.records()["oai:fake.example:3"]
+    assert (row.status, row.filename, row.deletion_reason) == ("active", "fake.example/3.xml", None)
+    assert library.audit()[0].clean
+
+
+async def test_twins_and_files_that_are_gone_do_not_trouble_a_move(library: Library) -> None:
+    library.change_repository(deletion_policy="move")
+    library.fake.items = [Item(identifier="oai:a:x"), Item(identifier="oai:a:y")]
+    await library.run()
+    library.delete(0)
+    await library.run(full=True)
+    library.fake.items.append(Item(identifier="oai:a:X"))
+    await library.run(full=True)
+    (library.folder / "a/y.xml").unlink()
+    library.delete(1, 2)
+    await library.run(full=True)
+    records = library.records()
+    assert {name: record.filename for name, record in records.items()} == {
+        "oai:a:x": "++deleted/a/x.xml",
+        "oai:a:X": "++deleted/a/X~2.xml",
+        "oai:a:y": None,
+    }
+    assert library.audit()[0].clean
+
+
+async def test_a_full_harvest_finds_what_disappeared_where_deletions_are_not_kept(library: Library) -> None:
+    library.forgets()
+    await library.run()
+    library.fake.items[5] = newer(5)
+    del library.fake.items[3]
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.failure_reason) == ("complete", None)
+    assert (outcome.counts["deleted"], outcome.counts["disappeared"]) == (1, 1)
+    row = library.records()["oai:fake.example:3"]
+    assert (row.status, row.deletion_reason, row.datestamp) == ("deleted", "disappeared", library.fake.now)
+    with library.database.session() as session:
+        told = {line.identifier: line.change for line in read_changes(session, since=25)}
+        assert session.scalars(select(func.count()).select_from(Sighting)).one() == 0
+    assert told == {"oai:fake.example:3": "deleted", "oai:fake.example:5": "updated"}
+    outcome = await library.run(full=True)
+    assert (outcome.status, outcome.counts["disappeared"]) == ("no changes", 0)
+
+
+async def stopped_after(library: Library, records: int, **parameters: Any) -> None:
+    """Run a harvest that is asked to stop when the page after so many records is asked for."""
+    stop = asyncio.Event()
+
+    async def ask_to_stop(asked: dict[str, str]) -> None:
+        if asked.get("resumptionToken", "").startswith(str(records)):
+            async with asyncio.timeout(30):  # what came before has to be committed
+                while counted(library) < records:  # noqa: ASYNC110 a thread does it
+                    await asyncio.sleep(0.02)
+            stop.set()
+
+    library.fake.before = ask_to_stop
+    outcome = await library.run(stop=stop, **parameters)
+    library.fake.before = None
+    assert outcome.status == "incomplete"
+
+
+def counted(library: Library) -> int:
+    with library.database.session() as session:
+        return sum(counts.get("records", 0) for counts in session.scalars(select(Harvest.counts)))
+
+
+def sightings(library: Library) -> int:
+    with library.database.session() as session:
+        return session.scalars(select(func.count()).select_from(Sighting)).one()
+
+
+async def test_a_first_harvest_notes_no_records_for_none_can_have_disappeared(library: Library) -> None:
+    library.forgets()
+    await stopped_after(library, 20)
+    assert (sightings(library), len(library.records())) == (0, 20)
+
+
+async def test_a_run_that_did_not_look_from_its_beginning_finds_nothing_disappeared(library: Library) -> None:
+    library.forgets()
+    await stopped_after(library, 20)
+    with library.database.session() as session:  # as a rebuild of the store would leave them
+        session.execute(update(Record).values(harvest_time=datetime(2020, 1, 1, tzinfo=UTC)))
+        session.commit()
+    outcome = await library.run()
+    assert (outcome.evidence.resumed_at, outcome.verdict) == (20, "complete")
+    assert (outcome.counts["disappeared"], len(library.living())) == (0, 25)
+
+
+async def test_a_run_of_a_version_that_did_not_say_whether_it_looked_is_resumed(library: Library) -> None:
+    library.forgets()
+    await library.run()
+    await stopped_after(library, 10, full=True)
+    with library.database.session() as session:
+        session.execute(update(Harvest).values(run_parameters=Harvest.run_parameters.op("-")("looks")))
+        session.commit()
+    del library.fake.items[24]
+    outcome = await library.run(full=True)
+    assert outcome.evidence.resumed_at == 10
+    assert (outcome.counts["disappeared"], len(library.living())) == (1, 24)
+
+
+async def test_a_policy_that_changes_while_a_run_is_cut_off_deletes_nothing(library: Library) -> None:
+    await library.run()
+    await stopped_after(library, 20, full=True)
+    library.forgets()
+    outcome = await library.run(full=True)
+    assert (outcome.evidence.resumed_at, outcome.verdict) == (20, "complete")
+    assert (outcome.counts["disappeared"], len(library.living())) == (0, 25)
+
+
+async def test_no_statement_grows_with_the_square_where_tables_have_no_statistics(library: Library) -> None:
+    library.forgets()
+    library.fake.items = many(5000)
+    library.fake.page_size = 1000
+    with library.database.session() as session:
+        for table in ("oai_record", "oai_sighting", "oai_held_deletion", "oai_set_mapping"):
+            session.execute(text(f"ALTER TABLE {table} SET (autovacuum_enabled = off)"))
+        session.commit()
+    await library.run()
+    del library.fake.items[100:1100]
+    library.change_settings(brake_deletions=100)
+    with plans_of(library.database, "oai_record", "oai_held_deletion", "oai_seen") as plans:
+        outcome = await library.run(full=True)
+    assert (outcome.counts["disappeared"], len(plans) > 10) == (1000, True)
+    assert [scans for plan in plans if (scans := repeated_scans(plan))] == []
+
+
+async def test_nothing_disappears_from_a_repository_that_keeps_deletions(library: Library) -> None:
+    await library.run()
+    del library.fake.items[3]
+    await library.run(full=True)
+    assert len(library.living()) == 25
+
+
+@pytest.mark.parametrize("how", ["incremental", "partial", "sample", "window"])
+async def test_nothing_disappears_by_a_run_that_did_not_see_everything(library: Library, how: str) -> None:
+    library.forgets()
+    await library.run()
+    del library.fake.items[3]
+    if how == "incremental":
+        await library.run()
+    elif how == "sample":
+        await library.run(full=True, max_records=20)
+    elif how == "window":
+        await library.run(full=True, harvest_from="2020-01-01")
+    else:
+        library.fake.fault = lambda _, good: good.replace(b">persistent<", b">no<").replace(
+            b'completeListSize="24"', b'completeListSize="30"'
+        )
+        assert (await library.run(full=True)).verdict == "partial"
+    assert len(library.living()) == 25
+
+
+async def test_records_that_the_filters_passed_over_have_not_disappeared(library: Library) -> None:
+    library.forgets()
+    await library.run()
+    del library.fake.items[3]
+    rules = library.folder.parent / "filter.xml"
+    rules.write_text(
+        "<filters match='any'><selectionNamespaces>xmlns:dc='http://purl.org/dc/elements/1.1/'"
+        "</selectionNamespaces><filter xpath='//dc:title' regexp='Title 1' invert='false'/></filters>"
+    )
+    outcome = await library.run(full=True, filter_file=rules)
+    assert (outcome.verdict, outcome.counts["disappeared"]) == ("complete", 1)
+    assert "oai:fake.example:3" not in library.living()
+    assert len(library.living()) == 24
+
+
+async def test_a_harvest_of_a_set_touches_only_records_that_no_other_harvest_answers_for(
+    library: Library,
+) -> None:
+    library.forgets()
+    library.fake.items = [
+        Item(identifier="oai:a:gone", sets=("x:y",)),
+        Item(identifier="oai:a:stays", sets=("x",)),
+        Item(identifier="oai:a:both", sets=("x", "z")),
+        Item(identifier="oai:a:other", sets=("z",)),
+    ]
+    await library.run(set_spec="x")
+    await library.run(set_spec="z")
+    library.fake.items = [Item(identifier="oai:a:stays", sets=("x",))]
+    outcome = await library.run(set_spec="x", full=True)
+    assert outcome.verdict == "complete"
+    assert library.living() == {"oai:a:stays", "oai:a:both", "oai:a:other"}
+
+
+async def test_a_run_that_would_delete_too_much_is_held_and_deletes_nothing(library: Library) -> None:
+    await library.run()
+    before = library.files()
+    library.delete(*range(12))
+    library.fake.items += many(1, start=90)
+    library.fake.now = "2024-07-01T00:00:00Z"
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.status, outcome.exit_code) == (
+        "partial",
+        "held",
+        ExitCode.RECORDS_REFUSED,
+    )
+    assert (outcome.counts["new"], outcome.counts["deleted"]) == (1, 0)
+    assert len(library.living()) == 26
+    assert {name: library.files()[name] for name in before} == before
+    assert watermark(library) == "2024-06-01T12:00:00Z"
+    row = last_history(library)
+    assert (row.status, row.verdict, row.deleted_count) == ("held", "partial", 0)
+    assert row.failure_reason == (
+        "held by the mass-change guard: the run would delete 12 of 25 records; without approval it may "
+        "delete 20 %"
+    )
+    (hold,) = library.holds()
+    assert (hold.history_id, hold.kind, hold.would_delete, hold.active) == (
+        row.history_id,
+        "deletions",
+        12,
+        25,
+    )
+    assert set(hold.sample) == {f"oai:fake.example:{number}" for number in range(12)}
+
+
+async def test_the_release_of_a_held_run_makes_its_deletions(library: Library) -> None:
+    await library.run()
+    library.delete(*range(12))
+    await library.run(full=True)
+    code, out, _ = await library.command("job", "release", "2", "--show")
+    assert (code, "would delete 12 of 25 records (48 %; 20 %" in out, "oai:fake.example:3" in out) == (
+        0,
+        True,
+        True,
+    )
+    assert len(library.living()) == 25
+    code, out, err = await library.command("job", "release", "2", "--json")
+    assert (code, err) == (0, "")
+    row = last_history(library)
+    assert (row.deleted_count, (row.failure_reason or "").endswith(": 12 records deleted")) == (12, True)
+    assert (json.loads(out)["deleted"], json.loads(out)["state"]) == (12, "released")
+    assert len(library.living()) == 13
+    assert library.audit()[0].clean
+    assert staged(library) == 0
+    outcome = await library.run()
+    assert (outcome.verdict, outcome.status) == ("complete", "no changes")
+    code, _, err = await library.command("job", "release", "2")
+    assert (code, "no longer held" in err) == (2, True)
+    code, _, err = await library.command("job", "release", "1")
+    assert (code, "was not held" in err) == (2, True)
+
+
+async def test_a_later_run_that_is_held_takes_the_place_of_the_earlier_one(library: Library) -> None:
+    await library.run()
+    library.delete(*range(12))
+    await library.run(full=True)
+    library.delete(12)
+    await library.run(full=True)
+    assert [(hold.state, hold.would_delete) for hold in library.holds()] == [("superseded", 12), ("held", 13)]
+    assert staged(library) == 13
+    library.fake.items[:13] = many(13)
+    await library.run(full=True)
+    assert [hold.state for hold in library.holds()] == ["superseded", "superseded"]
+    assert staged(library) == 0
+    assert len(library.living()) == 25
+
+
+async def test_an_incremental_run_leaves_the_question_what_disappeared_open(library: Library) -> None:
+    library.forgets()
+    await library.run()
+    kept = library.fake.items
+    library.fake.items = kept[12:]
+    assert (await library.run(full=True)).status == "held"
+    library.fake.items = [newer(3), *kept[12:]]
+    outcome = await library.run()
+    assert (outcome.status, outcome.verdict) == ("completed", "complete")
+    (hold,) = library.holds()
+    assert (hold.state, hold.would_delete) == ("held", 12)
+    code, out, _ = await library.command("job", "release", str(hold.history_id), "--json")
+    assert (code, json.loads(out)["deleted"]) == (0, 11)
+    assert "oai:fake.example:3" in library.living()
+
+
+@pytest.mark.parametrize(("count", "status"), [(5, "completed"), (6, "held")])
+async def test_the_share_of_a_repository_goes_before_that_of_the_settings(
+    library: Library, count: int, status: str
+) -> None:
+    library.change_settings(brake_minimum=1, brake_deletions=90)
+    library.change_repository(brake_deletions=20.0)
+    await library.run()
+    library.delete(*range(count))
+    assert (await library.run(full=True)).status == status
+
+
+async def test_few_deletions_are_never_held(library: Library) -> None:
+    library.fake.items = many(10)
+    await library.run()
+    library.delete(*range(9))
+    assert (await library.run(full=True)).counts["deleted"] == 9
+
+
+async def test_a_record_that_is_deleted_and_comes_again_in_the_same_list_lives(library: Library) -> None:
+    await library.run()
+    library.fake.items.append(newer(3))
+    library.delete(3)
+    await library.run(full=True)
+    assert "oai:fake.example:3" in library.living()
+    assert staged(library) == 0
+
+
+async def test_a_run_that_would_change_too_much_stops_before_the_page_that_does(library: Library) -> None:
+    library.change_settings(brake_updates=30)
+    await library.run()
+    library.fake.items[:20] = [newer(number) for number in range(20)]
+    before = library.files()
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.status) == ("partial", "held")
+    (hold,) = library.holds()
+    assert (hold.kind, hold.state, hold.active) == ("updates", "held", 25)
+    assert hold.would_update >= 10
+    assert library.files() == before
+    assert (await library.run(full=True)).status == "held"
+    code, out, _ = await library.command("job", "release", str(last_history(library).history_id))
+    assert (code, "approved" in out) == (0, True)
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.counts["updated"]) == ("complete", 20)
+    assert [hold.state for hold in library.holds()] == [HoldState.SUPERSEDED, HoldState.DONE]
+    library.fake.items[:20] = [newer(number, sets=("x",)) for number in range(20)]
+    assert (await library.run(full=True)).status == "held"
+
+
+async def test_deletions_of_a_run_that_was_cut_off_are_made_when_it_has_gone_on(library: Library) -> None:
+    await library.run()
+    library.delete(*range(4))
+    stop = asyncio.Event()
+
+    async def interrupt(asked: dict[str, str]) -> None:
+        if asked.get("resumptionToken", "").startswith("20"):
+            stop.set()
+            await asyncio.sleep(3600)
+
+    library.change_settings(brake_minimum=1, brake_deletions=10)
+    library.fake.before = interrupt
+    outcome = await library.run(full=True, stop=stop)
+    assert outcome.status == "incomplete"
+    assert any("4 deletions are postponed" in warning for warning in outcome.warnings)
+    library.fake.before = None
+    assert len(library.living()) == 25
+    library.change_settings(brake_deletions=50)
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.counts["deleted"]) == ("complete", 4)
+    assert len(library.living()) == 21
+
+
+async def test_a_command_sets_what_a_repository_allows(library: Library) -> None:
+    code, out, _ = await library.command(
+        "repository", "policy", "1", "--deletions", "mark", "--brake-deletions", "5", "--json"
+    )
+    assert code == 0
+    assert json.loads(out) == {
+        "repository_id": 1, "deletion_policy": "mark", "brake_deletions": 5.0, "brake_updates": None,
+    }  # fmt: skip
+    code, _, err = await library.command("repository", "policy", "1", "--brake-updates", "much")
+    assert (code, "'much' is not a valid percentage" in err) == (2, True)
+
+
+def test_no_brake_is_the_same_as_one_that_allows_everything() -> None:
+    assert mass_change_guard.Settlement(deleted=3).corrected({"deleted": 3}) == {
+        "deleted": 3,
+        "disappeared": 0,
+    }
+
+
+@pytest.mark.parametrize("status", ["completed", "held"])
+async def test_a_killed_run_goes_on_and_knows_all_its_deletions(library: Library, status: str) -> None:
+    await library.run()
+    library.delete(*range(12))
+    reached = asyncio.Event()
+
+    async def stick(asked: dict[str, str]) -> None:
+        if asked.get("resumptionToken", "").startswith("20"):
+            reached.set()
+            await asyncio.sleep(3600)
+
+    library.fake.before = stick
+    harvest = (sys.executable, "-m", "zatva.cli", "harvest", "1", "--full", "-q")
+    process = await asyncio.create_subprocess_exec(*harvest, env=library.environment)
+    await asyncio.wait_for(reached.wait(), 60)
+    async with asyncio.timeout(60):
+        while staged(library) < 12:  # noqa: ASYNC110 another process does it
+            await asyncio.sleep(0.05)
+    process.kill()
+    await process.wait()
+    library.fake.before = None
+    library.change_settings(brake_deletions=50 if status == "completed" else 20)
+    outcome = await library.run(full=True)
+    assert outcome.evidence.resumed_at == 20
+    assert outcome.status == status
+    assert (len(library.living()), staged(library)) == ((13, 0) if status == "completed" else (25, 12))
+    assert library.audit()[0].clean

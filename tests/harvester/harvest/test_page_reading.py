@@ -1,0 +1,235 @@
+"""Pages that come quickly are read in a process of their own, just as they would be read here."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import accumulate, chain, cycle
+from pathlib import Path
+
+import pytest
+
+from harvester.companion import CompanionEndedError
+from harvester.harvest import page_reader
+from harvester.harvest.page_reader import PageReading
+from harvester.harvest.page_reader_process import PageOfDocuments, ReadingProcess, documents_of
+from harvester.reading.answers import Page
+from harvester.reading.replies import OnToken, Unread
+from harvester.vocabulary import Method
+from oai.errors import ExitCode
+from oai.vocabulary import Verb
+from tests.harvester.fake_repository import Item, many
+from tests.harvester.harvest.test_harvest import FILTERS
+from tests.harvester.harvest.test_reading_process import MIXED, nobody, unread
+from tests.harvester.library import Library
+from tests.manager.conftest import until
+
+_PATIENCE = 30.0
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ReadingProcess]]:
+    """The processes that were begun, which is worth it at once; something was read by them."""
+    found: list[ReadingProcess] = []
+    used: list[ReadingProcess] = []
+
+    class Noted(ReadingProcess):
+        def __init__(self) -> None:
+            super().__init__()
+            found.append(self)
+
+        def read(self, unread: Unread, on_token: OnToken) -> PageOfDocuments | None:
+            used.append(self)
+            return super().read(unread, on_token)
+
+    monkeypatch.setattr(page_reader, "ReadingProcess", Noted)
+    monkeypatch.setattr(page_reader, "_WORTH_RECORDS", 1)
+    monkeypatch.setattr(page_reader, "_WORTH_SHARE", -1.0)
+    yield found
+    assert bool(used) == bool(found)
+
+
+async def read_documents(reading: PageReading, asked: Unread) -> None:
+    """Read a page again and again until it comes as documents, and these have come, too."""
+    async with asyncio.timeout(_PATIENCE):
+        while not isinstance(page := await reading(asked, nobody), PageOfDocuments):
+            pass
+    page.documents.future.result(_PATIENCE)
+
+
+async def test_documents_that_do_not_come_are_made_here(
+    begun: list[ReadingProcess], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = unread(MIXED, page_size=2)
+
+    def killed(process: ReadingProcess) -> None:
+        os.kill(process.number, signal.SIGKILL)
+        raise CompanionEndedError(-9)
+
+    with PageReading() as reading, caplog.at_level(logging.WARNING):
+        await read_documents(reading, asked)
+        monkeypatch.setattr(ReadingProcess, "documents", killed)
+        page = await reading(asked, nobody)
+        assert isinstance(page, PageOfDocuments)
+        assert page.documents.future.result(_PATIENCE) == documents_of(asked.read())
+        later = await reading(asked, nobody)
+        assert [record.header for record in later.records] == list(page.headers)
+    assert len(begun) == 1
+    assert "further pages are read without it" in caplog.text
+
+
+async def test_a_process_that_was_killed_is_done_without(
+    begun: list[ReadingProcess], caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = unread(MIXED, page_size=2)
+    with PageReading() as reading, caplog.at_level(logging.WARNING):
+        await read_documents(reading, asked)
+        os.kill(begun[0].number, signal.SIGKILL)
+        assert len((await reading(asked, nobody)).records) == 2
+        assert len((await reading(asked, nobody)).records) == 2
+    assert caplog.text.count("ended with -9") == 1
+
+
+async def test_a_process_that_cannot_be_begun_is_done_without(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, begun: list[ReadingProcess]
+) -> None:
+    def none_left() -> ReadingProcess:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(page_reader, "ReadingProcess", none_left)
+    asked = unread(MIXED, page_size=2)
+    with PageReading() as reading, caplog.at_level(logging.WARNING):
+        async with asyncio.timeout(_PATIENCE):
+            while "temporarily unavailable" not in caplog.text:
+                assert len((await reading(asked, nobody)).records) == 2
+    assert begun == []
+
+
+@pytest.mark.parametrize(("pause", "worth"), [(100.0, 0), (1.0, 1)])
+async def test_it_is_worth_it_where_reading_takes_much_of_the_time(
+    monkeypatch: pytest.MonkeyPatch, pause: float, worth: int
+) -> None:
+    asked = unread(many(600), page_size=500)
+    begun: list[str] = []
+
+    def begin() -> ReadingProcess:
+        begun.append("one")
+        raise OSError("it is enough to know")
+
+    monkeypatch.setattr(page_reader, "ReadingProcess", begin)
+    with PageReading(clock=_clock(pause)) as reading:
+        for _ in range(3):
+            await reading(asked, nobody)
+    assert len(begun) == worth
+
+
+async def test_neither_a_short_list_nor_its_last_page_is_worth_it(begun: list[ReadingProcess]) -> None:
+    with PageReading() as reading:
+        for _ in range(3):
+            assert len((await reading(unread(MIXED), nobody)).records) == 3
+    assert begun == []
+
+
+async def test_other_answers_are_read_here(begun: list[ReadingProcess]) -> None:
+    with PageReading() as reading:
+        await read_documents(reading, unread(MIXED, page_size=2))
+        page = await reading(unread(MIXED, verb=Verb.LIST_IDENTIFIERS), nobody)
+        assert (type(page), len(page.headers)) == (Page, 3)
+    assert len(begun) == 1
+
+
+async def test_a_harvest_stores_the_same_files_and_rows(
+    library: Library, begun: list[ReadingProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_for_it(library, begun)
+    library.fake.items[3] = Item(identifier="oai:fake.example:3", title="a & b <c>", sets=("s",))
+    outcome = await library.run()
+    assert (outcome.verdict, outcome.counts["new"], len(begun)) == ("complete", 25, 1)
+    files = library.files()
+    monkeypatch.undo()
+    again = await library.run(full=True)
+    assert (again.verdict, again.counts["unchanged"], again.counts["new"]) == ("complete", 25, 0)
+    assert (library.files(), len(begun)) == (files, 1)
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+async def test_the_token_is_told_where_pages_may_be_asked_for_ahead(
+    begun: list[ReadingProcess], *, ahead: bool
+) -> None:
+    told: list[str] = []
+    asked = unread(MIXED, page_size=2)
+    with PageReading(ahead=ahead) as reading:
+        await read_documents(reading, asked)
+        page = await reading(asked, told.append)
+        await asyncio.sleep(0)
+    assert told == ([page.next_token] if ahead else [])
+    assert len(begun) == 1
+
+
+async def test_a_sample_asks_for_no_page_too_many(library: Library, begun: list[ReadingProcess]) -> None:
+    wait_for_it(library, begun)
+    assert (await library.run(max_records=20)).counts["new"] == 20
+    assert len([asked for asked in library.fake.asked if asked.get("verb") == "ListRecords"]) == 2
+    assert len(begun) == 1
+
+
+@pytest.mark.parametrize("how", ["filter", "identifiers"])
+async def test_rules_and_single_records_have_their_elements(
+    library: Library, begun: list[ReadingProcess], tmp_path: Path, how: str
+) -> None:
+    rules = tmp_path / "filter.xml"
+    rules.write_text(FILTERS)
+    chosen = {"filter_file": rules} if how == "filter" else {"method": Method.IDENTIFIERS}
+    outcome = await library.run(**chosen)
+    assert outcome.counts["new"] == (5 if how == "filter" else 25)
+    assert begun == []
+
+
+async def test_what_came_before_a_fault_is_stored_first(
+    library: Library, begun: list[ReadingProcess]
+) -> None:
+    wait_for_it(library, begun)
+    library.fake.fault = lambda arguments, _: (
+        (404, {}, b"") if arguments.get("resumptionToken", "").startswith("20") else None
+    )
+    outcome = await library.run()
+    assert (outcome.verdict, len(library.records()), len(begun)) == ("partial", 20, 1)
+    library.fake.fault = None
+    assert (await library.run()).verdict == "complete"
+    assert len(library.records()) == 25
+
+
+async def test_a_stop_ends_the_process_as_well(library: Library, begun: list[ReadingProcess]) -> None:
+    stop = asyncio.Event()
+
+    async def before(arguments: dict[str, str]) -> None:
+        if "resumptionToken" in arguments:
+            await until(lambda: bool(begun))
+        if arguments.get("resumptionToken", "").startswith("20"):
+            stop.set()
+
+    library.fake.before = before
+    outcome = await library.run(stop=stop)
+    assert outcome.exit_code == ExitCode.INTERRUPTED
+    (process,) = begun
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.number, 0)
+    library.fake.before = None
+    assert (await library.run()).verdict == "complete"
+
+
+def wait_for_it(library: Library, begun: list[ReadingProcess]) -> None:
+    """See that the process is there when the second page comes."""
+
+    async def before(arguments: dict[str, str]) -> None:
+        if "resumptionToken" in arguments:
+            await until(lambda: bool(begun))
+
+    library.fake.before = before
+
+
+def _clock(pause: float) -> Callable[[], float]:
+    """A clock on which each page takes as long to come as said, and then five seconds to be read."""
+    return partial(next, accumulate(chain([0.0], cycle([pause, 5.0]))))

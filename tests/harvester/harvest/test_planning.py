@@ -1,0 +1,104 @@
+"""What a harvest will ask for, and why."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from harvester.harvest.plan import Plan, Standing, Target, plan
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.windows import Window
+from harvester.vocabulary import Method, Slice
+from oai.vocabulary import Verb
+
+NOW = datetime(2024, 6, 1, tzinfo=UTC)
+TARGET = Target(
+    base_url="http://x/oai",
+    granularity="YYYY-MM-DDThh:mm:ssZ",
+    earliest_datestamp="2024-01-01T00:00:00Z",
+    deleted_record="persistent",
+)
+DONE = Standing(watermark="2024-05-01T12:00:00Z")
+
+
+def planned(standing: Standing = DONE, target: Target = TARGET, **parameters: Any) -> Plan:
+    request = HarvestRequest(repository_id=1, **parameters)
+    return plan(request, target, standing, now=NOW, overlap=60)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "standing", "from_", "why"),
+    [
+        ({}, Standing(), None, "no harvest of this format and set is complete yet"),
+        (
+            {},
+            DONE,
+            "2024-05-01T11:59:00Z",
+            "the start of the last complete harvest, 2024-05-01T12:00:00Z, less 60 seconds",
+        ),
+        ({"full": True}, DONE, None, "all records were requested"),
+        ({"harvest_from": "2024-02-01"}, DONE, "2024-02-01T00:00:00Z", "as requested"),
+    ],
+)
+def test_a_plan_says_why_it_begins_where_it_does(
+    parameters: dict[str, Any], standing: Standing, from_: str | None, why: str
+) -> None:
+    found = planned(standing, **parameters)
+    assert found.from_ == from_
+    assert why in found.why
+    assert [window.from_ for window in found.lists()] == [from_]
+
+
+def test_a_run_that_was_cut_off_is_gone_on_with_by_one_of_the_same_kind_alone() -> None:
+    kind = HarvestRequest(repository_id=1).kind()
+    cut_off = Standing(
+        watermark="2024-05-01T12:00:00Z",
+        token="t&1",
+        parameters={"kind": kind, "from": "2023-01-01T00:00:00Z"},
+        state={"windows": [Window(from_="2023-06-01T00:00:00Z", one_by_one=True).as_json()]},
+    )
+    again = planned(cut_off)
+    assert (again.resumes, again.from_, again.lists()[0].one_by_one) == (True, "2023-01-01T00:00:00Z", True)
+    assert again.first_request() == "http://x/oai?verb=ListRecords&resumptionToken=t%261"
+    other = planned(cut_off, full=True)
+    assert (other.resumes, other.resumption_token, other.from_) == (False, "", None)
+
+
+def test_a_run_that_got_nowhere_begins_afresh() -> None:
+    kind = HarvestRequest(repository_id=1).kind()
+    found = planned(Standing(parameters={"kind": kind, "from": "1999-01-01"}))
+    assert (found.resumes, found.from_) == (False, None)
+
+
+def test_slices_are_listed_one_by_one() -> None:
+    found = planned(Standing(), slice=Slice.MONTH)
+    assert len(found.lists()) == len(found.as_json()["lists"]) == 6
+    assert "until 2024-01-31T23:59:59Z" in found.in_words()
+    assert str(found.first_request()).endswith("verb=ListRecords&metadataPrefix=oai_dc")
+    assert any("each year is requested as a whole first" in remark for remark in found.remarks)
+
+
+def test_many_slices_are_not_all_shown_to_people() -> None:
+    words = planned(Standing(), slice=Slice.DAY).in_words()
+    assert "lists: at most 153" in words
+    assert "more …" in words
+    assert len(words.splitlines()) < 30
+
+
+def test_the_other_method_lists_identifiers_and_says_so() -> None:
+    found = planned(method=Method.IDENTIFIERS)
+    assert found.verb is Verb.LIST_IDENTIFIERS
+    assert "GetRecord" in " ".join(found.remarks)
+
+
+def test_what_an_incremental_harvest_cannot_find_is_said() -> None:
+    forgetful = Target(base_url="http://x/oai", granularity="YYYY-MM-DD", deleted_record="no")
+    assert any("disappeared" in remark for remark in planned(target=forgetful).remarks)
+    assert not planned(target=forgetful, full=True).remarks
+
+
+def test_a_granularity_that_is_none_means_days() -> None:
+    odd = Target(base_url="http://x/oai", granularity="seconds", deleted_record="persistent")
+    found = planned(target=odd)
+    assert found.from_ == "2024-05-01"
+    assert any("granularity" in remark for remark in found.remarks)

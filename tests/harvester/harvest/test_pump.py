@@ -1,0 +1,58 @@
+"""Pages on their way are taken in together, and none waits long to be committed."""
+
+import asyncio
+
+import pytest
+
+from harvester.harvest import checkpointer
+from harvester.harvest.fetch import Fetched, Taken
+from harvester.harvest.page_pipeline import Ahead
+from harvester.harvest.transform import Batch
+from harvester.reading.answers import Page, ResumptionToken
+from tests.harvester.library import Library
+from tests.manager.conftest import until
+
+_PATIENCE = 30.0
+
+
+def page() -> Taken:
+    one = Page(url="http://example/oai", response_date="", token=ResumptionToken(value="more"))
+    fetched = Fetched(page=one, entries=())
+    return Taken(fetched=fetched, batch=Batch(records=(), filtered=0, repeated=0))
+
+
+async def test_what_comes_soon_is_waited_for() -> None:
+    ahead = Ahead()
+    assert not await ahead.soon(0.01)
+    asyncio.get_running_loop().call_later(0.01, lambda: ahead.fail(ValueError("the end")))
+    assert await ahead.soon(_PATIENCE)
+    pages, error = await ahead.group()
+    assert (pages, str(error)) == ([], "the end")
+    assert not await ahead.soon(0.01), "it was taken"
+
+
+async def test_while_something_is_left_it_is_here() -> None:
+    ahead = Ahead()
+    for _ in range(3):
+        await ahead.put(page())
+    ahead.fail(ValueError("the end"))
+    pages, error = await ahead.group()
+    assert (len(pages), str(error)) == (3, "the end")
+    assert not await ahead.soon(0.01)
+
+
+async def test_what_came_is_committed_while_the_repository_takes_its_time(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpointer, "_OLD_SECONDS", 600.0)
+    seen: list[int] = []
+
+    async def before(arguments: dict[str, str]) -> None:
+        if not arguments.get("resumptionToken", "").startswith("20"):
+            return
+        await until(lambda: len(library.records()) >= 20)
+        seen.append(len(library.records()))
+
+    library.fake.before = before
+    outcome = await library.run()
+    assert (outcome.verdict, outcome.counts["new"], seen) == ("complete", 25, [20])

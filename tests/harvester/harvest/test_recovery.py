@@ -1,0 +1,187 @@
+"""What is done when a list breaks: the choice, case by case."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from harvester.harvest.fetch import Allowance
+from harvester.harvest.list_evidence import ListWatch
+from harvester.harvest.recovery import Breakage, Remedy, begin_again, remedy, take_up
+from harvester.harvest.windows import Window, calendar
+from harvester.reading.errors import (
+    EndlessListError,
+    HttpStatusError,
+    MalformedAnswerError,
+    NotOaiPmhError,
+    OaiError,
+    TransportError,
+    TransportKind,
+)
+from oai.failures import Failure, FailureCode
+from oai.vocabulary import Granularity
+
+URL = "http://x/oai"
+CIRCLES = Failure(code=FailureCode.LIST_IN_CIRCLES, facts={"token": "t"})
+EMPTY = Failure(code=FailureCode.EMPTY_PAGES, facts={"pages": 100, "setting": "harvester.max_empty_pages"})
+REPEATED = Failure(
+    code=FailureCode.NO_NEW_RECORDS, facts={"pages": 20, "setting": "harvester.max_repeated_pages"}
+)
+EXPIRED = OaiError(URL, "badResumptionToken", "expired")
+NONE_MATCH = OaiError(URL, "noRecordsMatch", "")
+BROKEN = MalformedAnswerError(URL, "not well-formed")
+HTML = NotOaiPmhError(URL, "an HTML page", b"<html>")
+STAYS = HttpStatusError(URL, 500)
+KILLED = TransportError(URL, TransportKind.DISCONNECTED, "the connection was lost")
+CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
+    "an expired token": ({"error": EXPIRED}, Remedy.AGAIN),
+    "an expired token, strictly": ({"error": EXPIRED, "loose": False}, Remedy.AGAIN),
+    "an expired token of an ordered list": ({"error": EXPIRED, "orderly": True}, Remedy.TAKE_UP),
+    "a token that always expires": ({"error": EXPIRED, "restarts": 3}, Remedy.DIVIDE),
+    "a token that always expires, strictly": (
+        {"error": EXPIRED, "restarts": 3, "loose": False}, Remedy.DIVIDE
+    ),
+    "badResumptionToken without a token": ({"error": EXPIRED, "with_token": False}, Remedy.NONE),
+    "badArgument for a token": ({"error": OaiError(URL, "badArgument", "")}, Remedy.AGAIN),
+    "badArgument for a first request": (
+        {"error": OaiError(URL, "badArgument", ""), "with_token": False}, Remedy.NONE
+    ),
+    "an empty window": ({"error": NONE_MATCH, "with_token": False}, Remedy.NOTHING_THERE),
+    "noRecordsMatch with a token": ({"error": NONE_MATCH}, Remedy.ENDED_EARLY),
+    "a broken page": ({"error": BROKEN}, Remedy.DIVIDE),
+    "a broken page, strictly": ({"error": BROKEN, "loose": False}, Remedy.NONE),
+    "a broken first page": ({"error": BROKEN, "first": True, "with_token": False}, Remedy.DIVIDE),
+    "HTML in the middle": ({"error": HTML}, Remedy.DIVIDE),
+    "HTML from the start": ({"error": HTML, "first": True, "with_token": False}, Remedy.NONE),
+    "a 500 that stays": ({"error": STAYS}, Remedy.DIVIDE),
+    "a 500 that stays, from the start": ({"error": STAYS, "first": True}, Remedy.DIVIDE),
+    "a 404 from the start": ({"error": HttpStatusError(URL, 404), "first": True}, Remedy.NONE),
+    "a record that kills the server": ({"error": KILLED}, Remedy.DIVIDE),
+    "no host": ({"error": TransportError(URL, TransportKind.DNS, "")}, Remedy.NONE),
+    "a refused connection": ({"error": TransportError(URL, TransportKind.REFUSED, "")}, Remedy.NONE),
+    "a list in circles": ({"error": EndlessListError(URL, CIRCLES)}, Remedy.DIVIDE),
+    "a list in circles, strictly": ({"error": EndlessListError(URL, CIRCLES), "loose": False}, Remedy.NONE),
+    "a list that never fills": ({"error": EndlessListError(URL, EMPTY)}, Remedy.NONE),
+    "a list that has nothing new": ({"error": EndlessListError(URL, REPEATED)}, Remedy.NONE),
+    "noRecordsMatch with a token, and records lack": (
+        {"error": NONE_MATCH, "watch": ListWatch(pages=1, listed=10, size=25)}, Remedy.DIVIDE
+    ),
+    "badArgument for bounds in seconds": (
+        {
+            "error": OaiError(URL, "badArgument", ""),
+            "with_token": False,
+            "window": Window(from_="2024-01-01T00:00:00Z"),
+        },
+        Remedy.WHOLE_DAYS,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_remedy_follows_from_what_broke(name: str) -> None:
+    given, expected = CASES[name]
+    usual: dict[str, Any] = {
+        "window": Window(), "watch": ListWatch(), "with_token": True, "first": False, "restarts": 0,
+        "orderly": False, "loose": True,
+    }  # fmt: skip
+    assert remedy(Breakage(**(usual | given))) == expected
+
+
+def orderly(settled: str) -> ListWatch:
+    return ListWatch(rises=9, settled=settled, highest=settled)
+
+
+TIMES = calendar(Granularity.SECOND, None, datetime(2024, 6, 1, tzinfo=UTC))
+
+
+def test_a_list_is_taken_up_a_little_before_what_was_seen_last() -> None:
+    later = take_up(Window(until="2024-05-01T00:00:00Z"), orderly("2024-03-01T00:01:00Z"), TIMES, 60)
+    assert later is not None
+    assert (later.from_, later.until) == ("2024-03-01T00:00:00Z", "2024-05-01T00:00:00Z")
+    assert begin_again(later) == Window(until="2024-05-01T00:00:00Z")
+
+
+def test_a_second_take_up_still_knows_where_the_list_began() -> None:
+    first = take_up(Window(from_="2020-01-01T00:00:00Z"), orderly("2024-03-01T00:01:00Z"), TIMES, 60)
+    assert first is not None
+    second = take_up(first, orderly("2024-04-01T00:00:00Z"), TIMES, 60)
+    assert second is not None
+    assert begin_again(second) == Window(from_="2020-01-01T00:00:00Z")
+
+
+def test_no_list_is_taken_up_where_it_began_or_out_of_order() -> None:
+    window = Window(from_="2024-03-01T00:00:30Z")
+    assert take_up(window, orderly("2024-03-01T00:00:30Z"), TIMES, 60) is None
+    nearer = take_up(window, orderly("2024-03-01T00:01:00Z"), TIMES, 60)
+    assert nearer is not None
+    assert nearer.from_ == "2024-03-01T00:01:00Z"
+    assert take_up(Window(), ListWatch(), TIMES, 60) is None
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_work_around_faults_has_so_much_time_and_no_more() -> None:
+    clock = Clock()
+    allowance = Allowance(left=100, seconds=60, clock=clock)
+    clock.seconds += 500
+    assert allowance.spend()
+    with allowance.working():
+        clock.seconds += 59
+        assert allowance.spend()
+        clock.seconds += 1
+        assert (allowance.is_late, allowance.spend()) == (True, False)
+    clock.seconds += 500
+    assert (allowance.is_late, allowance.spent) == (True, 2)
+
+
+def test_work_at_the_same_time_counts_once_and_what_was_in_vain_counts_afterwards() -> None:
+    clock = Clock()
+    allowance = Allowance(left=100, seconds=60, clock=clock)
+    with allowance.working():
+        clock.seconds += 10
+        with allowance.working():
+            clock.seconds += 20
+    begun = allowance.now()
+    clock.seconds += 29
+    allowance.count_since(begun)
+    assert not allowance.is_late
+    begun = allowance.now()
+    clock.seconds += 1
+    allowance.count_since(begun)
+    assert allowance.is_late
+
+
+def test_waits_that_the_repository_asks_for_do_not_count_and_those_at_the_same_time_are_one() -> None:
+    clock = Clock()
+    allowance = Allowance(left=100, seconds=60, clock=clock)
+    with allowance.working():
+        allowance.note_wait(3600)
+        clock.seconds += 1800
+        allowance.note_wait(1800)
+        clock.seconds += 900
+        allowance.note_wait(1000)
+        clock.seconds += 1000 + 59
+        assert not allowance.is_late
+        clock.seconds += 1
+        assert allowance.is_late
+
+
+def test_without_a_limit_there_is_no_end_to_it_and_with_none_there_is_no_time() -> None:
+    clock = Clock()
+    endless = Allowance(left=1, clock=clock)
+    with endless.working():
+        clock.seconds += 1e9
+    assert not endless.is_late
+    assert Allowance(left=1, seconds=0, clock=clock).is_late
+
+
+def test_remedies_that_ask_again_take_time() -> None:
+    assert {found for found in Remedy if found.takes_time} == {Remedy.AGAIN, Remedy.TAKE_UP, Remedy.DIVIDE}

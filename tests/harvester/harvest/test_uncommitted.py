@@ -1,0 +1,146 @@
+"""Pages that follow at once share a transaction, and their files are written beside the next ones' rows."""
+
+import asyncio
+
+import pytest
+from sqlalchemy import select
+
+from harvester.harvest import checkpointer, page_pipeline
+from harvester.harvest.harvest import harvest
+from harvester.harvest.page_pipeline import Ahead
+from harvester.harvest.request import HarvestRequest
+from harvester.models import History
+from harvester.store.models import RecordChange
+from oai.errors import ExitCode
+from tests.harvester.fake_repository import Item
+from tests.harvester.library import Library, touch
+
+
+@pytest.fixture(autouse=True)
+def page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page is taken in by itself, and there always seems to be another, so that no commit is early."""
+    monkeypatch.setattr(page_pipeline, "_GROUP_RECORDS", 1)
+
+    async def soon(_: Ahead, __: float) -> bool:
+        return True
+
+    monkeypatch.setattr(Ahead, "soon", soon)
+    monkeypatch.setattr(checkpointer, "_OLD_SECONDS", 600.0)
+
+
+def transactions(library: Library) -> int:
+    with library.database.session() as session:
+        return len(set(session.scalars(select(RecordChange.transaction_id))))
+
+
+async def test_pages_that_follow_at_once_share_a_transaction(library: Library) -> None:
+    outcome = await library.run()
+    assert (outcome.verdict, outcome.counts["new"], transactions(library)) == ("complete", 25, 1)
+    assert library.audit()[0].clean
+
+
+async def test_what_has_waited_long_is_committed(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpointer, "_OLD_SECONDS", -1.0)
+    outcome = await library.run()
+    assert (outcome.verdict, outcome.counts["new"], transactions(library)) == ("complete", 25, 3)
+
+
+async def test_a_record_that_comes_twice_is_as_it_came_last(library: Library) -> None:
+    again = [Item(identifier="oai:fake.example:3", title="Newer"), Item(identifier="oai:fake.example:4")]
+    library.fake.items += again
+    outcome = await library.run()
+    assert (outcome.counts["new"], outcome.counts["updated"], len(library.records())) == (25, 2, 25)
+    assert b"Newer" in library.files()["fake.example/3.xml"]
+    assert library.audit()[0].clean
+
+
+async def test_a_wait_of_the_repository_is_noted_behind_what_came_before(library: Library) -> None:
+    seen: list[int] = []
+
+    def fault(arguments: dict[str, str], _: bytes) -> tuple[int, dict[str, str], bytes] | None:
+        if arguments.get("resumptionToken", "").startswith("20") and not seen:
+            seen.append(1)
+            return 503, {"Retry-After": "1"}, b"later"
+        return None
+
+    library.change_settings(retries=1, max_wait=2.0)
+    library.fake.fault = fault
+    outcome = await library.run()
+    assert (outcome.verdict, outcome.counts["new"], seen) == ("complete", 25, [1])
+
+
+async def test_a_stop_commits_what_was_taken_in(library: Library) -> None:
+    stop, taken = asyncio.Event(), asyncio.Event()
+
+    async def before(arguments: dict[str, str]) -> None:
+        if arguments.get("resumptionToken", "").startswith("20"):
+            await taken.wait()
+            stop.set()
+            await asyncio.sleep(5)
+
+    library.fake.before = before
+    request = HarvestRequest(repository_id=library.repository_id)
+    outcome = await harvest(
+        library.database, library.settings, request, stop=stop, on_progress=lambda *_: taken.set()
+    )
+    assert (outcome.exit_code, outcome.counts["new"]) == (ExitCode.INTERRUPTED, len(library.records()))
+    assert outcome.counts["new"] >= 10
+    library.fake.before = None
+    outcome = await library.run()
+    assert (outcome.verdict, outcome.counts["new"], len(library.records())) == ("complete", 25, 25)
+    assert library.audit()[0].clean
+
+
+async def test_a_held_page_leaves_those_before_it_whole(library: Library) -> None:
+    library.change_settings(brake_updates=30, brake_minimum=5)
+    await library.run()
+    for number in (1, *range(10, 25)):
+        library.fake.items[number] = Item(
+            identifier=f"oai:fake.example:{number}", datestamp="2024-06-03T00:00:00Z", title="Newer"
+        )
+    outcome = await library.run(full=True)
+    assert (outcome.status, outcome.counts["updated"]) == ("held", 1)
+    newer = {name for name, data in library.files().items() if b"Newer" in data}
+    assert newer == {"fake.example/1.xml"}
+    assert library.audit()[0].clean
+
+
+async def test_files_that_fail_while_the_repository_wants_a_wait_fail_the_run(library: Library) -> None:
+    library.fake.items[12] = Item(identifier="oai:other.example:12")
+    touch(library.folder / "other.example", b"a file where a folder is to be")
+    waited: list[str] = []
+
+    async def before(arguments: dict[str, str]) -> None:
+        if arguments.get("resumptionToken", "").startswith("20"):
+            await asyncio.sleep(0.5)  # so that the pages before it are taken in, as a rule
+
+    def fault(arguments: dict[str, str], _: bytes) -> tuple[int, dict[str, str], bytes] | None:
+        token = arguments.get("resumptionToken", "")
+        if not token.startswith("20") or waited:
+            return None
+        waited.append(token)
+        return 503, {"Retry-After": "1"}, b"later"
+
+    library.change_settings(retries=1, max_wait=2.0)
+    library.fake.fault, library.fake.before = fault, before
+    with pytest.raises(OSError, match=r"other\.example"):
+        await library.run()
+    assert len(waited) == 1
+    assert "oai:fake.example:10" not in library.records()
+    (library.folder / "other.example").unlink()
+    outcome = await library.run()
+    assert (outcome.verdict, len(library.records())) == ("complete", 25)
+
+
+async def test_files_that_fail_count_nothing_that_is_not_stored(library: Library) -> None:
+    library.fake.items[12] = Item(identifier="oai:other.example:12")
+    touch(library.folder / "other.example", b"a file where a folder is to be")
+    with pytest.raises(OSError, match=r"other\.example"):
+        await library.run()
+    with library.database.session() as session:
+        assert session.scalars(select(History.new_count)).one() == 0
+    assert library.records() == {}
+    (library.folder / "other.example").unlink()
+    outcome = await library.run()
+    assert (outcome.verdict, len(library.records())) == ("complete", 25)
+    assert library.audit()[0].clean

@@ -1,0 +1,198 @@
+"""Very strict harvests of a format of the repository's own, and rules that meet their limit."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from harvester.harvest.models import Quarantined
+from harvester.harvest.result import Outcome
+from harvester.vocabulary import Level
+from oai.database import Database
+from oai.errors import ExitCode
+from oai.settings import Settings
+from tests.harvester.fake_repository import FakeRepository, Item, serve
+from tests.harvester.harvest.test_harvest import Bench
+from tests.harvester.rules.schema_server import BOOK, NOTE, SchemaServer, serve_schemas
+
+
+def book(number: int, content: str = "<pages>3</pages>", *, names: str = "") -> Item:
+    location = f' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="{names}"'
+    begun = f'<book xmlns="{BOOK}"{location if names else ""}>\n<title>A</title><author>Ann</author>'
+    metadata = f"{begun}{content}</book>"
+    return Item(identifier=f"oai:a:{number}", metadata=metadata)
+
+
+def announcing(schema: str) -> FakeRepository:
+    """A repository whose one format has the schema."""
+    formats = (
+        "<ListMetadataFormats><metadataFormat><metadataPrefix>book</metadataPrefix>"
+        f"<schema>{schema}</schema><metadataNamespace>{BOOK}</metadataNamespace></metadataFormat></ListMetadataFormats>"
+    )
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes:
+        if asked.get("verb") != "ListMetadataFormats":
+            return good
+        head, _, _ = good.decode().partition("<ListMetadataFormats>")
+        return f"{head}{formats}</OAI-PMH>".encode()
+
+    return FakeRepository(items=[book(number) for number in range(12)], fault=fault)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[SchemaServer]:
+    async with serve_schemas() as server:
+        yield server
+
+
+@pytest.fixture
+async def bench(
+    database: Database, settings: Settings, tmp_path: Path, server: SchemaServer
+) -> AsyncIterator[Bench]:
+    quick = settings.harvester.model_copy(
+        update={"retries": 0, "max_wait": 5.0, "first_delay": 0.01, "rule_seconds": 1.5}
+    )
+    async with serve(announcing(f"{server.url}/book.xsd")) as fake:
+        yield Bench(database, settings.model_copy(update={"harvester": quick}), fake, tmp_path / "out")
+
+
+async def very_strict(bench: Bench) -> Outcome:
+    return await bench.run(metadata_prefix="book", validation=Level.VERY_STRICT)
+
+
+async def test_the_announced_schema_is_fetched_once_for_all_harvests(
+    bench: Bench, server: SchemaServer
+) -> None:
+    first = await very_strict(bench)
+    bench.fake.items.append(book(12))
+    second = await bench.run(metadata_prefix="book", validation=Level.VERY_STRICT, full=True)
+
+    assert (first.verdict, first.exit_code, first.counts["new"]) == ("complete", ExitCode.DONE, 12)
+    assert (second.verdict, second.exit_code, second.counts["new"]) == ("complete", ExitCode.DONE, 1)
+    assert set(server.asked.values()) == {1}
+    assert len(list((bench.settings.data / "schemas").iterdir())) == 4
+
+
+async def test_a_record_that_is_not_valid_ends_the_run_with_its_name_line_and_reason(bench: Bench) -> None:
+    bench.fake.items[11] = book(11, "<pages>0</pages>")
+
+    outcome = await very_strict(bench)
+
+    assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.STRICT_CHECK)
+    assert outcome.counts["new"] == 10
+    reason = bench.history()[-1].failure_reason or ""
+    assert reason.startswith("record 'oai:a:11' is not valid: line 4, element '{urn:example:book}pages': ")
+    assert "minimum" in reason
+
+
+async def test_a_record_that_is_not_valid_is_kept_with_its_bytes_and_the_line_of_the_fault(
+    bench: Bench,
+) -> None:
+    bench.fake.items[11] = book(11, "<pages>0</pages>")
+
+    await very_strict(bench)
+
+    with bench.database.session() as session:
+        (kept,) = session.scalars(select(Quarantined))
+    assert (kept.identifier, kept.failure_code) == ("oai:a:11", "record_invalid")
+    assert kept.raw.startswith(b"<record")
+    line = (kept.failure_facts or {})["line"]
+    assert b"<pages>0</pages>" in kept.raw.split(b"\n")[line - 1]
+    assert kept.history_id == bench.history()[-1].history_id
+
+
+@pytest.mark.parametrize("level", [Level.STRICT, Level.LOOSE])
+async def test_other_levels_ask_for_no_schema_and_keep_such_a_record(
+    bench: Bench, server: SchemaServer, level: Level
+) -> None:
+    bench.fake.items[11] = book(11, "<pages>0</pages>")
+
+    outcome = await bench.run(metadata_prefix="book", validation=level)
+
+    assert (outcome.verdict, outcome.counts["new"]) == ("complete", 12)
+    assert not server.asked
+    assert "ListMetadataFormats" not in {asked["verb"] for asked in bench.fake.asked}
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "reason"),
+    [
+        ("/book.xsd", 404, "book.xsd, named by ListMetadataFormats, is not available: HTTP status 404"),
+        ("/people/person.xsd", 404, "person.xsd, named by the schema http"),
+        ("/parts/title.xsd", "<html/>", "it is not an XML Schema but 'html'"),
+    ],
+)
+async def test_a_schema_that_cannot_be_had_ends_the_run_before_its_first_record(
+    bench: Bench, server: SchemaServer, path: str, answer: str | int, reason: str
+) -> None:
+    server.files[path] = answer
+
+    outcome = await very_strict(bench)
+
+    assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.STRICT_CHECK)
+    assert reason in (outcome.failure_reason or "")
+    assert bench.fake.lists() == []
+    assert bench.files() == {}
+
+
+async def test_what_a_record_names_is_fetched_between_pages(bench: Bench, server: SchemaServer) -> None:
+    note = f'<pages>3</pages><note xmlns="{NOTE}">{{}}</note>'
+    names = f"{NOTE} {server.url}/note.xsd"
+    bench.fake.items[10] = book(10, note.format("2024-05-01"), names=names)
+    assert (await very_strict(bench)).exit_code == ExitCode.DONE
+
+    bench.fake.items[11] = book(11, note.format("May"), names=names)
+    outcome = await bench.run(metadata_prefix="book", validation=Level.VERY_STRICT, full=True)
+
+    assert outcome.exit_code == ExitCode.STRICT_CHECK
+    assert "record 'oai:a:11' is not valid" in (outcome.failure_reason or "")
+    assert server.asked["/note.xsd"] == 1
+
+
+COSTLY = f"""<filters match="all">
+<selectionNamespaces>xmlns:b='{BOOK}'</selectionNamespaces>
+<filter xpath="count(//b:page[count(//b:page/following::b:page) = -1])" regexp="0"/></filters>"""
+
+
+@pytest.fixture
+def costly(tmp_path: Path) -> Path:
+    file = tmp_path / "costly.xml"
+    file.write_text(COSTLY)
+    return file
+
+
+async def test_a_loose_run_leaves_out_the_record_on_which_an_xpath_takes_too_long(
+    bench: Bench, costly: Path
+) -> None:
+    bench.fake.items[3] = book(3, "<page/>" * 60_000)
+
+    outcome = await bench.run(metadata_prefix="book", filter_file=costly)
+
+    assert (outcome.verdict, outcome.exit_code) == ("partial", ExitCode.RECORDS_REFUSED)
+    assert (outcome.counts["new"], outcome.counts["invalid"]) == (11, 1)
+    reason = f"{costly}, line 3, column 9: the XPath expression"
+    assert any("oai:a:3" in warning and reason in warning for warning in outcome.warnings)
+    with bench.database.session() as session:
+        kept = session.scalars(select(Quarantined)).one()
+    assert (kept.identifier, b"<page/>" in kept.raw) == ("oai:a:3", True)
+
+
+async def test_a_strict_run_ends_there(bench: Bench, costly: Path) -> None:
+    bench.fake.items[3] = book(3, "<page/>" * 60_000)
+
+    outcome = await bench.run(metadata_prefix="book", filter_file=costly, validation=Level.STRICT)
+
+    assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.STRICT_CHECK)
+    assert (outcome.failure_reason or "").startswith(f"record 'oai:a:3': {costly}, line 3, column 9: ")
+
+
+async def test_a_rule_that_meets_its_limit_on_every_record_ends_the_run(bench: Bench, costly: Path) -> None:
+    quick = bench.settings.harvester.model_copy(update={"rule_seconds": 0.01})
+    bench.settings = bench.settings.model_copy(update={"harvester": quick})
+    bench.fake.items = [book(number, "<page/>" * 2000) for number in range(30)]
+
+    outcome = await bench.run(metadata_prefix="book", filter_file=costly)
+
+    assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.USAGE)
+    assert "more than 20 records exceeded it; simplify the rule" in (outcome.failure_reason or "")

@@ -1,0 +1,115 @@
+"""What a list shows of itself."""
+
+import pytest
+
+from harvester.harvest.list_evidence import ListWatch, watch_from_json
+from harvester.reading.answers import Header, Page, ResumptionToken
+
+
+def page(*stamps: str, size: int | None = None, last: bool = False, names: tuple[str, ...] = ()) -> Page:
+    found = names or tuple(f"oai:a:{stamp}" for stamp in stamps)
+    headers = tuple(
+        Header(identifier=name, datestamp=stamp) for name, stamp in zip(found, stamps, strict=True)
+    )
+    given = None if last else ResumptionToken(value="more", complete_list_size=size)
+    return Page(url="http://x/", response_date="", headers=headers, token=given)
+
+
+def days(first: int, last: int) -> list[str]:
+    return [f"2024-01-{day:02}" for day in range(first, last + 1)]
+
+
+def test_datestamps_that_only_rise_make_a_list_orderly() -> None:
+    watch = ListWatch()
+    watch.see(page(*days(1, 5)))
+    assert not watch.orderly
+    watch.see(page(*days(5, 12)))
+    assert watch.orderly
+    assert watch.settled == "2024-01-05"
+
+
+def test_a_single_record_out_of_line_at_a_pages_end_does_not_set_the_place_to_go_on_from() -> None:
+    watch = ListWatch()
+    watch.see(page(*days(1, 12)))
+    watch.see(page(*days(13, 15), "2024-12-31"))
+    assert watch.settled == "2024-01-13"
+
+
+@pytest.mark.parametrize(
+    "stamps",
+    [
+        ["2024-01-20", "2024-01-19"],
+        ["2024-01-02"],
+        ["2024-01-20T00:00:00Z"],
+        ["20 January"],
+    ],
+)
+def test_one_datestamp_that_falls_or_is_written_differently_ends_the_order(stamps: list[str]) -> None:
+    watch = ListWatch()
+    watch.see(page(*days(1, 15)))
+    watch.see(page(*stamps))
+    watch.see(page("2024-01-30", "2024-01-31"))
+    assert not watch.orderly
+
+
+def test_a_record_that_comes_twice_does_not_make_up_for_one_that_does_not_come() -> None:
+    watch = ListWatch()
+    watch.see(page("2024-01-01", "2024-01-01", names=("a", "b"), size=4))
+    watch.see(page("2024-01-01", "2024-01-01", names=("b", "c"), size=4))
+    watch.count_repeated()
+    assert (watch.listed, watch.repeated, watch.missing, watch.confirmed) == (4, 1, 1, False)
+
+
+def test_the_list_size_that_was_said_last_counts() -> None:
+    watch = ListWatch()
+    watch.see(page("2024-01-01", size=1000))
+    watch.see(page("2024-01-02", size=2))
+    assert (watch.size, watch.revised, watch.missing, watch.confirmed) == (2, 1, 0, True)
+
+
+def test_a_full_page_without_a_token_element_is_an_abrupt_end() -> None:
+    watch = ListWatch()
+    watch.see(page(*days(1, 2)))
+    assert not watch.abrupt(no_token=True)
+    watch.see(page(*days(3, 4), last=True))
+    assert watch.abrupt(no_token=True)
+    assert not watch.abrupt(no_token=False)
+    shorter = ListWatch()
+    shorter.see(page(*days(1, 2)))
+    shorter.see(page("2024-01-03", last=True))
+    assert not shorter.abrupt(no_token=True)
+
+
+def test_a_list_that_is_taken_up_again_still_has_to_bring_what_was_announced_first() -> None:
+    first = ListWatch()
+    first.see(page(*days(1, 10), size=20))
+    second = first.taken_up()
+    second.see(page(*days(9, 14), last=True))
+    second.count_repeated()
+    assert (second.repeated, second.overlapping, second.missing) == (0, 2, 6)
+
+
+def test_a_list_that_is_taken_up_twice_has_to_bring_what_was_announced_at_first() -> None:
+    first = ListWatch()
+    first.see(page(*days(1, 10), size=20))
+    second = first.taken_up()
+    second.see(page(*days(9, 14), size=12))
+    third = second.taken_up()
+    third.see(page(*days(13, 18), last=True))
+    third.count_repeated()
+    assert third.missing == 2
+
+
+def test_a_watch_out_of_the_checkpoint_knows_what_came_before_by_its_marks() -> None:
+    watch = ListWatch()
+    watch.see(page("2024-01-01", "2024-01-01", names=("a", "b"), size=4))
+    later = watch_from_json(watch.as_json(), watch.marks)
+    later.see(page("2024-01-01", "2024-01-01", names=("b", "c"), size=4))
+    later.count_repeated()
+    assert (later.repeated, later.missing) == (1, 1)
+
+
+def test_a_watch_survives_the_checkpoint() -> None:
+    watch = ListWatch()
+    watch.see(page(*days(1, 12), size=50))
+    assert watch_from_json(watch.as_json(), watch.marks) == watch

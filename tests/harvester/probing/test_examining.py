@@ -1,0 +1,151 @@
+from collections.abc import Callable
+
+import pytest
+
+from harvester.probing.case import SUBJECTS
+from harvester.probing.diagnose import examine
+from harvester.probing.findings import Grade, Report
+from harvester.probing.report import SENTENCES, advice_for, grade_of, in_words, letter, troubles
+from harvester.reading.errors import TransportError
+from oai.settings import Settings
+from tests.harvester.fake_repository import FakeRepository, Item, many, serve
+
+Arguments = dict[str, str]
+
+_USED = """<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><responseDate>2026-01-01T00:00:00Z</responseDate>
+<request/><error code="badResumptionToken">used</error></OAI-PMH>"""
+
+
+async def _no_pause(_seconds: float) -> None:
+    """Nobody waits in tests."""
+
+
+async def _examined(repository: FakeRepository) -> Report:
+    async with serve(repository) as served:
+        return await examine(served.url, Settings(), sleep=_no_pause)
+
+
+def _found(report: Report) -> dict[str, str]:
+    return {fact.subject: fact.found for fact in report.facts}
+
+
+def _once(verb_has: str, change: Callable[[bytes], bytes]) -> Callable[[Arguments, bytes], bytes | None]:
+    return lambda arguments, body: change(body) if verb_has in arguments.get("verb", "") else None
+
+
+async def test_a_good_repository_has_few_troubles_and_the_usual_profile() -> None:
+    report = await _examined(FakeRepository(items=many(130), page_size=100, sets=["maps"]))
+
+    found = _found(report)
+    assert len(found) == len(report.facts) >= 30
+    assert (found["granularity"], found["from"], found["until"]) == ("second", "inclusive", "inclusive")
+    assert (found["token"], found["token again"], found["get record"]) == ("well", "same", "well")
+    assert not [fact for fact in report.facts if grade_of(fact) is Grade.BAD]
+    assert (report.profile.method, report.profile.slice, report.profile.incremental) == (0, None, True)
+
+
+async def test_a_token_that_is_good_once_asks_for_slices() -> None:
+    used: set[str] = set()
+
+    def once(arguments: Arguments, _body: bytes) -> bytes | None:
+        token = arguments.get("resumptionToken")
+        if token is None or token not in used:
+            used.update({token} if token else ())
+            return None
+        return _USED.encode()
+
+    report = await _examined(FakeRepository(items=many(30), fault=once))
+
+    assert _found(report)["token again"] == "refused"
+    assert report.profile.slice == "month"
+    assert "token again.refused" in report.profile.why
+
+
+async def test_bounds_that_are_not_heeded_ask_for_everything_each_time() -> None:
+    repository = FakeRepository(
+        items=[*many(3), Item(identifier="oai:x:new", datestamp="2025-01-01T00:00:00Z")]
+    )
+
+    def deaf(arguments: Arguments, _body: bytes) -> bytes | None:
+        if not {"from", "until"} & arguments.keys():
+            return None
+        rest = {name: value for name, value in arguments.items() if name not in {"from", "until"}}
+        return repository.answer(rest).encode()
+
+    repository.fault = deaf
+    report = await _examined(repository)
+
+    assert _found(report)["from"] == "ignored"
+    assert report.profile.incremental is False
+
+
+async def test_a_granularity_that_is_not_true_is_found_with_an_example() -> None:
+    items = [Item(identifier="oai:x:1", datestamp="2024-01-01")]
+
+    report = await _examined(FakeRepository(items=items))
+
+    fact = next(fact for fact in report.facts if fact.subject == "granularity")
+    assert fact.found == "untrue"
+    assert "2024-01-01" in in_words(fact)
+
+
+async def test_lists_that_break_where_single_records_do_not_ask_for_the_other_method() -> None:
+    broken = _once("ListRecords", lambda _body: b"<html>500</html>")
+
+    report = await _examined(FakeRepository(items=many(5), fault=broken))
+
+    assert _found(report)["records"] == "failed"
+    assert report.profile.method == 1
+
+
+async def test_an_empty_repository_is_no_fault() -> None:
+    report = await _examined(FakeRepository())
+
+    assert _found(report)["records"] == "none"
+
+
+async def test_a_server_that_is_not_there_is_an_error() -> None:
+    async with serve(FakeRepository()) as served:
+        gone = served.url
+
+    with pytest.raises(TransportError):
+        await examine(gone, Settings(), sleep=_no_pause)
+
+
+async def test_it_pauses_between_two_requests_and_counts_them() -> None:
+    pauses: list[float] = []
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async with serve(FakeRepository(items=many(3))) as served:
+        report = await examine(served.url, Settings(), sleep=note)
+        asked = len(served.asked)
+
+    assert set(pauses) == {0.5}
+    # The request by POST does not reach the fake one, which takes GET only.
+    assert report.requests == asked + 1
+    assert len(pauses) == report.requests - 1
+
+
+async def test_a_report_survives_its_json_and_the_letter_names_each_trouble() -> None:
+    report = await _examined(FakeRepository(items=many(30), sizes=False))
+
+    again = Report.from_json(report.as_json())
+
+    assert again is not None
+    assert again.as_json() == report.as_json()
+    text = letter(report)
+    assert report.base_url in text
+    for fact in troubles(report):
+        assert advice_for(fact) in text
+
+
+def test_what_others_wrote_into_the_row_is_no_report() -> None:
+    others: list[object] = [None, "x", {}, {"facts": 3}, {"facts": [{}], "profile": {}}]
+    for odd in others:
+        assert Report.from_json(odd) is None
+
+
+def test_every_sentence_belongs_to_a_subject() -> None:
+    assert {key.partition(".")[0] for key in SENTENCES} == set(SUBJECTS)

@@ -1,0 +1,1 @@
+"""Users, organisations, tokens, the audit log: pages, API and commands."""

@@ -1,0 +1,357 @@
+"""Users and API tokens over the API, for administrators; and who the caller is."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from oai.owners import Organisation
+from oai.rights import Right, Role, Scope
+from web.api.faults import not_found
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import In, Out, Page, Paged
+from web.auth import api_tokens, organisations, users
+from web.auth.access import about
+from web.auth.users import find_user_view, find_users
+from web.models import ApiToken, User
+
+_TAG: Final = "people"
+
+
+class MeOut(Out):
+    """Who asks, and what that caller may do."""
+
+    user_id: int
+    name: str
+    role: Role
+    organisation: str | None
+    scopes: list[Scope] | None = Field(description="Scopes of the token; null for a session.")
+    rights: list[str]
+
+
+class UserOut(Out):
+    """A user."""
+
+    user_id: int
+    name: str
+    role: Role
+    organisation_id: int | None
+    organisation: str | None
+    created: datetime
+    last_sign_in: datetime | None
+    state: str = Field(description="active, invited or disabled.")
+
+
+class NewUser(In):
+    """A user that is to be."""
+
+    name: str = Field(min_length=1, max_length=100)
+    role: Role = Role.VIEWER
+    organisation_id: int | None = Field(None, ge=1, le=999_999_999)
+
+
+class UserChange(In):
+    """Role and organisation as they are to be."""
+
+    role: Role
+    organisation_id: int | None = Field(None, ge=1, le=999_999_999)
+
+
+class TokenOut(Out):
+    """An API token; the token itself is not kept."""
+
+    token_id: int
+    user_name: str
+    name: str
+    scopes: list[str]
+    created: datetime
+    expires: datetime | None
+    last_used: datetime | None
+    state: str = Field(description="good, expired or revoked.")
+
+
+class NewToken(In):
+    """A token that is to be."""
+
+    name: str = Field(min_length=1, max_length=100)
+    scopes: list[Scope] = Field(min_length=1, max_length=10)
+    days: float | None = Field(None, gt=0, le=3650, description="Validity in days; null: until revoked.")
+
+
+class MadeToken(Out):
+    """A new token, told this one time."""
+
+    token_id: int
+    token: str
+
+
+async def _me(call: Call) -> MeOut:
+    who = call.who
+    return MeOut(
+        user_id=who.user_id,
+        name=who.name,
+        role=who.role,
+        organisation=who.organisation,
+        scopes=sorted(who.scopes) if who.scopes is not None else None,
+        rights=sorted(right.value for right in who.rights),
+    )
+
+
+async def _users(call: Call) -> Page[UserOut]:
+    limit = call.asked(Paged).limit + 1
+    found = await call.database.run(find_users, limit=limit, after=after(call, str) or "")
+    return page_of(call, found, UserOut.model_validate, lambda user: user.name)
+
+
+async def _add_user(call: Call) -> UserOut:
+    asked = call.sent(NewUser)
+    row = await call.database.run(
+        users.add_user, asked.name, asked.role, organisation_id=asked.organisation_id
+    )
+    about(call.request, "user", row.user_id, row.name)
+    return await _user_out(call, row.user_id)
+
+
+async def _show_user(call: Call) -> UserOut:
+    return await _user_out(call, (await _user(call)).user_id)
+
+
+async def _change_user(call: Call) -> UserOut:
+    asked, number = call.sent(UserChange), (await _user(call)).user_id
+    await call.database.run(users.change_role, number, asked.role, organisation_id=asked.organisation_id)
+    return await _user_out(call, number)
+
+
+async def _disable(call: Call) -> UserOut:
+    number = (await _user(call)).user_id
+    await call.database.run(users.disable_user, number)
+    return await _user_out(call, number)
+
+
+async def _enable(call: Call) -> UserOut:
+    number = (await _user(call)).user_id
+    await call.database.run(users.enable_user, number)
+    return await _user_out(call, number)
+
+
+async def _user_out(call: Call, number: int) -> UserOut:
+    view = await call.database.run(find_user_view, number)
+    if view is None:
+        raise not_found("user", number)
+    return UserOut.model_validate(view)
+
+
+async def _user(call: Call) -> User:
+    number: int = call.place["user"]
+    row = await call.database.run(lambda session: session.get(User, number))
+    if row is None:
+        raise not_found("user", number)
+    about(call.request, "user", number, row.name)
+    return row
+
+
+async def _tokens(call: Call) -> Page[TokenOut]:
+    limit = call.asked(Paged).limit + 1
+    found = await call.database.run(api_tokens.list_tokens, limit=limit, before=after(call, int))
+    return page_of(call, found, TokenOut.model_validate, lambda token: token.token_id)
+
+
+async def _make_token(call: Call) -> MadeToken:
+    asked, number = call.sent(NewToken), (await _user(call)).user_id
+    token_id, token = await call.database.run(
+        api_tokens.make_token, number, name=asked.name, scopes=asked.scopes, days=asked.days
+    )
+    about(call.request, "token", token_id, asked.name)
+    return MadeToken(token_id=token_id, token=token)
+
+
+async def _revoke_token(call: Call) -> None:
+    number: int = call.place["token"]
+
+    def revoke(session: Session) -> None:
+        if session.get(ApiToken, number) is None:
+            raise not_found("token", number)
+        api_tokens.revoke_token(session, number)
+
+    await call.database.run(revoke)
+
+
+def _op(name: str, method: str, path: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    declared = {"right": Right.ADMINISTER, **more}
+    return Operation(name=name, method=method, path=path, tag=_TAG, summary=summary, work=work, **declared)
+
+
+OPERATIONS: Final = (
+    _op(
+        "getMe",
+        "GET",
+        "/me",
+        "Show the caller and the caller's permissions.",
+        _me,
+        right=Right.LOOK,
+        answer=MeOut,
+    ),
+    _op("listUsers", "GET", "/users", "List users by name.", _users, query=Paged, answer=Page[UserOut]),
+    _op("addUser", "POST", "/users", "Add a user.", _add_user, body=NewUser, answer=UserOut, status=201),
+    _op("getUser", "GET", "/users/{user}", "Show a user.", _show_user, answer=UserOut),
+    _op(
+        "changeUser",
+        "PUT",
+        "/users/{user}",
+        "Change a user's role or organisation.",
+        _change_user,
+        body=UserChange,
+        answer=UserOut,
+    ),
+    _op("disableUser", "POST", "/users/{user}/disable", "Disable a user.", _disable, answer=UserOut),
+    _op("enableUser", "POST", "/users/{user}/enable", "Enable a user.", _enable, answer=UserOut),
+    _op(
+        "makeToken",
+        "POST",
+        "/users/{user}/tokens",
+        "Create an API token; it is shown only once.",
+        _make_token,
+        body=NewToken,
+        answer=MadeToken,
+        status=201,
+    ),
+    _op(
+        "listTokens",
+        "GET",
+        "/tokens",
+        "List API tokens, newest first.",
+        _tokens,
+        query=Paged,
+        answer=Page[TokenOut],
+    ),
+    _op("revokeToken", "DELETE", "/tokens/{token}", "Revoke an API token.", _revoke_token, status=204),
+)
+
+
+class OrganisationOut(Out):
+    """An organisation."""
+
+    organisation_id: int
+    short_name: str
+    name: str
+    created: datetime
+    users: int
+    repositories: int
+
+
+class NewOrganisation(In):
+    """Names as they are to be."""
+
+    short_name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=50)
+    name: str = Field("", max_length=200)
+
+
+class OwnerBody(In):
+    """Whose the repository is to be."""
+
+    organisation_id: int | None = Field(
+        ge=1, le=999_999_999, description="Null: belongs to the administrators."
+    )
+
+
+async def _organisations(call: Call) -> Page[OrganisationOut]:
+    limit = call.asked(Paged).limit + 1
+    rows = await call.database.run(
+        organisations.list_organisations, limit=limit, after=after(call, str) or ""
+    )
+    return page_of(call, rows, OrganisationOut.model_validate, lambda row: row.short_name)
+
+
+async def _add_organisation(call: Call) -> OrganisationOut:
+    asked = call.sent(NewOrganisation)
+    row = await call.database.run(
+        organisations.add_organisation, short_name=asked.short_name, name=asked.name
+    )
+    about(call.request, "organisation", row.organisation_id, row.name)
+    return await _organisation_out(call, row.organisation_id)
+
+
+async def _change_organisation(call: Call) -> OrganisationOut:
+    number = await _organisation(call)
+    asked = call.sent(NewOrganisation)
+    await call.database.run(
+        organisations.change_organisation, number, short_name=asked.short_name, name=asked.name
+    )
+    return await _organisation_out(call, number)
+
+
+async def _remove_organisation(call: Call) -> None:
+    await call.database.run(organisations.remove_organisation, await _organisation(call))
+
+
+async def _own(call: Call) -> None:
+    repository_id, owner = call.place["repository"], call.sent(OwnerBody).organisation_id
+    await call.database.run(organisations.give_repository, repository_id, owner)
+    about(call.request, "repository", repository_id, organisation_id=owner)
+
+
+async def _organisation_out(call: Call, number: int) -> OrganisationOut:
+    view = await call.database.run(organisations.find_organisation_view, number)
+    if view is None:
+        raise not_found("organisation", number)
+    return OrganisationOut.model_validate(view)
+
+
+async def _organisation(call: Call) -> int:
+    number: int = call.place["organisation"]
+    row = await call.database.run(lambda session: session.get(Organisation, number))
+    if row is None:
+        raise not_found("organisation", number)
+    about(call.request, "organisation", number, row.name)
+    return number
+
+
+ORGANISATION_OPERATIONS: Final = (
+    _op(
+        "listOrganisations",
+        "GET",
+        "/organisations",
+        "List organisations by short name.",
+        _organisations,
+        query=Paged,
+        answer=Page[OrganisationOut],
+    ),
+    _op(
+        "addOrganisation",
+        "POST",
+        "/organisations",
+        "Add an organisation.",
+        _add_organisation,
+        body=NewOrganisation,
+        answer=OrganisationOut,
+        status=201,
+    ),
+    _op(
+        "changeOrganisation",
+        "PUT",
+        "/organisations/{organisation}",
+        "Rename an organisation.",
+        _change_organisation,
+        body=NewOrganisation,
+        answer=OrganisationOut,
+    ),
+    _op(
+        "removeOrganisation",
+        "DELETE",
+        "/organisations/{organisation}",
+        "Remove an organisation; its repositories then belong to the administrators.",
+        _remove_organisation,
+        status=204,
+    ),
+    _op(
+        "setOwner",
+        "PUT",
+        "/repositories/{repository}/owner",
+        "Assign a repository to an organisation.",
+        _own,
+        body=OwnerBody,
+        status=204,
+    ),
+)

@@ -1,0 +1,249 @@
+"""`zatva user`: the dashboard's users and their sign-in links."""
+
+from typing import Final
+
+from sqlalchemy.orm import Session
+
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.errors import ExitCode
+from oai.rights import Scope
+from web.auth.api_tokens import list_tokens, make_token, revoke_token
+from web.auth.organisations import (
+    add_organisation,
+    get_organisation,
+    give_repository,
+    list_organisations,
+    remove_organisation,
+)
+from web.auth.sign_in import make_link
+from web.auth.users import add_user, change_role, disable_user, enable_user, find_user, get_user, list_users
+from web.models import LinkKind, Role, User
+
+_LOCAL: Final = "http://127.0.0.1:8090"
+
+
+def user_add(invocation: Invocation) -> ExitCode:
+    """Add a user."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        user = _add(session, invocation)
+        result = {"user_id": user.user_id, "name": user.name, "role": user.role}
+        session.commit()
+    invocation.console.result(result, f"added {result['role']} {result['name']!r}")
+    return ExitCode.DONE
+
+
+def invite(invocation: Invocation) -> ExitCode:
+    """Print an invitation; the user is added where there is none of that name."""
+    settings, name = invocation.settings, invocation.arguments.name
+    with open_database(settings) as database, database.session() as session:
+        user = find_user(session, name) or _add(session, invocation)
+        address = make_link(session, settings, user.name, _base_url(invocation), kind=LinkKind.INVITATION)
+        session.commit()
+    hours = settings.web.invitation_hours
+    invocation.console.result({"link": address, "hours": hours}, address)
+    invocation.console.note(f"the link works once, within {hours:g} hours, and asks for a password")
+    return ExitCode.DONE
+
+
+def link(invocation: Invocation) -> ExitCode:
+    """Print a one-time sign-in link; where no address is set it leads to the default port on this machine."""
+    settings, name = invocation.settings, invocation.arguments.name
+    with open_database(settings) as database, database.session() as session:
+        address = make_link(session, settings, name, _base_url(invocation))
+        session.commit()
+    invocation.console.result({"link": address, "minutes": settings.web.link_minutes}, address)
+    invocation.console.note(f"the link works once, within {settings.web.link_minutes:g} minutes")
+    return ExitCode.DONE
+
+
+def role(invocation: Invocation) -> ExitCode:
+    """Give a user another role and organisation."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        user = get_user(session, arguments.name)
+        organisation_id = _organisation_id(session, arguments.organisation)
+        change_role(session, user.user_id, Role(arguments.role), organisation_id=organisation_id)
+        session.commit()
+    result = {"name": arguments.name, "role": arguments.role, "organisation": arguments.organisation}
+    invocation.console.result(result, f"{arguments.name!r} now has the role {arguments.role}")
+    return ExitCode.DONE
+
+
+def disable(invocation: Invocation) -> ExitCode:
+    """Let a user sign in no more; sessions end and API tokens are not taken any more."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        disable_user(session, get_user(session, invocation.arguments.name).user_id)
+        session.commit()
+    name = invocation.arguments.name
+    invocation.console.result({"name": name, "disabled": True}, f"{name!r} is disabled")
+    return ExitCode.DONE
+
+
+def enable(invocation: Invocation) -> ExitCode:
+    """Let a user sign in again."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        enable_user(session, get_user(session, invocation.arguments.name).user_id)
+        session.commit()
+    name = invocation.arguments.name
+    invocation.console.result({"name": name, "disabled": False}, f"{name!r} is enabled")
+    return ExitCode.DONE
+
+
+def user_show(invocation: Invocation) -> ExitCode:
+    """List the users."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        rows = [
+            {
+                "user_id": user.user_id,
+                "name": user.name,
+                "role": user.role.value,
+                "organisation": user.organisation,
+                "state": user.state,
+                "created": user.created,
+                "last_sign_in": user.last_sign_in,
+            }
+            for user in list_users(session)
+        ]
+    columns = {
+        "name": "Name",
+        "role": "Role",
+        "organisation": "Organisation",
+        "state": "State",
+        "last_sign_in": "Last signed in",
+        "created": "Added",
+    }
+    invocation.console.table(rows, columns, empty="no users; add one with `zatva user add NAME`")
+    return ExitCode.DONE
+
+
+def _add(session: Session, invocation: Invocation) -> User:
+    arguments = invocation.arguments
+    organisation_id = _organisation_id(session, arguments.organisation)
+    return add_user(session, arguments.name, Role(arguments.role), organisation_id=organisation_id)
+
+
+def _organisation_id(session: Session, short_name: str | None) -> int | None:
+    return None if short_name is None else get_organisation(session, short_name).organisation_id
+
+
+def _base_url(invocation: Invocation) -> str:
+    return invocation.arguments.base_url or invocation.settings.web.base_url or _LOCAL
+
+
+_NOBODY = "-"
+
+
+def organisation_add(invocation: Invocation) -> ExitCode:
+    """Add an organisation."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        made = add_organisation(session, short_name=arguments.short_name, name=arguments.name)
+        result = {
+            "organisation_id": made.organisation_id,
+            "short_name": made.short_name,
+            "name": made.name,
+        }
+        session.commit()
+    invocation.console.result(result, f"added organisation {result['short_name']!r}")
+    return ExitCode.DONE
+
+
+def give(invocation: Invocation) -> ExitCode:
+    """Let a repository, its schedules and jobs belong to an organisation."""
+    short_name, number = invocation.arguments.short_name, invocation.arguments.repository
+    with open_database(invocation.settings) as database, database.session() as session:
+        owner = None if short_name == _NOBODY else get_organisation(session, short_name).organisation_id
+        give_repository(session, number, owner)
+        session.commit()
+    invocation.about(number, organisation=None if short_name == _NOBODY else short_name)
+    whose = "the administrators" if short_name == _NOBODY else repr(short_name)
+    result = {"repository_id": number, "organisation": None if short_name == _NOBODY else short_name}
+    invocation.console.result(result, f"repository {number} now belongs to {whose}")
+    return ExitCode.DONE
+
+
+def remove(invocation: Invocation) -> ExitCode:
+    """Remove an organisation that has no users."""
+    short_name = invocation.arguments.short_name
+    with open_database(invocation.settings) as database, database.session() as session:
+        number = get_organisation(session, short_name).organisation_id
+        remove_organisation(session, number)
+        session.commit()
+    invocation.console.result({"short_name": short_name, "removed": True}, f"removed {short_name!r}")
+    return ExitCode.DONE
+
+
+def organisation_show(invocation: Invocation) -> ExitCode:
+    """List the organisations."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        rows = [
+            {
+                "organisation_id": one.organisation_id,
+                "short_name": one.short_name,
+                "name": one.name,
+                "users": one.users,
+                "repositories": one.repositories,
+            }
+            for one in list_organisations(session)
+        ]
+    columns = {"short_name": "Short", "name": "Name", "users": "Users", "repositories": "Repositories"}
+    empty = "no organisations; add one with `zatva organisation add SHORT`"
+    invocation.console.table(rows, columns, empty=empty)
+    return ExitCode.DONE
+
+
+def token_add(invocation: Invocation) -> ExitCode:
+    """Make a token and print it, this once."""
+    arguments = invocation.arguments
+    scopes = [Scope(scope) for scope in arguments.scope or [Scope.READ]]
+    with open_database(invocation.settings) as database, database.session() as session:
+        user = get_user(session, arguments.user)
+        number, token = make_token(
+            session, user.user_id, name=arguments.name, scopes=scopes, days=arguments.days
+        )
+        session.commit()
+    invocation.about(number, arguments.name)
+    invocation.console.result({"token_id": number, "token": token}, token)
+    invocation.console.note("it is shown only once; programs send it as `Authorization: Bearer …`")
+    return ExitCode.DONE
+
+
+def token_show(invocation: Invocation) -> ExitCode:
+    """List the tokens of all users, or of one."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        name = invocation.arguments.user
+        user_id = None if name is None else get_user(session, name).user_id
+        rows = [
+            {
+                "token_id": token.token_id,
+                "user": token.user_name,
+                "name": token.name,
+                "scopes": " ".join(token.scopes),
+                "state": token.state,
+                "expires": token.expires,
+                "last_used": token.last_used,
+            }
+            for token in list_tokens(session, user_id)
+        ]
+    columns = {
+        "token_id": "Id",
+        "user": "User",
+        "name": "For",
+        "scopes": "Scopes",
+        "state": "State",
+        "expires": "Expires",
+        "last_used": "Last used",
+    }
+    invocation.console.table(rows, columns, empty="no tokens; create one with `zatva token add USER NAME`")
+    return ExitCode.DONE
+
+
+def revoke(invocation: Invocation) -> ExitCode:
+    """Revoke a token."""
+    number = invocation.arguments.token_id
+    with open_database(invocation.settings) as database, database.session() as session:
+        revoke_token(session, number)
+        session.commit()
+    invocation.console.result({"token_id": number, "revoked": True}, f"revoked token {number}")
+    return ExitCode.DONE

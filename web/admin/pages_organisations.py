@@ -1,0 +1,201 @@
+"""Administration of organisations, and of whose the repositories are."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from aiohttp import web
+from pydantic import Field
+
+from harvester.listing import find_repositories
+from harvester.models import Repository
+from oai.errors import UsageError
+from oai.owners import Organisation
+from web.auth.access import about, administrators_only, asked_for, repositories_of
+from web.auth.organisations import (
+    OrganisationView,
+    add_organisation,
+    change_organisation,
+    give_repository,
+    list_organisations,
+    remove_organisation,
+)
+from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.forms import Form, FormModel, read_form
+from web.site.i18n import _, told
+from web.site.paging import PAGE, Shown, number_in, page_of, text_in
+from web.site.params import NUMBER, number_of
+from web.site.render import render
+from web.threads import database_of
+
+_COLUMNS: Final = columns_of(
+    "organisation_id", "short_name", "name", "created", "users", "repositories",
+)  # fmt: skip
+
+
+class OrganisationForm(FormModel):
+    """What it is called, in full and in short."""
+
+    name: str = Field("", max_length=200)
+    short_name: str = Field(min_length=1, max_length=50)
+
+
+class GivingForm(FormModel):
+    """Which repository is to be given to the organisation, or taken back."""
+
+    repository: int = Field(ge=1, le=999_999_999)
+    back: bool = False
+
+
+@administrators_only
+async def listing(request: web.Request) -> web.Response:
+    """The organisations by short name, page by page."""
+    after = text_in(request, "after")
+    found = await database_of(request).run(list_organisations, limit=PAGE + 1, after=after)
+    page = page_of(found, lambda organisation: organisation.short_name, behind=after)
+    return render(request, "admin_organisations.html", page=page)
+
+
+@administrators_only
+async def as_file(request: web.Request) -> web.StreamResponse:
+    """All organisations."""
+
+    async def behind(last: OrganisationView | None) -> Sequence[OrganisationView]:
+        after = last.short_name if last else ""
+        return await database_of(request).run(list_organisations, limit=AT_ONCE, after=after)
+
+    return await export(request, "organisations", _COLUMNS, behind)
+
+
+@administrators_only
+async def new(request: web.Request) -> web.Response:
+    """The form for a new one."""
+    return await _page(request, None, Form(values={}))
+
+
+@administrators_only
+async def add(request: web.Request) -> web.Response:
+    """Add it."""
+    asked, form = read_form(OrganisationForm, await request.post())
+    if asked is None:
+        return await _page(request, None, form)
+    try:
+        made = await database_of(request).run(add_organisation, short_name=asked.short_name, name=asked.name)
+    except UsageError as error:
+        return await _page(request, None, form.with_error("short_name", told(error)))
+    about(request, "organisation", made.organisation_id, made.short_name)
+    raise web.HTTPSeeOther("/admin/organisations?done=organisation-added")
+
+
+@administrators_only
+async def show(request: web.Request) -> web.Response:
+    """One organisation."""
+    return await _page(request, await _organisation_of(request), None)
+
+
+@administrators_only
+async def change(request: web.Request) -> web.Response:
+    """Rename it."""
+    organisation = await _organisation_of(request)
+    asked, form = read_form(OrganisationForm, await request.post())
+    if asked is None:
+        return await _page(request, organisation, form)
+    number = organisation.organisation_id
+    try:
+        await database_of(request).run(
+            change_organisation, number, short_name=asked.short_name, name=asked.name
+        )
+    except UsageError as error:
+        return await _page(request, organisation, form.with_error("short_name", told(error)))
+    raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=organisation-changed")
+
+
+@administrators_only
+async def give(request: web.Request) -> web.Response:
+    """Let a repository belong to the organisation, or to the administrators again."""
+    organisation = await _organisation_of(request)
+    asked, form = read_form(GivingForm, await request.post())
+    if asked is None:
+        return await _page(request, organisation, None, form)
+    await asked_for(request, Repository, asked.repository)
+    number = organisation.organisation_id
+    await database_of(request).run(give_repository, asked.repository, None if asked.back else number)
+    owner = None if asked.back else organisation.short_name
+    about(request, "repository", asked.repository, organisation=owner)
+    raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=repository-given")
+
+
+@administrators_only
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask before an organisation goes."""
+    organisation = await _organisation_of(request)
+    return render(
+        request,
+        "confirm.html",
+        title=_("Remove %(name)s?") % {"name": organisation.name},
+        steps=[
+            (_("Overview"), "/"),
+            (_("Administration"), "/admin"),
+            (_("Organisations"), "/admin/organisations"),
+        ],
+        lines=[_("Its repositories and schedules are kept and become the administrators'.")],
+        button=_("Remove organisation"),
+        back=f"/admin/organisations/{organisation.organisation_id}",
+    )
+
+
+@administrators_only
+async def remove(request: web.Request) -> web.StreamResponse:
+    """Remove the organisation."""
+    organisation = await _organisation_of(request)
+    try:
+        await database_of(request).run(remove_organisation, organisation.organisation_id)
+    except UsageError as error:
+        raise web.HTTPConflict(text=told(error)) from None
+    raise web.HTTPSeeOther("/admin/organisations?done=organisation-removed")
+
+
+async def _organisation_of(request: web.Request) -> Organisation:
+    number = number_of(request)
+    found = await database_of(request).run(lambda session: session.get(Organisation, number))
+    if found is None:
+        raise web.HTTPNotFound(text=_("Organisation %(number)s does not exist.") % {"number": number})
+    about(request, "organisation", number, found.short_name)
+    return found
+
+
+async def _page(
+    request: web.Request, organisation: Organisation | None, form: Form | None, given: Form | None = None
+) -> web.Response:
+    repositories = None
+    if organisation is not None:
+        repositories = await _repositories(request, organisation)
+        form = form or Form(values={"name": organisation.name, "short_name": organisation.short_name})
+    faulty = [one for one in (form, given) if one is not None and one.errors]
+    return render(
+        request,
+        "admin_organisation.html",
+        status=422 if faulty else 200,
+        organisation=organisation,
+        form=form,
+        given=given or Form(values={}),
+        repositories=repositories,
+    )
+
+
+async def _repositories(request: web.Request, organisation: Organisation) -> Shown[Repository]:
+    after, theirs = number_in(request, "after") or 0, repositories_of(organisation.organisation_id)
+    found = await database_of(request).run(find_repositories, limit=PAGE + 1, after=after, among=theirs)
+    return page_of(found, lambda repository: repository.repository_id, behind=after)
+
+
+ROUTES = (
+    web.get("/admin/organisations", listing),
+    web.get(f"/admin/organisations.{KINDS}", as_file, allow_head=False),
+    web.get("/admin/organisations/new", new),
+    web.post("/admin/organisations/new", add),
+    web.get(f"/admin/organisations/{NUMBER}", show),
+    web.post(f"/admin/organisations/{NUMBER}", change),
+    web.post(f"/admin/organisations/{NUMBER}/repositories", give),
+    web.get(f"/admin/organisations/{NUMBER}/remove", confirm_removal),
+    web.post(f"/admin/organisations/{NUMBER}/remove", remove),
+)

@@ -1,0 +1,290 @@
+"""Administration of users: invited, given roles and organisations, disabled."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from aiohttp import web
+from pydantic import Field, field_validator
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from oai.settings import Settings
+from web.auth.access import about, administrators_only
+from web.auth.organisations import name_organisations
+from web.auth.sign_in import make_link
+from web.auth.users import (
+    STATES,
+    UserView,
+    add_user,
+    change_role,
+    disable_user,
+    enable_user,
+    find_user_view,
+    find_users,
+)
+from web.models import LinkKind, Role
+from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.forms import Form, FormModel, read_form
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS
+from web.site.params import NUMBER, number_of
+from web.site.render import render
+from web.threads import database_of
+
+_PAGE: Final = 50
+_COLUMNS: Final = columns_of(
+    "user_id", "name", "role", "organisation", "state", "created", "last_sign_in", "disabled", "has_password",
+)  # fmt: skip
+
+
+class RoleForm(FormModel):
+    """What a user is, and of whom."""
+
+    role: Role
+    organisation: int | None = None
+
+    @field_validator("organisation", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+
+class InvitationForm(RoleForm):
+    """A new user."""
+
+    name: str = Field(min_length=1, max_length=100)
+
+
+@administrators_only
+async def listing(request: web.Request) -> web.Response:
+    """The users that the filter lets through, page by page."""
+    given, after = _given(request), _after(request)
+    found = await database_of(request).run(find_users, limit=_PAGE + 1, after=after, **given)
+    further = {**given, "after": found[_PAGE - 1].name} if len(found) > _PAGE else None
+    return render(
+        request,
+        "admin_users.html",
+        users=found[:_PAGE],
+        given=given,
+        query=urlencode(given),
+        next=urlencode(further) if further else None,
+        first=not after,
+        roles=[role.value for role in Role],
+        states=STATES,
+    )
+
+
+@administrators_only
+async def as_file(request: web.Request) -> web.StreamResponse:
+    """The users that the filter lets through."""
+    given = _given(request)
+
+    async def behind(last: UserView | None) -> Sequence[UserView]:
+        after = last.name if last else ""
+        return await database_of(request).run(find_users, limit=AT_ONCE, after=after, **given)
+
+    return await export(request, "users", _COLUMNS, behind)
+
+
+@administrators_only
+async def new(request: web.Request) -> web.Response:
+    """The form for an invitation."""
+    return await _page(request, None, Form(values={"role": Role.PARTNER.value}))
+
+
+@administrators_only
+async def invite_new(request: web.Request) -> web.Response:
+    """Add the user and show the invitation's link, this once."""
+    asked, form = read_form(InvitationForm, await request.post())
+    if asked is None:
+        return await _page(request, None, form)
+    try:
+        user_id, link = await database_of(request).run(
+            _add_and_invite,
+            request.config_dict[SETTINGS],
+            base_url(request),
+            asked.name,
+            asked.role,
+            asked.organisation,
+        )
+    except UsageError as error:
+        field = "name" if asked.organisation or asked.role is not Role.PARTNER else "organisation"
+        return await _page(request, None, form.with_error(field, told(error)))
+    about(request, "user", user_id, asked.name)
+    return await _page(request, await _user_of(request, user_id), None, link=link, invitation=True)
+
+
+@administrators_only
+async def show(request: web.Request) -> web.Response:
+    """One user."""
+    return await _page(request, await _user_of(request), None)
+
+
+@administrators_only
+async def change(request: web.Request) -> web.Response:
+    """Give the user another role or organisation."""
+    user = await _user_of(request)
+    asked, form = read_form(RoleForm, await request.post())
+    if asked is None:
+        return await _page(request, user, form)
+    try:
+        await database_of(request).run(
+            change_role, user.user_id, asked.role, organisation_id=asked.organisation
+        )
+    except UsageError as error:
+        return await _page(request, user, form.with_error("role", told(error)))
+    raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-changed")
+
+
+@administrators_only
+async def link(request: web.Request) -> web.Response:
+    """Make a sign-in link and show it, this once."""
+    return await _linked(request, LinkKind.SIGN_IN)
+
+
+@administrators_only
+async def invite(request: web.Request) -> web.Response:
+    """Make a new invitation, with which the user chooses a password; earlier ones are void."""
+    return await _linked(request, LinkKind.INVITATION)
+
+
+@administrators_only
+async def confirm_disabling(request: web.Request) -> web.Response:
+    """Ask before a user is shut out."""
+    user = await _user_of(request)
+    return render(
+        request,
+        "confirm.html",
+        title=_("Disable %(name)s?") % {"name": user.name},
+        steps=[(_("Overview"), "/"), (_("Administration"), "/admin"), (_("Users"), "/admin/users")],
+        lines=[
+            _("The user is signed out everywhere, and the user's API tokens are no longer accepted."),
+            _("No data is deleted: you can enable the user again."),
+        ],
+        button=_("Disable user"),
+        back=f"/admin/users/{user.user_id}",
+    )
+
+
+@administrators_only
+async def disable(request: web.Request) -> web.StreamResponse:
+    """Shut the user out."""
+    user = await _user_of(request)
+    try:
+        await database_of(request).run(disable_user, user.user_id)
+    except UsageError as error:
+        raise web.HTTPConflict(text=told(error)) from None
+    raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-disabled")
+
+
+@administrators_only
+async def enable(request: web.Request) -> web.StreamResponse:
+    """Let the user sign in again."""
+    user = await _user_of(request)
+    await database_of(request).run(enable_user, user.user_id)
+    raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-enabled")
+
+
+def base_url(request: web.Request) -> str:
+    """The dashboard's address as its users see it."""
+    return request.config_dict[SETTINGS].web.base_url or f"{request.scheme}://{request.host}"
+
+
+async def _linked(request: web.Request, kind: LinkKind) -> web.Response:
+    user, settings = await _user_of(request), request.config_dict[SETTINGS]
+    if user.disabled is not None:
+        raise web.HTTPConflict(text=_("The user is disabled; enable the user first."))
+    made = await database_of(request).run(make_link, settings, user.name, base_url(request), kind=kind)
+    return await _page(request, user, None, link=made, invitation=kind is LinkKind.INVITATION)
+
+
+async def _user_of(request: web.Request, number: int | None = None) -> UserView:
+    wanted = number or number_of(request)
+    user = await database_of(request).run(find_user_view, wanted)
+    if user is None:
+        raise web.HTTPNotFound(text=_("User %(number)s does not exist.") % {"number": wanted})
+    about(request, "user", user.user_id, user.name)
+    return user
+
+
+def _given(request: web.Request) -> dict[str, str]:
+    """The filter in the address; no text of the database has control characters."""
+    given = {name: request.query.get(name, "").strip() for name in ("words", "role", "state")}
+    choices = {"role": frozenset(Role), "state": frozenset(STATES)}
+    return {
+        name: text
+        for name, text in given.items()
+        if text and text.isprintable() and (name not in choices or text in choices[name])
+    }
+
+
+def _after(request: web.Request) -> str:
+    """The name that the page's users come behind."""
+    text = request.query.get("after", "")
+    return text if text.isprintable() else ""
+
+
+async def _page(
+    request: web.Request,
+    user: UserView | None,
+    form: Form | None,
+    *,
+    link: str | None = None,
+    invitation: bool = False,
+) -> web.Response:
+    web_settings = request.config_dict[SETTINGS].web
+    if form is None and user is not None:
+        form = Form(values={"role": user.role.value, "organisation": user.organisation_id or ""})
+    return render(
+        request,
+        "admin_user.html",
+        status=422 if form is not None and form.errors else 200,
+        user=user,
+        form=form,
+        link=link,
+        invitation=invitation,
+        hours=f"{web_settings.invitation_hours:g}",
+        minutes=f"{web_settings.link_minutes:g}",
+        **await _choices(request),
+    )
+
+
+async def _choices(request: web.Request) -> dict[str, Any]:
+    organisations = await database_of(request).run(name_organisations)
+    return {
+        "roles": [
+            (Role.VIEWER.value, _("viewer: read only")),
+            (Role.PARTNER.value, _("partner: harvests for its organisation")),
+            (Role.CURATOR.value, _("curator: manages the archive")),
+            (Role.ADMINISTRATOR.value, _("administrator: everything")),
+        ],
+        "organisations": [("", _("none (own institution)")), *organisations],
+    }
+
+
+def _add_and_invite(
+    session: Session,
+    settings: Settings,
+    address: str,
+    name: str,
+    role: Role,
+    organisation_id: int | None,
+) -> tuple[int, str]:
+    user = add_user(session, name, role, organisation_id=organisation_id)
+    return user.user_id, make_link(session, settings, user.name, address, kind=LinkKind.INVITATION)
+
+
+ROUTES = (
+    web.get("/admin/users", listing),
+    web.get(f"/admin/users.{KINDS}", as_file, allow_head=False),
+    web.get("/admin/users/new", new),
+    web.post("/admin/users/new", invite_new),
+    web.get(f"/admin/users/{NUMBER}", show),
+    web.post(f"/admin/users/{NUMBER}", change),
+    web.post(f"/admin/users/{NUMBER}/link", link),
+    web.post(f"/admin/users/{NUMBER}/invite", invite),
+    web.get(f"/admin/users/{NUMBER}/disable", confirm_disabling),
+    web.post(f"/admin/users/{NUMBER}/disable", disable),
+    web.post(f"/admin/users/{NUMBER}/enable", enable),
+)

@@ -1,0 +1,1 @@
+"""Alerts and notification rules, as pages and over the API."""

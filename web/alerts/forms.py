@@ -1,0 +1,111 @@
+"""The form of a rule of who is told what, and the words of its choices."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import Field, field_validator
+
+from manager.notices.models import Channel, Kind, Language, NoticeRule, NoticeState, Occasion
+from manager.notices.rules import Wish
+from web.site.forms import FormModel
+from web.site.i18n import _
+
+_LONGEST: Final = 2000
+_LANGUAGES: Final = {Language.ENGLISH: "English", Language.CZECH: "Čeština", Language.SLOVAK: "Slovenčina"}
+
+
+class AlertForm(FormModel):
+    """Who is told what, how, and in which language."""
+
+    kind: Kind = Kind.ERROR
+    channel: Channel = Channel.MAIL
+    target: str = Field(
+        min_length=1,
+        max_length=_LONGEST,
+        description="E-mail addresses separated by commas, or one webhook URL.",
+    )
+    language: Language = Language.ENGLISH
+    recurring_id: int | None = Field(None, ge=1, le=999_999_999)
+
+    @field_validator("recurring_id", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+    @field_validator("channel")
+    @classmethod
+    def _is_no_hook(cls, value: Channel) -> Channel:
+        if value is Channel.HOOK:
+            raise ValueError(_("Choose one of the options."))
+        return value
+
+    def wish(self, repository_id: int | None) -> Wish:
+        """What a rule about that repository, or (None) about all, is to be."""
+        mail = self.channel is Channel.MAIL
+        return Wish(
+            kind=self.kind,
+            language=self.language,
+            mail=[part.strip() for part in self.target.split(",") if part.strip()] if mail else (),
+            webhook=None if mail else self.target,
+            repository_id=repository_id,
+            recurring_id=self.recurring_id,
+        )
+
+
+def values_of(rule: NoticeRule) -> Mapping[str, object]:
+    """The form's values for a rule that there is."""
+    return {
+        "kind": rule.kind,
+        "channel": rule.channel,
+        "target": rule.target,
+        "language": rule.language,
+        "recurring_id": rule.recurring_id or "",
+    }
+
+
+def kinds() -> list[tuple[str, str]]:
+    """What a rule may want to be told."""
+    return [
+        ("error", _("When it starts to fail, daily while it fails, and when it works again")),
+        ("change", _("Also after each harvest that changes records")),
+        ("always", _("Also after every other harvest")),
+        ("daily", _("A daily summary only")),
+        ("weekly", _("A weekly summary only")),
+    ]
+
+
+def channels() -> list[tuple[str, str]]:
+    """How somebody may be told."""
+    return [("mail", _("By e-mail")), ("webhook", _("By webhook"))]
+
+
+def tongues() -> list[tuple[str, str]]:
+    """The languages, each by its own name."""
+    return [(code.value, name) for code, name in _LANGUAGES.items()]
+
+
+def occasions() -> dict[str, str]:
+    """What a notice is about."""
+    return {
+        Occasion.FAILING: _("harvests fail"),
+        Occasion.STILL_FAILING: _("harvests still fail"),
+        Occasion.WORKS_AGAIN: _("works again"),
+        Occasion.ENDED: _("a harvest ended"),
+        Occasion.SUSPENDED: _("a schedule was suspended"),
+        Occasion.STUCK: _("a harvest makes no progress"),
+        Occasion.SET_ASIDE: _("a schedule or job was rejected"),
+        Occasion.SUMMARY: _("summary"),
+        Occasion.TEST: _("test message"),
+    }
+
+
+def state_words() -> Mapping[str, str]:
+    """The word that stands for each state of a notice; it is translated where it is shown."""
+    return {
+        NoticeState.WAITING: "waiting",
+        NoticeState.CLAIMED: "on its way",
+        NoticeState.HANDED: "on its way",
+        NoticeState.SENT: "sent",
+        NoticeState.GIVEN_UP: "given up",
+        NoticeState.UNSURE: "unsure",
+    }

@@ -1,0 +1,286 @@
+"""Alerts: what needs attention, who is told of it, and what became of each message."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from aiohttp import web
+from sqlalchemy.orm import Session
+
+from harvester.listing import name_repositories
+from harvester.models import Repository
+from manager.leader.lock import leader
+from manager.notices.models import Notice, NoticeRule, NoticeState
+from manager.notices.outbox import list_notices
+from manager.notices.rules import (
+    RuleView,
+    add_rule,
+    change_rule,
+    list_rules,
+    put_trial_into_outbox,
+    remove_rule,
+)
+from manager.schedules.service import find_schedules
+from oai.errors import UsageError
+from web.alerts.forms import (
+    AlertForm,
+    channels,
+    kinds,
+    occasions,
+    state_words,
+    tongues,
+    values_of,
+)
+from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.overview.situation import figures, troubles
+from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.forms import Form, read_form
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS
+from web.site.paging import PAGE, number_in, page_of
+from web.site.params import NUMBER, number_of
+from web.site.render import render
+from web.threads import database_of
+
+_SHOWN: Final = 10
+_CHOICES: Final = 1000
+_ALL: Final = "all"
+_COLUMNS: Final = columns_of(
+    "notice_id", "created", "occasion", "channel", "target", "language", "repository_id", "history_id",
+    "rule_id", "state", "tries", "due", "ended", "last_error",
+)  # fmt: skip
+_RULE: Final = {**columns_of("repository_name"), **columns_of(
+    "rule_id", "repository_id", "recurring_id", "kind", "channel", "target", "language", "added", of="rule",
+)}  # fmt: skip
+
+
+async def show(request: web.Request) -> web.Response:
+    """What needs attention, and the rules; addresses and messages for those alone who may change them."""
+    who, database, after = who_asks(request), database_of(request), number_in(request, "after") or 0
+    among = visible_repositories(who)
+    rules = await database.run(list_rules, among=among, limit=PAGE + 1, after=after)
+    return render(
+        request,
+        "alerts.html",
+        rules=page_of(rules, lambda view: view.rule.rule_id, behind=after),
+        notices=await database.run(list_notices, _SHOWN, among=among) if who.may_change else [],
+        leader=await database.run(leader),
+        troubles=await database.run(troubles, among),
+        figures=await database.run(figures, among),
+        mail_is_set=request.config_dict[SETTINGS].mail.host is not None,
+        **_words(),
+    )
+
+
+@needs(Right.HARVEST)
+async def deliveries(request: web.Request) -> web.Response:
+    """The messages, the newest first; `before` leads to older ones."""
+    before = number_in(request, "before")
+    page = page_of(
+        await _notices(request, limit=PAGE + 1, before=before), lambda one: one.notice_id, behind=before
+    )
+    return render(
+        request,
+        "alert_deliveries.html",
+        page=page,
+        notices=page.rows,
+        state=_given(request),
+        states=[(state.value, state_words()[state]) for state in NoticeState],
+        **_words(),
+    )
+
+
+@needs(Right.HARVEST)
+async def download(request: web.Request) -> web.StreamResponse:
+    """The messages as a file."""
+
+    async def behind(last: Notice | None) -> Sequence[Notice]:
+        return await _notices(request, limit=AT_ONCE, before=last.notice_id if last else None)
+
+    return await export(request, "deliveries", _COLUMNS, behind)
+
+
+@needs(Right.HARVEST)
+async def rules_as_file(request: web.Request) -> web.StreamResponse:
+    """The rules as a file, with addresses: for those alone who may change them."""
+    among = visible_repositories(who_asks(request))
+
+    async def behind(last: RuleView | None) -> Sequence[RuleView]:
+        after = last.rule.rule_id if last else 0
+        return await database_of(request).run(list_rules, among=among, limit=AT_ONCE, after=after)
+
+    return await export(request, "alerts", _RULE, behind)
+
+
+@needs(Right.HARVEST)
+async def new(request: web.Request) -> web.Response:
+    """The form for a new rule, after the choice of what it is about."""
+    chosen = request.query.get("repository", "")
+    if not chosen:
+        who = who_asks(request)
+        among = visible_repositories(who)
+        repositories = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
+        return render(request, "alert_choose.html", repositories=repositories, all=who.sees_everything)
+    repository = await _chosen(request)
+    return await _form(request, repository, Form(values={}))
+
+
+@needs(Right.HARVEST)
+async def add(request: web.Request) -> web.Response:
+    """Add the rule, or show the form again with what is wrong."""
+    repository = await _chosen(request)
+    asked, form = read_form(AlertForm, await request.post())
+    if asked is None:
+        return await _form(request, repository, form)
+    wish = asked.wish(repository.repository_id if repository else None)
+    try:
+        made = await database_of(request).run(add_rule, wish, request.config_dict[SETTINGS].webhooks)
+    except UsageError as error:
+        return await _form(request, repository, form.with_error("target", told(error)))
+    about(request, "notification rule", made.rule_id)
+    raise web.HTTPSeeOther("/alerts?done=alert-added")
+
+
+@needs(Right.HARVEST)
+async def edit(request: web.Request) -> web.Response:
+    """The form for a rule that there is."""
+    _who, rule = await asked_for(request, NoticeRule)
+    return await _form(request, await _source(request, rule), Form(values=values_of(rule)), rule)
+
+
+@needs(Right.HARVEST)
+async def change(request: web.Request) -> web.Response:
+    """Change the rule, or show the form again with what is wrong."""
+    _who, rule = await asked_for(request, NoticeRule)
+    repository = await _source(request, rule)
+    asked, form = read_form(AlertForm, await request.post())
+    if asked is None:
+        return await _form(request, repository, form, rule)
+    wish, webhooks = asked.wish(rule.repository_id), request.config_dict[SETTINGS].webhooks
+    try:
+        await database_of(request).run(change_rule, rule.rule_id, wish, webhooks)
+    except UsageError as error:
+        return await _form(request, repository, form.with_error("target", told(error)), rule)
+    raise web.HTTPSeeOther("/alerts?done=alert-changed")
+
+
+@needs(Right.HARVEST)
+async def test(request: web.Request) -> web.Response:
+    """Let the manager send a trial."""
+    await asked_for(request, NoticeRule)
+    await database_of(request).run(put_trial_into_outbox, number_of(request))
+    raise web.HTTPSeeOther("/alerts?done=alert-tried")
+
+
+@needs(Right.HARVEST)
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask before a rule goes."""
+    _who, rule = await asked_for(request, NoticeRule)
+    return render(
+        request,
+        "confirm.html",
+        title=_("Remove the rule for %(target)s?") % {"target": rule.target},
+        steps=[(_("Overview"), "/"), (_("Alerts"), "/alerts")],
+        lines=[_("Its messages are removed, too; messages that are not sent yet will not be sent.")],
+        button=_("Remove rule"),
+        back="/alerts",
+    )
+
+
+@needs(Right.HARVEST)
+async def remove(request: web.Request) -> web.Response:
+    """Remove the rule."""
+    await asked_for(request, NoticeRule)
+    await database_of(request).run(remove_rule, number_of(request))
+    raise web.HTTPSeeOther("/alerts?done=alert-removed")
+
+
+def _words() -> dict[str, Any]:
+    return {
+        "kinds": dict(kinds()),
+        "channels": dict(channels()),
+        "tongues": dict(tongues()),
+        "occasions": occasions(),
+        "state_words": state_words(),
+    }
+
+
+def _given(request: web.Request) -> str:
+    state = request.query.get("state", "")
+    return state if state in set(NoticeState) else ""
+
+
+async def _notices(request: web.Request, *, limit: int, before: int | None) -> list[Notice]:
+    state = _given(request)
+    return await database_of(request).run(
+        list_notices,
+        limit,
+        before=before,
+        among=visible_repositories(who_asks(request)),
+        state=NoticeState(state) if state else None,
+    )
+
+
+async def _chosen(request: web.Request) -> Repository | None:
+    """The repository that the new rule is about, or None for all; answers 404 for what is not theirs."""
+    chosen = request.query.get("repository", "")
+    if chosen == _ALL and who_asks(request).sees_everything:
+        return None
+    if not chosen.isascii() or not chosen.isdecimal() or len(chosen) > 9:  # noqa: PLR2004 as in NUMBER
+        raise web.HTTPNotFound(text=_("Choose a repository first."))
+    _who, repository = await asked_for(request, Repository, int(chosen))
+    return repository
+
+
+async def _source(request: web.Request, rule: NoticeRule) -> Repository | None:
+    number = rule.repository_id
+    if number is None:
+        return None
+    return await database_of(request).run(lambda session: session.get(Repository, number))
+
+
+async def _form(
+    request: web.Request, repository: Repository | None, form: Form, rule: NoticeRule | None = None
+) -> web.Response:
+    schedules = await database_of(request).run(_schedules, repository)
+    return render(
+        request,
+        "alert_rule.html",
+        status=422 if form.errors else 200,
+        form=form,
+        rule=rule,
+        name=(repository.repository_name or repository.base_url) if repository else _("all repositories"),
+        schedules=[("", _("All schedules, and harvests without a schedule")), *schedules],
+        kinds=kinds(),
+        channels=channels(),
+        tongues=tongues(),
+    )
+
+
+def _schedules(session: Session, repository: Repository | None) -> list[tuple[int, str]]:
+    if repository is None:
+        return []
+    views = find_schedules(session, repository_id=repository.repository_id)
+    return [
+        (
+            view.schedule.id,
+            " · ".join(
+                filter(None, (view.schedule.metadata_prefix, view.schedule.set_spec, view.schedule.frequency))
+            ),
+        )
+        for view in views
+    ]
+
+
+ROUTES = (
+    web.get("/alerts", show),
+    web.get("/alerts/deliveries", deliveries),
+    web.get(f"/alerts/deliveries.{KINDS}", download),
+    web.get(f"/alerts/rules.{KINDS}", rules_as_file, allow_head=False),
+    web.get("/alerts/rules/new", new),
+    web.post("/alerts/rules/new", add),
+    web.get(f"/alerts/rules/{NUMBER}", edit),
+    web.post(f"/alerts/rules/{NUMBER}", change),
+    web.post(f"/alerts/rules/{NUMBER}/test", test),
+    web.get(f"/alerts/rules/{NUMBER}/remove", confirm_removal),
+    web.post(f"/alerts/rules/{NUMBER}/remove", remove),
+)

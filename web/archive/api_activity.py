@@ -1,0 +1,289 @@
+"""What happens to the archive over the API: indexing runs, who harvests it, self-tests."""
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from pydantic import Field
+
+from oai.rights import Right
+from oai.settings import Settings
+from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
+from provider.holdings.index_errors import find_run_files, find_troubles
+from provider.holdings.status import run_statuses
+from web.api.faults import not_found
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import Out, Page, Paged, Told
+from web.archive.address import provider_address
+from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, list_self_tests
+from web.auth.access import who_asks
+from web.models import SelfTest
+
+_TAG: Final = "archive"
+
+
+class IndexRunOut(Out):
+    """How far files are that were queued together."""
+
+    run_id: int
+    queued: datetime
+    host: str
+    collection: str | None
+    waiting: int
+    lost: int
+    running: int
+    done: int
+    failed: int
+    new: int
+    problems: int
+    bytes_done: int
+    bytes_total: int
+
+
+class FileQuery(Paged):
+    """Which files."""
+
+    troubled: Told = Field(default=False, description="Only files that failed or have unreadable locations.")
+
+
+class FileOut(Out):
+    """A file of an indexing run."""
+
+    id: int
+    path: str
+    state: str
+    reason: str | None
+    host: str | None
+    started: datetime | None
+    ended: datetime | None
+    new: int
+    unchanged: int
+    moved: int
+    duplicates: int
+    problems: int
+
+
+class TroubleOut(Out):
+    """A place in an archive file that could not be read or taken."""
+
+    id: int
+    file: str
+    offset: int
+    reason: str
+
+
+class HarvesterOut(Out):
+    """Who harvests us."""
+
+    key: uuid.UUID
+    address: str
+    user_agent: str
+    sender: str
+    first_request: datetime
+    last_request: datetime
+    requests: int
+    bytes_sent: int
+    refused: int
+    errors: dict[str, int]
+    under_way: int
+    finished: int
+    abandoned: int
+
+
+class HarvestedListOut(Out):
+    """A list that a harvester reads, and how far it is."""
+
+    verb: str
+    metadata_prefix: str
+    set_spec: str
+    from_date: datetime | None
+    until_date: datetime | None
+    started: datetime
+    last_request: datetime
+    requests: int
+    passed: int
+    complete_size: int | None
+    state: str
+
+
+class SelfTestLine(Out):
+    """A check of our provider against the specification."""
+
+    self_test_id: int
+    base_url: str
+    asked_by: str | None
+    started: datetime
+    ended: datetime | None
+    checks: int
+    failure: str | None
+
+
+class FindingOut(Out):
+    """What became of one check."""
+
+    id: str
+    title: str
+    section: str
+    severity: str
+    result: str
+    sent: str
+    came: str
+    expected: str
+    advice: str
+
+
+class SelfTestOut(SelfTestLine):
+    """A self-test with what was found."""
+
+    of: int = Field(CHECK_COUNT, description="Number of checks in a complete self-test.")
+    findings: list[FindingOut]
+
+
+async def _index_runs(call: Call) -> Page[IndexRunOut]:
+    most = call.asked(Paged).limit + 1
+    runs = await call.database.run(run_statuses, most=most, before=after(call, int))
+    return page_of(call, runs, IndexRunOut.model_validate, lambda run: run.run_id)
+
+
+async def _index_files(call: Call) -> Page[FileOut]:
+    query = call.asked(FileQuery)
+    found = await call.database.run(
+        find_run_files,
+        call.place["index_run"],
+        limit=query.limit + 1,
+        after=after(call, int) or 0,
+        troubled=query.troubled,
+    )
+    return page_of(call, found, FileOut.model_validate, lambda file: file.id)
+
+
+async def _troubles(call: Call) -> Page[TroubleOut]:
+    limit = call.asked(Paged).limit + 1
+    rows = await call.database.run(find_troubles, limit=limit, before=after(call, int))
+    return page_of(call, rows, TroubleOut.model_validate, lambda one: one.id)
+
+
+async def _harvesters(call: Call) -> Page[HarvesterOut]:
+    found = await call.database.run(
+        harvesters,
+        abandoned_after=abandoned_after(call.settings),
+        limit=call.asked(Paged).limit + 1,
+        before=after(call, tuple[datetime, uuid.UUID]),
+    )
+    return page_of(call, found, HarvesterOut.model_validate, _place)
+
+
+async def _lists(call: Call) -> Page[HarvestedListOut]:
+    found = await call.database.run(
+        harvested_lists,
+        abandoned_after=abandoned_after(call.settings),
+        client=uuid.UUID(call.place["client"]),
+        limit=call.asked(Paged).limit + 1,
+        before=after(call, tuple[datetime, uuid.UUID]),
+    )
+    return page_of(call, found, HarvestedListOut.model_validate, _place)
+
+
+def _place(row: Harvester | HarvestedList) -> tuple[str, str]:
+    return row.last_request.isoformat(), str(row.key)
+
+
+async def _start_check(call: Call) -> SelfTestLine:
+    who = who_asks(call.request)
+    tests = call.request.config_dict[SELF_TESTS]
+    row = await tests.start(provider_address(call.settings), asked_by=who.name)
+    return SelfTestLine.model_validate(row)
+
+
+async def _checks(call: Call) -> Page[SelfTestLine]:
+    limit = call.asked(Paged).limit + 1
+    rows = await call.database.run(list_self_tests, limit=limit, before=after(call, int))
+    return page_of(call, rows, SelfTestLine.model_validate, lambda row: row.self_test_id)
+
+
+async def _check(call: Call) -> SelfTestOut:
+    number: int = call.place["check"]
+    row = await call.database.run(lambda session: session.get(SelfTest, number))
+    if row is None:
+        raise not_found("self-test", number)
+    return SelfTestOut.model_validate(row)
+
+
+def abandoned_after(settings: Settings) -> timedelta:
+    """After how long without a request a harvester's list counts as abandoned."""
+    return timedelta(hours=settings.provider.abandoned_hours)
+
+
+def _get(name: str, path: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    declared = {"method": "GET", "right": Right.LOOK_AROUND, **more}
+    return Operation(name=name, path=f"/archive{path}", tag=_TAG, summary=summary, work=work, **declared)
+
+
+_CHANGE: Final = {"method": "POST", "right": Right.ARCHIVE}
+
+
+_FOUND_NO_SET: Final = frozenset({409})
+
+
+OPERATIONS: Final = (
+    _get(
+        "listIndexRuns",
+        "/indexing",
+        "List indexing runs, newest first.",
+        _index_runs,
+        query=Paged,
+        answer=Page[IndexRunOut],
+    ),
+    _get(
+        "listIndexFiles",
+        "/indexing/{index_run}/files",
+        "List the files of an indexing run.",
+        _index_files,
+        query=FileQuery,
+        answer=Page[FileOut],
+        faults=_FOUND_NO_SET,
+    ),
+    _get(
+        "listIndexProblems",
+        "/problems",
+        "List unreadable locations in archive files, newest first.",
+        _troubles,
+        query=Paged,
+        answer=Page[TroubleOut],
+    ),
+    _get(
+        "listHarvesters",
+        "/harvesters",
+        "List harvesters of the archive, most recently active first.",
+        _harvesters,
+        query=Paged,
+        answer=Page[HarvesterOut],
+    ),
+    _get(
+        "listHarvestedLists",
+        "/harvesters/{client}/lists",
+        "Show a harvester's progress through its lists.",
+        _lists,
+        query=Paged,
+        answer=Page[HarvestedListOut],
+    ),
+    _get(
+        "listSelfTests",
+        "/checks",
+        "List self-tests, newest first.",
+        _checks,
+        query=Paged,
+        answer=Page[SelfTestLine],
+    ),
+    _get(
+        "startSelfTest",
+        "/checks",
+        "Start a self-test of the provider against the specification, in the background.",
+        _start_check,
+        answer=SelfTestLine,
+        status=202,
+        **_CHANGE,
+    ),
+    _get("getSelfTest", "/checks/{check}", "Show a self-test with its findings.", _check, answer=SelfTestOut),
+)

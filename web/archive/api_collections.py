@@ -1,0 +1,254 @@
+"""The archive's collections over the API: the tree, its access rules, and which documents are in it."""
+
+from datetime import datetime
+from typing import Any, Final, Self
+
+from pydantic import Field, model_validator
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from oai.rights import Right
+from provider.holdings import collections
+from provider.holdings.access import set_rule
+from provider.holdings.rules import Rule
+from provider.holdings.selection import Selection
+from provider.holdings.sets import collection_set_spec
+from provider.models import Access, Collection
+from web.api.faults import ApiError, not_found
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import Done, In, Moment, Out, Page, Paged, Told
+from web.auth.access import about
+
+_TAG: Final = "collections"
+_SPEC: Final = r"^[A-Za-z0-9\-_.]+(:[A-Za-z0-9\-_.]+)*$"
+
+
+class CollectionOut(Out):
+    """A collection, with everything below it in its number of documents."""
+
+    set_spec: str
+    name: str
+    description: str | None
+    access: Access
+    embargo_until: datetime | None
+    documents: int
+
+
+class NewCollection(In):
+    """A collection that is to be; those above it are made where they are missing."""
+
+    set_spec: str = Field(
+        pattern=_SPEC, max_length=900, description="With or without the prefix `collection:`."
+    )
+    name: str = Field(min_length=1, max_length=500)
+    description: str | None = Field(None, max_length=10_000)
+
+
+class CollectionChange(In):
+    """What is given is changed."""
+
+    name: str | None = Field(None, min_length=1, max_length=500)
+    description: str | None = Field(None, max_length=10_000)
+
+
+class RuleBody(In):
+    """Who may see the documents; an embargo has an end, and no other rule has one."""
+
+    access: Access
+    embargo_until: Moment | None = None
+
+    @model_validator(mode="after")
+    def _an_embargo_has_an_end(self) -> Self:
+        if (self.access is Access.EMBARGO) != (self.embargo_until is not None):
+            raise ValueError("an embargo requires an end time; other rules have none")
+        return self
+
+
+class MoveBody(In):
+    """Where it is to be."""
+
+    set_spec: str = Field(pattern=_SPEC, max_length=900)
+
+
+class SelectionBody(In):
+    """Which documents; all that is given must hold, and something must be given."""
+
+    archive_file: str | None = Field(None, min_length=1, max_length=4000)
+    url: str | None = Field(None, min_length=1, max_length=4000, description="The exact URL.")
+    url_prefix: str | None = Field(None, min_length=1, max_length=4000)
+    domain: str | None = Field(
+        None, min_length=1, max_length=253, description="Including everything below it."
+    )
+    since: Moment | None = None
+    until: Moment | None = None
+
+    @model_validator(mode="after")
+    def _something_is_chosen(self) -> Self:
+        if not any((self.archive_file, self.url, self.url_prefix, self.domain)):
+            raise ValueError("give an archive file, a URL, a URL prefix or a domain")
+        return self
+
+    def selection(self) -> Selection:
+        """As the archive's services take it."""
+        return Selection(
+            arc=self.archive_file,
+            url=self.url,
+            url_prefix=self.url_prefix,
+            domain=self.domain,
+            since=self.since,
+            until=self.until,
+        )
+
+
+class RemovalQuery(In):
+    """How much may go."""
+
+    force: Told = Field(default=False, description="Even if it contains documents or collections.")
+
+
+async def _list(call: Call) -> Page[CollectionOut]:
+    limit = call.asked(Paged).limit + 1
+    rows = await call.database.run(collections.list_collections, limit=limit, after=after(call, str) or "")
+    return page_of(call, rows, CollectionOut.model_validate, lambda row: row.set_spec)
+
+
+async def _add(call: Call) -> CollectionOut:
+    asked = call.sent(NewCollection)
+    spec = collection_set_spec(asked.set_spec)
+
+    def add(session: Session) -> Collection:
+        known = session.scalar(select(Collection.id).where(Collection.set_spec == spec))
+        if known is not None:
+            raise ApiError(409, f"collection {spec!r} already exists; change that one")
+        return collections.add_collection(session, spec, name=asked.name, description=asked.description)
+
+    about(call.request, "collection", spec, asked.name)
+    return CollectionOut.model_validate(await call.database.run(add))
+
+
+async def _show(call: Call) -> CollectionOut:
+    return CollectionOut.model_validate(await call.database.run(_asked, call.place["collection"]))
+
+
+async def _change(call: Call) -> CollectionOut:
+    asked = call.sent(CollectionChange)
+
+    def change(session: Session) -> Collection:
+        row = _asked(session, call.place["collection"])
+        given = asked.model_dump(exclude_unset=True)
+        if given.get("name", "") is None:
+            raise ApiError(422, "name is null; give a name, or leave it out")
+        for name, value in given.items():
+            setattr(row, name, value)
+        session.flush()
+        return row
+
+    return CollectionOut.model_validate(await call.database.run(change))
+
+
+async def _rule(call: Call) -> Done:
+    asked = call.sent(RuleBody)
+    return await _on(call, set_rule, Rule(access=asked.access, embargo_until=asked.embargo_until))
+
+
+async def _move(call: Call) -> Done:
+    return await _on(call, collections.move, collection_set_spec(call.sent(MoveBody).set_spec))
+
+
+async def _assign(call: Call) -> Done:
+    return await _on(call, collections.assign, call.sent(SelectionBody).selection())
+
+
+async def _take_out(call: Call) -> Done:
+    return await _on(call, collections.remove, call.sent(SelectionBody).selection())
+
+
+async def _drop(call: Call) -> Done:
+    return await _on(call, collections.drop, force=call.asked(RemovalQuery).force)
+
+
+async def _on(call: Call, work: Any, *values: Any, **named: Any) -> Done:  # noqa: ANN401 any of the services
+    spec: str = call.place["collection"]
+    await call.database.run(_asked, spec)
+    margin = call.settings.provider.publish_margin
+    return Done(changed=await call.database.run(work, spec, *values, margin=margin, **named))
+
+
+def _asked(session: Session, spec: str) -> Collection:
+    row = session.scalar(select(Collection).where(Collection.set_spec == spec))
+    if row is None:
+        raise not_found("collection", repr(spec))
+    return row
+
+
+def _one(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    declared = {"method": "POST", "right": Right.ARCHIVE, "answer": Done, **more}
+    path = f"/archive/collections/{{collection}}{step}"
+    return Operation(name=name, path=path, tag=_TAG, summary=summary, work=work, **declared)
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listCollections",
+        method="GET",
+        path="/archive/collections",
+        tag=_TAG,
+        summary="List the tree of collections with their access rules.",
+        right=Right.LOOK_AROUND,
+        work=_list,
+        query=Paged,
+        answer=Page[CollectionOut],
+    ),
+    Operation(
+        name="addCollection",
+        method="POST",
+        path="/archive/collections",
+        tag=_TAG,
+        summary="Create a collection.",
+        right=Right.ARCHIVE,
+        work=_add,
+        body=NewCollection,
+        answer=CollectionOut,
+        status=201,
+    ),
+    _one(
+        "getCollection",
+        "",
+        "Show a collection.",
+        _show,
+        method="GET",
+        right=Right.LOOK_AROUND,
+        answer=CollectionOut,
+    ),
+    _one(
+        "changeCollection",
+        "",
+        "Change a collection's name and description.",
+        _change,
+        method="PATCH",
+        body=CollectionChange,
+        answer=CollectionOut,
+    ),
+    _one(
+        "removeCollection",
+        "",
+        "Remove a collection; its documents stay in the archive.",
+        _drop,
+        method="DELETE",
+        query=RemovalQuery,
+    ),
+    _one(
+        "setCollectionRule",
+        "/rule",
+        "Set the access rule of a collection.",
+        _rule,
+        method="PUT",
+        body=RuleBody,
+    ),
+    _one("moveCollection", "/move", "Move or rename a collection.", _move, body=MoveBody),
+    _one("assignDocuments", "/assign", "Add documents to a collection.", _assign, body=SelectionBody),
+    _one(
+        "takeOutDocuments", "/take-out", "Remove documents from a collection.", _take_out, body=SelectionBody
+    ),
+)

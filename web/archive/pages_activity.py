@@ -1,0 +1,260 @@
+"""What happens to the archive: indexing runs, who harvests it, and the self-test of its protocol."""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from aiohttp import web
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError, ZatvaError
+from oai.rights import Right
+from provider.checking.checks import CHECKS
+from provider.checking.client import Client
+from provider.checking.findings import Finding, run_checks
+from provider.checking.survey import Survey
+from provider.checking.transport import http_transport
+from provider.clients.models import ProviderClient
+from provider.clients.store import harvested_lists, harvesters
+from provider.holdings.index_errors import find_run_files, find_troubles
+from provider.holdings.status import run_statuses
+from web.archive.address import provider_address
+from web.auth.access import needs, who_asks
+from web.models import SelfTest
+from web.site.i18n import _, mark, told
+from web.site.keys import SETTINGS
+from web.site.paging import PAGE, moment_in, moment_key, number_in, page_of
+from web.site.params import NUMBER, number_of
+from web.site.render import render
+from web.threads import DatabaseThreads, database_of
+
+CHECK_COUNT: Final = len(CHECKS)
+_TIMEOUT: Final = 60.0
+_MOST_REQUESTS: Final = 300
+_STARTING: Final = 0x7A_73_74  # "zst": one is started at a time
+_TOLD_EVERY: Final = 10
+_GIVEN_UP: Final = timedelta(hours=1)
+
+_log = logging.getLogger("web.self_tests")
+
+
+class SelfTests:
+    """Makes the checks in tasks of its own, one self-test at a time."""
+
+    def __init__(self, database: DatabaseThreads) -> None:
+        self._database = database
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, base_url: str, *, asked_by: str | None) -> SelfTest:
+        """Begin to check the provider at that address, and give the self-test's row.
+
+        Raises UsageError while another one is under way.
+        """
+        row = await self._database.run(_begin, base_url, asked_by)
+        task = asyncio.create_task(self._run(row.self_test_id, base_url))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return row
+
+    async def close(self) -> None:
+        """Leave what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, number: int, base_url: str) -> None:
+        failure: str | None = None
+        findings: list[Finding] = []
+        try:
+            checks = run_checks(Survey(_client(base_url)), CHECKS)
+            while (finding := await asyncio.to_thread(next, checks, None)) is not None:
+                findings.append(finding)
+                if len(findings) % _TOLD_EVERY == 0:
+                    await self._database.run(_note, number, findings)
+        except ZatvaError as error:
+            failure = str(error)
+        except Exception:  # noqa: BLE001 a task's last resort: logged in full
+            _log.exception("self-test %d", number)
+            failure = mark("An internal error occurred in Zatva. See the log of the dashboard for details.")
+        await self._database.run(_note, number, findings, failure=failure, ended=True)
+
+
+SELF_TESTS: Final = web.AppKey("self_tests", SelfTests)
+
+
+def list_self_tests(session: Session, *, limit: int, before: int | None = None) -> Sequence[SelfTest]:
+    """The self-tests, the newest first, older than the one numbered `before`."""
+    rows = select(SelfTest).order_by(SelfTest.self_test_id.desc()).limit(limit)
+    return session.scalars(rows if before is None else rows.where(SelfTest.self_test_id < before)).all()
+
+
+def _begin(session: Session, base_url: str, asked_by: str | None) -> SelfTest:
+    session.execute(select(func.pg_advisory_xact_lock(_STARTING)))
+    # One whose process has gone is never ended.
+    under_way = (SelfTest.ended.is_(None), SelfTest.started > func.now() - _GIVEN_UP)
+    running = session.scalar(select(SelfTest.self_test_id).where(*under_way).limit(1))
+    if running is not None:
+        raise UsageError(_("self-test %(number)s is in progress; wait until it ends") % {"number": running})
+    row = SelfTest(base_url=base_url, asked_by=asked_by)
+    session.add(row)
+    session.flush()
+    session.refresh(row)
+    return row
+
+
+def _note(
+    session: Session,
+    number: int,
+    findings: Sequence[Finding],
+    *,
+    failure: str | None = None,
+    ended: bool = False,
+) -> None:
+    values: dict[str, Any] = {"checks": len(findings), "findings": [one.as_row() for one in findings]}
+    if ended:
+        values |= {"ended": func.now(), "failure": failure}
+    session.execute(update(SelfTest).where(SelfTest.self_test_id == number).values(**values))
+
+
+def _client(base_url: str) -> Client:
+    return Client(
+        url=base_url,
+        transport=http_transport(timeout=_TIMEOUT),
+        pause=0.0,
+        max_requests=_MOST_REQUESTS,
+        sleep=time.sleep,
+    )
+
+
+_RUNS: Final = 20
+CLIENT: Final = r"{key:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}}"
+
+
+@needs(Right.LOOK_AROUND)
+async def indexing(request: web.Request) -> web.Response:
+    """The latest runs, and the places in archive files that could not be read."""
+    database = database_of(request)
+    before, before_run = number_in(request, "before"), number_in(request, "before_run")
+    runs = await database.run(run_statuses, most=_RUNS + 1, before=before_run)
+    troubles = await database.run(find_troubles, limit=PAGE + 1, before=before)
+    return render(
+        request,
+        "archive_indexing.html",
+        runs=page_of(runs, lambda run: run.run_id, behind=before_run, size=_RUNS),
+        troubles=page_of(troubles, lambda trouble: trouble.id, behind=before),
+    )
+
+
+@needs(Right.LOOK_AROUND)
+async def indexing_run(request: web.Request) -> web.Response:
+    """The files of one run, all or those with faults."""
+    number, after = number_of(request), number_in(request, "after") or 0
+    troubled = request.query.get("show") == "troubled"
+    try:
+        files = await database_of(request).run(
+            find_run_files, number, limit=PAGE + 1, after=after, troubled=troubled
+        )
+    except UsageError:
+        raise web.HTTPNotFound(
+            text=_("Indexing run %(number)s does not exist.") % {"number": number}
+        ) from None
+    return render(
+        request,
+        "archive_indexing_run.html",
+        number=number,
+        troubled=troubled,
+        page=page_of(files, lambda file: file.id, behind=after),
+    )
+
+
+@needs(Right.LOOK_AROUND)
+async def who_harvests(request: web.Request) -> web.Response:
+    """Who harvests us, the latest first."""
+    before = moment_in(request, "before")
+    found = await database_of(request).run(
+        harvesters, abandoned_after=abandoned_after(request), limit=PAGE + 1, before=before
+    )
+    page = page_of(found, lambda one: moment_key(one.last_request, one.key), behind=before)
+    return render(request, "archive_harvesters.html", page=page)
+
+
+@needs(Right.LOOK_AROUND)
+async def harvester(request: web.Request) -> web.Response:
+    """One of them, with how far it is through which lists."""
+    client, before = await client_of(request), moment_in(request, "before")
+    lists = await database_of(request).run(
+        harvested_lists,
+        abandoned_after=abandoned_after(request),
+        client=client.key,
+        limit=PAGE + 1,
+        before=before,
+    )
+    page = page_of(lists, lambda one: moment_key(one.last_request, one.key), behind=before)
+    return render(request, "archive_harvester.html", client=client, page=page)
+
+
+@needs(Right.LOOK_AROUND)
+async def checks(request: web.Request) -> web.Response:
+    """The self-tests, and the button for another one."""
+    before = number_in(request, "before")
+    tests = await database_of(request).run(list_self_tests, limit=PAGE + 1, before=before)
+    return render(
+        request,
+        "archive_checks.html",
+        page=page_of(tests, lambda test: test.self_test_id, behind=before),
+        base_url=provider_address(request.config_dict[SETTINGS]),
+        of=CHECK_COUNT,
+    )
+
+
+@needs(Right.ARCHIVE)
+async def start_check(request: web.Request) -> web.Response:
+    """Begin a self-test in the background."""
+    base_url = provider_address(request.config_dict[SETTINGS])
+    try:
+        row = await request.config_dict[SELF_TESTS].start(base_url, asked_by=who_asks(request).name)
+    except UsageError as error:
+        raise web.HTTPConflict(text=told(error)) from None
+    raise web.HTTPSeeOther(f"/archive/check/{row.self_test_id}?done=check-started")
+
+
+@needs(Right.LOOK_AROUND)
+async def check(request: web.Request) -> web.Response:
+    """One self-test with what was found so far."""
+    number = number_of(request)
+    row = await database_of(request).run(lambda session: session.get(SelfTest, number))
+    if row is None:
+        raise web.HTTPNotFound(text=_("Self-test %(number)s does not exist.") % {"number": number})
+    failed = [finding for finding in row.findings if finding["result"] == "failed"]
+    others = [finding for finding in row.findings if finding["result"] != "failed"]
+    return render(request, "archive_check.html", test=row, failed=failed, others=others, of=CHECK_COUNT)
+
+
+async def client_of(request: web.Request) -> ProviderClient:
+    """The harvester with the key in the address; answers 404 for one that is not known."""
+    key = uuid.UUID(request.match_info["key"])
+    client = await database_of(request).run(lambda session: session.get(ProviderClient, key))
+    if client is None:
+        raise web.HTTPNotFound(text=_("This harvester is no longer listed."))
+    return client
+
+
+def abandoned_after(request: web.Request) -> timedelta:
+    """After how long without a request a harvester's list counts as abandoned."""
+    return timedelta(hours=request.config_dict[SETTINGS].provider.abandoned_hours)
+
+
+ROUTES: Final = (
+    web.get("/archive/indexing", indexing),
+    web.get(f"/archive/indexing/{NUMBER}", indexing_run),
+    web.get("/archive/harvesters", who_harvests),
+    web.get(f"/archive/harvesters/{CLIENT}", harvester),
+    web.get("/archive/check", checks),
+    web.post("/archive/check", start_check),
+    web.get(f"/archive/check/{NUMBER}", check),
+)

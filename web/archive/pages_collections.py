@@ -1,0 +1,285 @@
+"""The archive's collections: the tree, and each one's name, rule, place and documents, for curators."""
+
+from datetime import datetime
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+from aiohttp import web
+from pydantic import Field, field_validator, model_validator
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from oai.rights import Right
+from provider.holdings import collections
+from provider.holdings.access import set_rule
+from provider.holdings.rules import Rule
+from provider.holdings.selection import Selection
+from provider.holdings.sets import COLLECTION_ROOT, collection_set_spec
+from provider.models import Access, Collection
+from web.auth.access import about, needs
+from web.site.forms import Form, FormModel, read_form
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS
+from web.site.paging import PAGE, page_of, text_in
+from web.site.render import render
+from web.site.zones import here, local
+from web.threads import database_of
+
+_PART: Final = r"[A-Za-z0-9\-_.]+"
+_SPEC: Final = rf"{{spec:collection(?::{_PART})*}}"
+_PLACE: Final = rf"^{_PART}(:{_PART})*$"
+
+
+class NewForm(FormModel):
+    """A collection that is to be."""
+
+    set_spec: str = Field(pattern=_PLACE, max_length=900)
+    name: str = Field(min_length=1, max_length=500)
+    description: str = Field("", max_length=10_000)
+
+
+class NameForm(FormModel):
+    """Name and description."""
+
+    name: str = Field(min_length=1, max_length=500)
+    description: str = Field("", max_length=10_000)
+
+
+class RuleForm(FormModel):
+    """Who may see the documents; an embargo ends as the reader's day begins."""
+
+    access: Access
+    embargo_until: datetime | None = None
+
+    @field_validator("embargo_until", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+    @model_validator(mode="after")
+    def _an_embargo_has_an_end(self) -> Self:
+        if (self.access is Access.EMBARGO) != (self.embargo_until is not None):
+            raise ValueError(_("An embargo requires an end date; other rules have none."))
+        return self
+
+    def rule(self) -> Rule:
+        """As the archive's services take it."""
+        until = self.embargo_until
+        if until is not None and until.tzinfo is None:
+            until = until.replace(tzinfo=here())
+        return Rule(access=self.access, embargo_until=until)
+
+
+class DocumentsForm(FormModel):
+    """Which documents go in or out; all that is given must hold."""
+
+    archive_file: str = Field("", max_length=4000)
+    url_prefix: str = Field("", max_length=4000)
+    domain: str = Field("", max_length=253)
+
+    @model_validator(mode="after")
+    def _something_is_chosen(self) -> Self:
+        if not any((self.archive_file, self.url_prefix, self.domain)):
+            raise ValueError(_("Enter an archive file, a URL prefix, or a domain."))
+        return self
+
+    def selection(self) -> Selection:
+        """As the archive's services take it."""
+        return Selection(
+            arc=self.archive_file or None, url_prefix=self.url_prefix or None, domain=self.domain or None
+        )
+
+
+@needs(Right.LOOK_AROUND)
+async def listing(request: web.Request) -> web.Response:
+    """The tree from above, page by page."""
+    after = text_in(request, "after")
+    found = await database_of(request).run(collections.list_collections, limit=PAGE + 1, after=after)
+    page = page_of(found, lambda collection: collection.set_spec, behind=after)
+    return render(request, "archive_collections.html", page=page)
+
+
+@needs(Right.ARCHIVE)
+async def new(request: web.Request) -> web.Response:
+    """The form for a new collection."""
+    below = request.query.get("below", "")[:900].removeprefix(f"{COLLECTION_ROOT}:")
+    start = f"{below}:" if below and below != COLLECTION_ROOT else ""
+    return _new_form(request, Form(values={"set_spec": start}))
+
+
+@needs(Right.ARCHIVE)
+async def add(request: web.Request) -> web.Response:
+    """Make the collection, or show the form again with what is wrong."""
+    asked, form = read_form(NewForm, await request.post())
+    if asked is None:
+        return _new_form(request, form)
+    spec = collection_set_spec(asked.set_spec)
+    about(request, "collection", spec, asked.name)
+
+    def make(session: Session) -> None:
+        if session.scalar(_by_spec(spec)) is not None:
+            raise UsageError(_("The collection already exists."))
+        collections.add_collection(session, spec, name=asked.name, description=asked.description or None)
+
+    try:
+        await database_of(request).run(make)
+    except UsageError as error:
+        return _new_form(request, form.with_error("set_spec", told(error)))
+    raise web.HTTPSeeOther(f"{_address(spec)}?done=collection-added")
+
+
+@needs(Right.LOOK_AROUND)
+async def show(request: web.Request) -> web.Response:
+    """One collection with its forms."""
+    return _page(request, await _asked(request))
+
+
+@needs(Right.ARCHIVE)
+async def rename(request: web.Request) -> web.Response:
+    """Change name and description."""
+    row = await _asked(request)
+    asked, form = read_form(NameForm, await request.post())
+    if asked is None:
+        return _page(request, row, names=form)
+
+    def change(session: Session) -> None:
+        kept = collections.find_collection(session, row.set_spec)
+        kept.name, kept.description = asked.name, asked.description or None
+
+    await database_of(request).run(change)
+    raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done=collection-changed")
+
+
+@needs(Right.ARCHIVE)
+async def change_rule(request: web.Request) -> web.Response:
+    """Say who may see the documents."""
+    row = await _asked(request)
+    asked, form = read_form(RuleForm, await request.post())
+    if asked is None:
+        return _page(request, row, rule=form)
+    try:
+        await database_of(request).run(set_rule, row.set_spec, asked.rule(), margin=_margin(request))
+    except UsageError as error:
+        return _page(request, row, rule=form.with_error("embargo_until", told(error)))
+    raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done=rule-changed")
+
+
+@needs(Right.ARCHIVE)
+async def file_documents(request: web.Request) -> web.Response:
+    """Put documents in, or take them out; which of both the button says."""
+    row, posted = await _asked(request), await request.post()
+    asked, form = read_form(DocumentsForm, posted)
+    if asked is None:
+        return _page(request, row, documents=form)
+    takes_out = posted.get("do") == "take-out"
+    work = collections.remove if takes_out else collections.assign
+    try:
+        await database_of(request).run(work, row.set_spec, asked.selection(), margin=_margin(request))
+    except UsageError as error:
+        return _page(request, row, documents=form.with_error("archive_file", told(error)))
+    done = "documents-taken-out" if takes_out else "documents-assigned"
+    raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done={done}")
+
+
+@needs(Right.ARCHIVE)
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask before a collection goes."""
+    row = await _asked(request)
+    return render(
+        request,
+        "confirm.html",
+        title=_("Remove the collection %(name)s?") % {"name": row.name},
+        steps=[(_("Overview"), "/"), (_("Archive"), "/archive"), (_("Collections"), "/archive/collections")],
+        lines=[
+            _("Its documents stay in the archive. Its subcollections are removed, too."),
+            _("Its access rule no longer applies to them: check first whether it restricted any."),
+        ],
+        button=_("Remove collection"),
+        back=_address(row.set_spec),
+    )
+
+
+@needs(Right.ARCHIVE)
+async def remove(request: web.Request) -> web.Response:
+    """Do away with the collection."""
+    row = await _asked(request)
+    if row.set_spec == COLLECTION_ROOT:
+        raise web.HTTPConflict(text=_("The root collection cannot be moved."))
+    await database_of(request).run(collections.drop, row.set_spec, force=True, margin=_margin(request))
+    raise web.HTTPSeeOther("/archive/collections?done=collection-removed")
+
+
+async def _asked(request: web.Request) -> Collection:
+    spec = request.match_info["spec"]
+
+    def find(session: Session) -> Collection | None:
+        return session.scalar(_by_spec(spec))
+
+    row = await database_of(request).run(find)
+    if row is None:
+        raise web.HTTPNotFound(text=_("Collection %(spec)s does not exist.") % {"spec": spec})
+    about(request, "collection", spec, row.name)
+    return row
+
+
+def _by_spec(set_spec: str) -> Select[Collection]:
+    return select(Collection).where(Collection.set_spec == set_spec)
+
+
+def _new_form(request: web.Request, form: Form) -> web.Response:
+    return render(request, "archive_collection_new.html", status=422 if form.errors else 200, form=form)
+
+
+def _page(request: web.Request, row: Collection, **given: Form) -> web.Response:
+    """The page with its three forms, of which those given show what was sent and what is wrong."""
+    until = row.embargo_until
+    forms: dict[str, Any] = {
+        "names": Form(values={"name": row.name, "description": row.description or ""}),
+        "rule": Form(
+            values={"access": row.access, "embargo_until": f"{local(until):%Y-%m-%d}" if until else ""}
+        ),
+        "documents": Form(values={}),
+        **given,
+    }
+    return render(
+        request,
+        "archive_collection.html",
+        status=422 if any(form.errors for form in given.values()) else 200,
+        collection=row,
+        address=_address(row.set_spec),
+        is_root=row.set_spec == COLLECTION_ROOT,
+        rules=rule_words(),
+        **forms,
+    )
+
+
+def rule_words() -> list[tuple[str, str]]:
+    """The access rules, from the loosest to the strictest."""
+    return [
+        (Access.OPEN.value, _("Open: metadata and content for everyone")),
+        (Access.READING_ROOM.value, _("Reading room: metadata for everyone, content only on site")),
+        (Access.EMBARGO.value, _("Embargo: closed until a given day")),
+        (Access.WITHHELD.value, _("Withheld: neither metadata nor content")),
+    ]
+
+
+def _address(set_spec: str) -> str:
+    return f"/archive/collections/{quote(set_spec, safe=':')}"
+
+
+def _margin(request: web.Request) -> float:
+    return request.config_dict[SETTINGS].provider.publish_margin
+
+
+ROUTES: Final = (
+    web.get("/archive/collections", listing),
+    web.get("/archive/collections/new", new),
+    web.post("/archive/collections/new", add),
+    web.get(f"/archive/collections/{_SPEC}", show),
+    web.post(f"/archive/collections/{_SPEC}/name", rename),
+    web.post(f"/archive/collections/{_SPEC}/rule", change_rule),
+    web.post(f"/archive/collections/{_SPEC}/documents", file_documents),
+    web.get(f"/archive/collections/{_SPEC}/remove", confirm_removal),
+    web.post(f"/archive/collections/{_SPEC}/remove", remove),
+)

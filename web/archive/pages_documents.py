@@ -1,0 +1,160 @@
+"""The archive's documents: looked up by URL or key, shown, hidden and shown again."""
+
+import uuid
+from typing import Final
+
+from aiohttp import web
+
+from oai.errors import UsageError
+from oai.rights import Right
+from provider.holdings import selection
+from provider.holdings.document_details import DocumentFacts, document_facts
+from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
+from provider.holdings.lookup import Match, Place, Query, find_captures
+from provider.holdings.selection import Selection
+from web.archive.address import document_address
+from web.auth.access import about, needs
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS
+from web.site.render import render
+from web.threads import database_of
+
+_PAGE: Final = 50
+_MOST_EXAMINED: Final = 20_000
+_LONGEST: Final = 4000
+_DIGITS: Final = 18
+KEY: Final = r"{key:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}}"
+
+
+@needs(Right.LOOK_AROUND)
+async def listing(request: web.Request) -> web.Response:
+    """The captures of a URL, or the way to look for them."""
+    settings = request.config_dict[SETTINGS]
+    url = request.query.get("url", "").strip()[:_LONGEST]
+    match = _match(request)
+    key = _key(settings.provider.namespace, url)
+    if key is not None:
+        raise web.HTTPSeeOther(f"/archive/documents/{key}")
+    fault = result = None
+    if url:
+        wanted = Query(
+            url=url, match=match, limit=_PAGE, examined=_MOST_EXAMINED, hidden=True, begin=_begin(request)
+        )
+        try:
+            result = await database_of(request).run(find_captures, wanted)
+        except UsageError as error:
+            fault = told(error)
+    end = result.end if result else None
+    return render(
+        request,
+        "archive_documents.html",
+        status=200 if fault is None else 422,
+        url=url,
+        match=match.value,
+        matches=_matches(),
+        fault=fault,
+        found=result.found if result else [],
+        next=f"{end.capture or ''}.{end.host or ''}" if end else None,
+    )
+
+
+@needs(Right.LOOK_AROUND)
+async def show(request: web.Request) -> web.Response:
+    """One document."""
+    settings, facts = request.config_dict[SETTINGS], await _facts(request)
+    return render(
+        request,
+        "archive_document.html",
+        document=facts,
+        identifier=oai_identifier(settings.provider.namespace, facts.key),
+        address=document_address(settings, facts.key),
+    )
+
+
+@needs(Right.ARCHIVE)
+async def confirm(request: web.Request) -> web.Response:
+    """Ask before a document is hidden, or shown again."""
+    facts = await _facts(request)
+    hides = not facts.deleted
+    lines = (
+        [
+            _("Harvesters get it as a deleted record; the archive file is not changed."),
+            _("You can show it again at any time."),
+        ]
+        if hides
+        else [_("Harvesters get it again, unless an access rule withholds it.")]
+    )
+    return render(
+        request,
+        "confirm.html",
+        title=(_("Hide %(url)s?") if hides else _("Show %(url)s again?")) % {"url": facts.url},
+        steps=[(_("Overview"), "/"), (_("Archive"), "/archive"), (_("Documents"), "/archive/documents")],
+        lines=lines,
+        button=_("Hide document") if hides else _("Show document"),
+        back=f"/archive/documents/{facts.key}",
+    )
+
+
+@needs(Right.ARCHIVE)
+async def change(request: web.Request) -> web.Response:
+    """Hide the document, or show it again; which of both the address says."""
+    facts = await _facts(request)
+    hides = request.path.endswith("/hide")
+    mark = selection.hide if hides else selection.unhide
+    margin = request.config_dict[SETTINGS].provider.publish_margin
+    await database_of(request).run(mark, Selection(key=facts.key), margin=margin)
+    done = "document-hidden" if hides else "document-shown"
+    raise web.HTTPSeeOther(f"/archive/documents/{facts.key}?done={done}")
+
+
+async def _facts(request: web.Request) -> DocumentFacts:
+    key = uuid.UUID(request.match_info["key"])
+    facts = await database_of(request).run(document_facts, key)
+    if facts is None:
+        raise web.HTTPNotFound(text=_("Document %(key)s does not exist.") % {"key": key})
+    about(request, "document", key, facts.url)
+    return facts
+
+
+def _key(namespace: str, text: str) -> uuid.UUID | None:
+    """The key that the text is, as an OAI identifier or by itself."""
+    named = parse_oai_identifier(namespace, text)
+    if named is not None:
+        return named
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None
+
+
+def _match(request: web.Request) -> Match:
+    given = request.query.get("match", Match.EXACT)
+    return Match(given) if given in list(Match) else Match.EXACT
+
+
+def _matches() -> list[tuple[str, str]]:
+    return [
+        (Match.EXACT.value, _("this URL")),
+        (Match.PREFIX.value, _("all URLs with this prefix")),
+        (Match.HOST.value, _("the whole host")),
+        (Match.DOMAIN.value, _("the domain and everything below it")),
+    ]
+
+
+def _begin(request: web.Request) -> Place:
+    capture, dot, host = request.query.get("from", "").partition(".")
+    if not dot or not all(not one or (one.isascii() and one.isdecimal()) for one in (capture, host)):
+        return Place()
+    if max(len(capture), len(host)) > _DIGITS:
+        return Place()
+    return Place(capture=int(capture) if capture else None, host=int(host) if host else None)
+
+
+ROUTES: Final = (
+    web.get("/archive/documents", listing),
+    web.get(f"/archive/documents/{KEY}", show),
+    web.get(f"/archive/documents/{KEY}/hide", confirm),
+    web.post(f"/archive/documents/{KEY}/hide", change),
+    web.get(f"/archive/documents/{KEY}/unhide", confirm),
+    web.post(f"/archive/documents/{KEY}/unhide", change),
+)

@@ -1,0 +1,204 @@
+"""The user's own page: password, language, sessions, API tokens."""
+
+import asyncio
+import re
+from typing import Final
+
+from aiohttp import web
+from pydantic import Field, field_validator
+
+from oai.errors import UsageError
+from oai.rights import Scope, scopes_for
+from web.auth.access import Right, about, needs, who_asks
+from web.auth.api_tokens import TokenView, list_tokens, make_token, revoke_token
+from web.auth.identify import client_address
+from web.auth.pages import chosen_password
+from web.auth.passwords import attempt, password_fits, succeeded, too_many
+from web.auth.sessions import end_sessions, forget, list_sessions, mark_of, session_token
+from web.auth.sign_in import password_hash_of
+from web.auth.users import set_language, set_password, set_time_zone
+from web.site.forms import Form, FormModel, read_form
+from web.site.i18n import LANGUAGES, _, told
+from web.site.keys import SETTINGS
+from web.site.paging import PAGE, Shown, number_in, page_of
+from web.site.params import NUMBER, number_of
+from web.site.render import render
+from web.site.zones import zone_choices
+from web.threads import database_of
+
+_MARK: Final = re.compile(r"[0-9a-f]{16}")
+_USUAL_DAYS: Final = "365"
+
+
+class TokenForm(FormModel):
+    """A new API token; without days it is good until it is revoked."""
+
+    token_name: str = Field(min_length=1, max_length=100)
+    days: int | None = Field(None, ge=1, le=3650)
+
+    @field_validator("days", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if isinstance(value, str) and not value.strip() else value
+
+
+@needs(Right.ACCOUNT)
+async def account(request: web.Request) -> web.Response:
+    """Who is signed in, as what, and where."""
+    return await _page(request)
+
+
+@needs(Right.ACCOUNT)
+async def change_password(request: web.Request) -> web.StreamResponse:
+    """Set a new password, and end the sessions on other browsers."""
+    who, form = who_asks(request), await request.post()
+    database = database_of(request)
+    about(request, "user", who.user_id, who.name)
+    kept = await database.run(password_hash_of, who.user_id)
+    current = form.get("current", "")
+    # Whoever came by a link or through a proxy has no password to tell.
+    if kept is not None and (words := await _refusal(request, kept, str(current))):
+        return await _page(request, password=Form(values={}).with_error("current", words))
+    try:
+        hashed = await chosen_password(request, form, who.name)
+    except UsageError as error:
+        return await _page(request, password=Form(values={}).with_error("password", told(error)))
+    await database.run(set_password, who.user_id, hashed, keep=session_token(request))
+    raise web.HTTPSeeOther("/account?done=password-changed")
+
+
+async def _refusal(request: web.Request, kept: str, current: str) -> str | None:
+    """Why that is not taken for the present password: it is another, or one of too many tries."""
+    who, database, address = who_asks(request), database_of(request), client_address(request)
+    settings = request.config_dict[SETTINGS].web
+    wait = await database.run(attempt, settings, address=address, user_name=who.name)
+    if wait is not None:
+        return too_many(wait)
+    if not await asyncio.to_thread(password_fits, kept, current):
+        return _("The current password is not correct.")
+    await database.run(succeeded, address=address, user_name=who.name)
+    return None
+
+
+@needs(Right.ACCOUNT)
+async def change_language(request: web.Request) -> web.StreamResponse:
+    """Take the language that the user chose, or go back to the browser's."""
+    who, code = who_asks(request), (await request.post()).get("language")
+    chosen = code if isinstance(code, str) and code in LANGUAGES else None
+    await database_of(request).run(set_language, who.user_id, chosen)
+    about(request, "user", who.user_id, who.name)
+    raise web.HTTPSeeOther("/account?done=language-changed")
+
+
+@needs(Right.ACCOUNT)
+async def change_time_zone(request: web.Request) -> web.StreamResponse:
+    """Take the time zone that the user chose, or go back to the installation's."""
+    who, name = who_asks(request), str((await request.post()).get("time_zone", "")).strip()
+    about(request, "user", who.user_id, who.name)
+    try:
+        await database_of(request).run(set_time_zone, who.user_id, name or None)
+    except UsageError as error:
+        return await _page(
+            request, zone=Form(values={"time_zone": name}).with_error("time_zone", told(error))
+        )
+    raise web.HTTPSeeOther("/account?done=time-zone-changed")
+
+
+@needs(Right.ACCOUNT)
+async def end_session(request: web.Request) -> web.StreamResponse:
+    """End the session with the mark that the form names, or all of them, this one too."""
+    who, mark = who_asks(request), (await request.post()).get("mark")
+    about(request, "user", who.user_id, who.name)
+    if mark is None:
+        await database_of(request).run(end_sessions, who.user_id)
+        response = web.HTTPSeeOther("/sign-in?done=signed-out-everywhere")
+        forget(request, response)
+        raise response
+    if isinstance(mark, str) and _MARK.fullmatch(mark):
+        await database_of(request).run(end_sessions, who.user_id, mark=mark)
+    raise web.HTTPSeeOther("/account?done=session-ended")
+
+
+@needs(Right.ACCOUNT)
+async def add_token(request: web.Request) -> web.Response:
+    """Make a token and show it, this once."""
+    who, posted = who_asks(request), await request.post()
+    asked, form = read_form(TokenForm, posted)
+    scopes = [scope for scope in Scope if posted.get(f"scope-{scope.value}")]
+    if not scopes and "token_name" not in form.errors:
+        form = form.with_error("scopes", _("Choose at least one permission."))
+    if asked is None or form.errors:
+        return await _page(request, token_form=form)
+    number, token = await database_of(request).run(
+        make_token, who.user_id, name=asked.token_name, scopes=scopes, days=asked.days
+    )
+    about(request, "token", number, asked.token_name)
+    return await _page(request, fresh=token)
+
+
+@needs(Right.ACCOUNT)
+async def end_token(request: web.Request) -> web.StreamResponse:
+    """Revoke one of the user's own tokens."""
+    who, number = who_asks(request), number_of(request)
+    try:
+        row = await database_of(request).run(revoke_token, number, user_id=who.user_id)
+    except UsageError:
+        raise web.HTTPNotFound(text=_("The token does not exist; it may have been removed.")) from None
+    about(request, "token", number, row.name)
+    raise web.HTTPSeeOther("/account?done=token-revoked")
+
+
+async def _page(
+    request: web.Request,
+    *,
+    password: Form | None = None,
+    token_form: Form | None = None,
+    zone: Form | None = None,
+    fresh: str | None = None,
+) -> web.Response:
+    """The page; the token `fresh` is shown, and nowhere kept."""
+    who, database, cookie = who_asks(request), database_of(request), session_token(request)
+    shown = [form for form in (password, token_form, zone) if form is not None]
+    return render(
+        request,
+        "account.html",
+        status=422 if any(form.errors for form in shown) else 200,
+        password=password or Form(values={}),
+        token_form=token_form or Form(values={"days": _USUAL_DAYS, "scope-read": "yes"}),
+        zone_form=zone or Form(values={"time_zone": who.time_zone or ""}),
+        zones=zone_choices(request.config_dict[SETTINGS].web.time_zone),
+        fresh=fresh,
+        has_password=await database.run(password_hash_of, who.user_id) is not None,
+        least=request.config_dict[SETTINGS].web.password_length,
+        languages=LANGUAGES,
+        sessions=await database.run(list_sessions, who.user_id),
+        here=mark_of(cookie) if cookie else None,
+        token_page=await _tokens(request),
+        scopes=scopes_for(who.role),
+        scope_words={
+            "read": _("read: see what you can see"),
+            "harvest": _("harvest: change repositories, schedules and jobs"),
+            "archive": _("archive: change collections and documents"),
+            "admin": _("admin: change users, organisations and tokens"),
+        },
+    )
+
+
+async def _tokens(request: web.Request) -> Shown[TokenView]:
+    """A page of the user's own tokens, the newest first."""
+    before = number_in(request, "before")
+    found = await database_of(request).run(
+        list_tokens, who_asks(request).user_id, limit=PAGE + 1, before=before
+    )
+    return page_of(found, lambda token: token.token_id, behind=before)
+
+
+ROUTES = (
+    web.get("/account", account),
+    web.post("/account/password", change_password),
+    web.post("/account/language", change_language),
+    web.post("/account/time-zone", change_time_zone),
+    web.post("/account/sessions/end", end_session),
+    web.post("/account/tokens", add_token),
+    web.post(f"/account/tokens/{NUMBER}/revoke", end_token),
+)

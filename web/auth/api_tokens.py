@@ -1,0 +1,146 @@
+"""API tokens: made, shown once, kept as hashes, listed, revoked, and known again when one comes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from oai.datestamps import utc_now
+from oai.errors import UsageError
+from oai.owners import Organisation
+from oai.rights import Scope
+from web.auth.sessions import SignedIn, hashed, new_token
+from web.models import ApiToken, Role, User
+
+PREFIX: Final = "zatva_"
+"""Every token begins with it, so that programs that look for secrets in files find it."""
+_LONGEST_NAME: Final = 100
+_LONGEST_DAYS: Final = 3650
+_NOTED_EVERY: Final = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenView:
+    """A token as lists show it; the token itself is not kept."""
+
+    token_id: int
+    user_name: str
+    name: str
+    scopes: tuple[str, ...]
+    created: datetime
+    expires: datetime | None
+    last_used: datetime | None
+    revoked: datetime | None
+
+    @property
+    def state(self) -> str:
+        """good, expired or revoked."""
+        if self.revoked is not None:
+            return "revoked"
+        return "expired" if self.expires is not None and self.expires <= utc_now() else "good"
+
+
+def make_token(
+    session: Session, user_id: int, *, name: str, scopes: Iterable[Scope], days: float | None = None
+) -> tuple[int, str]:
+    """A new token of the user, good for `days` (None: until it is revoked): its number and the token itself.
+
+    The caller commits. Raises UsageError for a name that is empty or too long, no scope, or odd days.
+    """
+    name = name.strip()
+    if not name or len(name) > _LONGEST_NAME:
+        raise UsageError(
+            f"a token's name must have 1 to {_LONGEST_NAME} characters; enter the purpose of the token"
+        )
+    wanted = sorted({Scope(scope).value for scope in scopes})
+    if not wanted:
+        raise UsageError("a token must have a scope; give at least 'read'")
+    if days is not None and not 0 < days <= _LONGEST_DAYS:
+        raise UsageError(f"{days:g} days: give more than 0 and at most {_LONGEST_DAYS}, or leave it out")
+    token = PREFIX + new_token()
+    row = ApiToken(
+        user_id=user_id,
+        name=name,
+        token_hash=hashed(token),
+        scopes=wanted,
+        expires=None if days is None else utc_now() + timedelta(days=days),
+    )
+    session.add(row)
+    session.flush()
+    return row.token_id, token
+
+
+def find_token(session: Session, token: str) -> SignedIn | None:
+    """Who comes with this token; None where it is unknown, revoked, expired, or its user is disabled.
+
+    The caller commits: the time is noted, to the minute.
+    """
+    now = utc_now()
+    statement = (
+        select(ApiToken, User, Organisation.short_name)
+        .join(User, User.user_id == ApiToken.user_id)
+        .outerjoin(Organisation, Organisation.organisation_id == User.organisation_id)
+        .where(ApiToken.token_hash == hashed(token), ApiToken.revoked.is_(None), User.disabled.is_(None))
+        .where((ApiToken.expires.is_(None)) | (ApiToken.expires > func.now()))
+    )
+    found = session.execute(statement).one_or_none()
+    if found is None:
+        return None
+    row, user, organisation = found
+    if row.last_used is None or now - row.last_used >= _NOTED_EVERY:
+        session.execute(
+            update(ApiToken).where(ApiToken.token_id == row.token_id).values(last_used=func.now())
+        )
+    return SignedIn(
+        user_id=user.user_id,
+        name=user.name,
+        role=Role(user.role),
+        csrf_token="",
+        expires=row.expires,
+        organisation_id=user.organisation_id,
+        organisation=organisation,
+        language=user.language,
+        time_zone=user.time_zone,
+        way="token",
+        scopes=frozenset(Scope(scope) for scope in row.scopes),
+    )
+
+
+def list_tokens(
+    session: Session, user_id: int | None = None, *, limit: int | None = None, before: int | None = None
+) -> list[TokenView]:
+    """The user's tokens, or all, the newest first, older than the one numbered `before`."""
+    rows = select(ApiToken, User.name).join(User, User.user_id == ApiToken.user_id).limit(limit)
+    if user_id is not None:
+        rows = rows.where(ApiToken.user_id == user_id)
+    if before is not None:
+        rows = rows.where(ApiToken.token_id < before)
+    return [
+        TokenView(
+            token_id=row.token_id,
+            user_name=user_name,
+            name=row.name,
+            scopes=tuple(row.scopes),
+            created=row.created,
+            expires=row.expires,
+            last_used=row.last_used,
+            revoked=row.revoked,
+        )
+        for row, user_name in session.execute(rows.order_by(ApiToken.token_id.desc()))
+    ]
+
+
+def revoke_token(session: Session, token_id: int, *, user_id: int | None = None) -> ApiToken:
+    """Revoke the token, one of the user's where `user_id` is given; The caller commits.
+
+    Raises UsageError where there is no such token.
+    """
+    row = session.get(ApiToken, token_id)
+    if row is None or user_id not in (None, row.user_id):
+        raise UsageError(f"there is no token {token_id}; see `zatva token list`")
+    if row.revoked is None:
+        row.revoked = utc_now()
+    return row

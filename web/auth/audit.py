@@ -1,0 +1,126 @@
+"""Writes the audit log of pages and API: one entry for each change, one count for each refusal.
+
+The action comes from the route (`oai.actions`), the object from the address or from `about`.
+"""
+
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from oai.actions import Action, action_of_route
+from oai.audit import Actor, Subject, begin, record, refuse, settle
+from oai.errors import ZatvaError
+from oai.rights import Right
+from web.auth.access import canonical, is_api, right_of, signed_in, subject_of
+from web.auth.identify import client_address
+from web.site.keys import SETTINGS
+from web.threads import database_of
+
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_REDIRECT: Final = 300
+_WRONG_INPUT: Final = 422
+_NO_RESPONSE: Final = 500
+
+
+@web.middleware
+async def auditing(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Write an entry for a request that changes something; the one place that all of them pass."""
+    action = _action(request)
+    if action is None:
+        return await handler(request)
+    if _is_refused(request):
+        # Strangers may try anything as often as they like: they share an entry, and cost no snapshot.
+        return await _refused(request, handler, action)
+    return await _follow(request, handler, action)
+
+
+async def _follow(request: web.Request, handler: Handler, action: Action) -> web.StreamResponse:
+    """Answer the request between the beginning of its entry and its end."""
+    database = database_of(request)
+    begun = await database.run(begin, action.verb, actor(request), _subject(request, action))
+    status = _NO_RESPONSE
+    try:
+        response = await handler(request)
+        status = response.status
+    except web.HTTPException as done:
+        status = done.status
+        raise
+    except ZatvaError:
+        status = _WRONG_INPUT
+        raise
+    finally:
+        await database.run(
+            settle,
+            begun,
+            actor(request),
+            _subject(request, action),
+            status=_WRONG_INPUT if _is_only_a_step(request, action, status) else status,
+            audit_days=request.config_dict[SETTINGS].web.audit_days,
+        )
+    return response
+
+
+def _is_only_a_step(request: web.Request, action: Action, status: int) -> bool:
+    """Whether a page shows a form's next step; a page that has changed something redirects."""
+    return status < _REDIRECT and not is_api(request) and not action.shows_secret
+
+
+def _subject(request: web.Request, action: Action) -> Subject:
+    """The object as the handler named it, or by the number in the address."""
+    noted = subject_of(request)
+    if noted is None:
+        return Subject(kind=action.object_kind, number=next(iter(request.match_info.values()), None))
+    return noted
+
+
+async def count_refusal(request: web.Request, action: str, status: int) -> None:
+    """Count a refusal that no status tells apart from wrong input, such as a password that does not fit."""
+    await database_of(request).run(refuse, action, actor(request), subject_of(request), status)
+
+
+async def record_export(request: web.Request, name: str, kind: str) -> None:
+    """Write an entry for a list that leaves as a file."""
+    await database_of(request).run(
+        record,
+        f"{name.rstrip('-0123456789')}.export",
+        actor(request),
+        Subject(kind="export", number=kind, name=request.query_string or None),
+        status=200,
+        audit_days=request.config_dict[SETTINGS].web.audit_days,
+    )
+
+
+def actor(request: web.Request) -> Actor:
+    """Who asks, and from where; a stranger who signs in is the user that signs in."""
+    who, noted = signed_in(request), subject_of(request)
+    name = who.name if who else None
+    if who is None and noted is not None and noted.kind == "user":
+        name = noted.name
+    return Actor(
+        user_id=who.user_id if who else None,
+        name=name,
+        via=who.way if who else "none",
+        address=client_address(request),
+    )
+
+
+def _action(request: web.Request) -> Action | None:
+    path = canonical(request)
+    if request.method in _SAFE_METHODS or path is None:
+        return None
+    control = request.match_info.get("control")
+    return action_of_route(request.method, path.replace("{control}", control) if control else path)
+
+
+def _is_refused(request: web.Request) -> bool:
+    """Whether the request will be turned away because it lacks the route's right."""
+    right, who = right_of(request.match_info.handler, request.method), signed_in(request)
+    return right is not Right.ANYBODY and (who is None or right not in who.rights)
+
+
+async def _refused(request: web.Request, handler: Handler, action: Action) -> web.StreamResponse:
+    status = 401 if signed_in(request) is None else 403
+    subject = Subject(kind=action.object_kind)
+    await database_of(request).run(refuse, action.verb, actor(request), subject, status)
+    return await handler(request)

@@ -1,0 +1,282 @@
+"""Organisations, and which repositories are theirs. The caller commits.
+
+The manager lets owners take turns: an organisation's short name stands in its schedules and jobs.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from harvester.bibliographic.filtering_sets import NamedSet, list_sets, set_by_id
+from harvester.bibliographic.models import FilteringSet
+from harvester.models import Repository
+from manager.models import Job, RecurringJob
+from oai.errors import UsageError
+from oai.owners import Organisation, RepositoryOwner
+from oai.rights import Right
+from web.auth.sessions import SignedIn
+from web.models import User
+from web.site.i18n import _
+
+_MARK: Final = "/"
+_NOBODYS: Final = " / "
+"""In the place of the mark once the organisation is gone: another one of its name does not inherit."""
+
+
+def sets_seen(session: Session, who: SignedIn) -> list[NamedSet]:
+    """The sets that somebody sees, by name: all but those of other organisations."""
+    found = list_sets(session)
+    if who.sees_everything:
+        return found
+    others = set(session.scalars(select(Organisation.short_name))) - {who.organisation}
+    return [one for one in found if _owner_in(one.name) not in others]
+
+
+def set_seen(session: Session, who: SignedIn, set_id: int) -> NamedSet | None:
+    """The set of that number where there is one that somebody sees."""
+    if session.get(FilteringSet, set_id) is None:
+        return None
+    found = set_by_id(session, set_id)
+    return found if found in sets_seen(session, who) else None
+
+
+def may_change(who: SignedIn, found: NamedSet) -> bool:
+    """Whether somebody may change the set and remove it."""
+    if Right.HARVEST not in who.rights:
+        return False
+    return who.sees_everything or (who.organisation is not None and _owner_in(found.name) == who.organisation)
+
+
+def name_for(who: SignedIn, name: str) -> str:
+    """The whole name of a new set of theirs. Raises UsageError for who belongs to no organisation."""
+    if who.sees_everything:
+        return name
+    if who.organisation is None:
+        raise UsageError(_("You do not belong to an organisation. Ask an administrator."))
+    mine = f"{who.organisation}{_MARK}"
+    return name if name.startswith(mine) else mine + name
+
+
+def follow_organisation(session: Session, before: str, after: str | None) -> None:
+    """Let the sets of an organisation follow its new short name, or be the administrators' where it goes."""
+    for row in session.scalars(
+        select(FilteringSet).where(FilteringSet.name.startswith(f"{before}{_MARK}", autoescape=True))
+    ):
+        rest = row.name.removeprefix(f"{before}{_MARK}")
+        row.name = f"{before}{_NOBODYS}{rest}" if after is None else f"{after}{_MARK}{rest}"
+    session.flush()
+
+
+def choices_for(session: Session, who: SignedIn, present: int | None) -> Sequence[NamedSet]:
+    """The sets that somebody may let a source use: those seen, and the one that it uses now."""
+    seen = sets_seen(session, who)
+    if present is None or any(one.set_id == present for one in seen):
+        return seen
+    return [*seen, set_by_id(session, present)]
+
+
+def _owner_in(name: str) -> str | None:
+    owner, mark, _rest = name.partition(_MARK)
+    return owner if mark else None
+
+
+_SHORT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
+_LONGEST_NAME: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrganisationView:
+    """An organisation as lists show it."""
+
+    organisation_id: int
+    short_name: str
+    name: str
+    created: datetime
+    users: int
+    repositories: int
+
+
+def add_organisation(session: Session, *, short_name: str, name: str = "") -> Organisation:
+    """Add an organisation. Raises UsageError for names that are taken or cannot be."""
+    short_name, name = _checked(short_name, name)
+    if find_organisation(session, short_name) is not None:
+        raise _taken(short_name)
+    organisation = Organisation(short_name=short_name, name=name)
+    session.add(organisation)
+    session.flush()
+    return organisation
+
+
+def find_organisation(session: Session, short_name: str) -> Organisation | None:
+    """The organisation of that short name, if there is one."""
+    return session.scalars(select(Organisation).where(Organisation.short_name == short_name)).one_or_none()
+
+
+def get_organisation(session: Session, short_name: str) -> Organisation:
+    """The organisation of that short name. Raises UsageError where there is none."""
+    found = find_organisation(session, short_name)
+    if found is None:
+        raise UsageError(f"there is no organisation {short_name!r}; see `zatva organisation list`")
+    return found
+
+
+def list_organisations(
+    session: Session, *, limit: int | None = None, after: str = ""
+) -> list[OrganisationView]:
+    """Organisations by short name, behind the short name `after`."""
+    rows = _rows().where(Organisation.short_name > after) if after else _rows()
+    return [_view(*row) for row in session.execute(rows.order_by(Organisation.short_name).limit(limit))]
+
+
+def name_organisations(session: Session) -> list[tuple[int, str]]:
+    """Number and names of each organisation, by short name, to choose from."""
+    rows = select(Organisation.organisation_id, Organisation.short_name, Organisation.name)
+    return [
+        (number, f"{name} ({short_name})")
+        for number, short_name, name in session.execute(rows.order_by(Organisation.short_name))
+    ]
+
+
+def find_organisation_view(session: Session, organisation_id: int) -> OrganisationView | None:
+    """The organisation of that number, if there is one."""
+    row = session.execute(_rows().where(Organisation.organisation_id == organisation_id)).one_or_none()
+    return _view(*row) if row is not None else None
+
+
+def change_organisation(
+    session: Session, organisation_id: int, *, short_name: str, name: str
+) -> Organisation:
+    """Rename it; its schedules, jobs and filtering sets follow. Raises UsageError as `add_organisation`."""
+    organisation = _organisation(session, organisation_id)
+    short_name, name = _checked(short_name, name)
+    other = find_organisation(session, short_name)
+    if other is not None and other is not organisation:
+        raise _taken(short_name)
+    follow_organisation(session, organisation.short_name, short_name)
+    organisation.short_name, organisation.name = short_name, name
+    theirs = select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
+    for table in (RecurringJob, Job):
+        session.execute(update(table).where(table.repository_id.in_(theirs)).values(owner=short_name))
+    session.flush()
+    return organisation
+
+
+def remove_organisation(session: Session, organisation_id: int) -> Organisation:
+    """Remove it; its repositories become the administrators'. Raises UsageError while it has users."""
+    organisation = _organisation(session, organisation_id)
+    users = session.scalars(
+        select(func.count()).select_from(User).where(User.organisation_id == organisation_id)
+    ).one()
+    if users:
+        raise UsageError(
+            _("%(name)s has %(count)s users; move them to another organisation first")
+            % {"name": repr(organisation.short_name), "count": users}
+        )
+    theirs = select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
+    for table in (RecurringJob, Job):
+        session.execute(update(table).where(table.repository_id.in_(theirs)).values(owner=None))
+    follow_organisation(session, organisation.short_name, None)
+    session.delete(organisation)
+    session.flush()
+    return organisation
+
+
+def give_repository(session: Session, repository_id: int, organisation_id: int | None) -> None:
+    """Let the repository, its schedules and jobs belong to the organisation; None: to the administrators.
+
+    Raises UsageError where there is no such repository or organisation.
+    """
+    if session.get(Repository, repository_id) is None:
+        raise UsageError(f"there is no repository {repository_id}; see `zatva repository list`")
+    owner = None
+    if organisation_id is None:
+        session.execute(delete(RepositoryOwner).where(RepositoryOwner.repository_id == repository_id))
+    else:
+        owner = _organisation(session, organisation_id).short_name
+        row = insert(RepositoryOwner).values(repository_id=repository_id, organisation_id=organisation_id)
+        session.execute(
+            row.on_conflict_do_update(
+                index_elements=[RepositoryOwner.repository_id], set_={"organisation_id": organisation_id}
+            )
+        )
+    for table in (RecurringJob, Job):
+        session.execute(update(table).where(table.repository_id == repository_id).values(owner=owner))
+    guarded = update(Repository).where(Repository.repository_id == repository_id)
+    session.execute(guarded.values(guarded=owner is not None))
+
+
+def claim(session: Session, who: SignedIn, repository_id: int) -> None:
+    """Let a repository that somebody has just added belong to that user's organisation, if there is one.
+
+    Raises UsageError where its folder lies in another repository's, or around it: nobody gets at the files
+    of others that way.
+    """
+    if who.organisation_id is None:
+        return
+    folder = session.scalars(
+        select(Repository.base_dir).where(Repository.repository_id == repository_id)
+    ).one()
+    inside = func.starts_with(Repository.base_dir + "/", f"{folder}/")
+    around = func.starts_with(f"{folder}/", Repository.base_dir + "/")
+    taken = (
+        select(Repository.base_dir).where(Repository.repository_id != repository_id, inside | around).limit(1)
+    )
+    if session.scalar(taken) is not None:
+        raise UsageError(_("%(folder)s overlaps with the folder of another repository") % {"folder": folder})
+    give_repository(session, repository_id, who.organisation_id)
+
+
+def _rows() -> Any:  # noqa: ANN401 an SQL expression
+    """Organisations with their users and repositories, counted of each one that is given."""
+    counts = (
+        select(func.count()).where(table.organisation_id == Organisation.organisation_id).scalar_subquery()
+        for table in (User, RepositoryOwner)
+    )
+    return select(Organisation, *counts)
+
+
+def _view(row: Organisation, users: int, repositories: int) -> OrganisationView:
+    return OrganisationView(
+        organisation_id=row.organisation_id,
+        short_name=row.short_name,
+        name=row.name,
+        created=row.created,
+        users=users,
+        repositories=repositories,
+    )
+
+
+def _organisation(session: Session, organisation_id: int) -> Organisation:
+    organisation = session.get(Organisation, organisation_id, with_for_update=True)
+    if organisation is None:
+        raise UsageError(f"there is no organisation {organisation_id}; see `zatva organisation list`")
+    return organisation
+
+
+def _taken(short_name: str) -> UsageError:
+    words = _("an organisation with the short name %(name)s already exists; choose another short name")
+    return UsageError(words % {"name": repr(short_name)})
+
+
+def _checked(short_name: str, name: str) -> tuple[str, str]:
+    short_name, name = short_name.strip(), name.strip()
+    if not _SHORT_NAME.fullmatch(short_name):
+        raise UsageError(
+            _(
+                "%(name)s is not a valid short name; use 1 to 50 letters, digits, dots and hyphens, "
+                "such as mzk"
+            )
+            % {"name": repr(short_name)}
+        )
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise UsageError(
+            _("an organisation's name must have at most %(most)s characters, all printable")
+            % {"most": _LONGEST_NAME}
+        )
+    return short_name, name or short_name

@@ -1,0 +1,110 @@
+"""One-time links that sign their users in, and sign-in by password. The caller commits."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import urlencode
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.orm import Session
+
+from oai.datestamps import utc_now
+from oai.settings import Settings
+from web.auth.sessions import hashed, new_token
+from web.auth.users import add_user, find_user, get_user
+from web.models import LinkKind, Role, SignInLink, User
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenLink:
+    """A link that can still be used: whose it is, and what for."""
+
+    user_id: int
+    user_name: str
+    kind: LinkKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What is kept of a user who signs in by name: the number, and the password's hash."""
+
+    user_id: int
+    name: str
+    password_hash: str | None
+
+
+def make_link(
+    session: Session,
+    settings: Settings,
+    user_name: str,
+    base_url: str,
+    *,
+    create_administrator: bool = False,
+    kind: LinkKind = LinkKind.SIGN_IN,
+) -> str:
+    """A link below `base_url` that signs the user in once, good for `web.link_minutes`.
+
+    An invitation is good for `web.invitation_hours`, replaces earlier ones, and asks for a password. With
+    `create_administrator` an unknown user is made, as administrator. Raises UsageError where there is no
+    such user.
+    """
+    if create_administrator and find_user(session, user_name) is None:
+        add_user(session, user_name, Role.ADMINISTRATOR)
+    user = get_user(session, user_name)
+    session.execute(delete(SignInLink).where(SignInLink.expires <= func.now()))
+    lasts = timedelta(minutes=settings.web.link_minutes)
+    if kind is LinkKind.INVITATION:
+        lasts = timedelta(hours=settings.web.invitation_hours)
+        session.execute(delete(SignInLink).where(SignInLink.user_id == user.user_id, SignInLink.kind == kind))
+    token = new_token()
+    row = SignInLink(
+        token_hash=hashed(token), user_id=user.user_id, expires=utc_now() + lasts, kind=kind.value
+    )
+    session.add(row)
+    return f"{base_url.rstrip('/')}/sign-in?{urlencode({'token': token})}"
+
+
+def open_link(session: Session, token: str) -> OpenLink | None:
+    """The link of that token, if it can still be used."""
+    statement = (
+        select(SignInLink, User)
+        .join(User, User.user_id == SignInLink.user_id)
+        .where(
+            SignInLink.token_hash == hashed(token),
+            SignInLink.used.is_(None),
+            SignInLink.expires > func.now(),
+            User.disabled.is_(None),
+        )
+    )
+    found = session.execute(statement).one_or_none()
+    if found is None:
+        return None
+    link, user = found
+    return OpenLink(user_id=user.user_id, user_name=user.name, kind=LinkKind(link.kind))
+
+
+def use_link(session: Session, token: str) -> OpenLink | None:
+    """Use the link's token up; None where it is unknown, used, too old, or its user is disabled.
+
+    Of two that come at the same moment only one wins.
+    """
+    link = open_link(session, token)
+    used = (
+        update(SignInLink)
+        .where(SignInLink.token_hash == hashed(token), SignInLink.used.is_(None))
+        .values(used=func.now())
+        .returning(SignInLink.user_id)
+    )
+    return link if link is not None and session.scalar(used) is not None else None
+
+
+def known_user(session: Session, name: str) -> Known | None:
+    """The user of that name who may sign in, or None."""
+    user = find_user(session, name.strip())
+    if user is None or user.disabled is not None:
+        return None
+    return Known(user_id=user.user_id, name=user.name, password_hash=user.password_hash)
+
+
+def password_hash_of(session: Session, user_id: int) -> str | None:
+    """What is kept of the user's password, if there is one."""
+    return session.scalar(select(User.password_hash).where(User.user_id == user_id))

@@ -1,0 +1,239 @@
+"""Users: added, given roles and organisations, disabled. The caller commits."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, and_, func, not_, or_, select
+from sqlalchemy.orm import Session
+
+from oai.datestamps import utc_now
+from oai.errors import UsageError
+from oai.owners import Organisation
+from web.auth.sessions import end_sessions
+from web.models import Role, SignInLink, User
+from web.site.i18n import _
+from web.site.zones import known_zone
+
+_LONGEST_NAME: Final = 100
+
+
+def add_user(
+    session: Session, name: str, role: Role = Role.VIEWER, *, organisation_id: int | None = None
+) -> User:
+    """Add a user.
+
+    Raises UsageError for a name that is empty, too long or taken, for an organisation that is not there, and
+    for a partner without one.
+    """
+    name = name.strip()
+    if not name:
+        raise UsageError(_("the user name is empty; enter one"))
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise UsageError(
+            _("a user name must have at most %(most)s characters, all printable") % {"most": _LONGEST_NAME}
+        )
+    if find_user(session, name):
+        raise UsageError(_("user %(name)s already exists; choose another name") % {"name": repr(name)})
+    _check_organisation(session, role, organisation_id)
+    user = User(name=name, role=role, organisation_id=organisation_id)
+    session.add(user)
+    session.flush()
+    return user
+
+
+def find_user(session: Session, name: str) -> User | None:
+    """The user of that name, if there is one."""
+    return session.scalars(select(User).where(User.name == name)).one_or_none()
+
+
+def get_user(session: Session, name: str) -> User:
+    """The user of that name. Raises UsageError where there is none."""
+    user = find_user(session, name)
+    if user is None:
+        raise UsageError(f"there is no user {name!r}; add one with `zatva user add`, see `zatva user list`")
+    return user
+
+
+def change_role(session: Session, user_id: int, role: Role, *, organisation_id: int | None = None) -> User:
+    """Give the user another role, or another organisation, or both.
+
+    Raises UsageError as `add_user` does, and where no administrator would be left.
+    """
+    user = _user(session, user_id)
+    _check_organisation(session, role, organisation_id)
+    if role is not Role.ADMINISTRATOR:
+        _check_not_the_last_administrator(session, user)
+    user.role, user.organisation_id = role, organisation_id
+    session.flush()
+    return user
+
+
+def disable_user(session: Session, user_id: int) -> User:
+    """Let the user sign in no more; sessions end, and API tokens are not taken any more.
+
+    Raises UsageError where no administrator would be left.
+    """
+    user = _user(session, user_id)
+    _check_not_the_last_administrator(session, user)
+    if user.disabled is None:
+        user.disabled = utc_now()
+    end_sessions(session, user.user_id)
+    session.flush()
+    return user
+
+
+def enable_user(session: Session, user_id: int) -> User:
+    """Let the user sign in again."""
+    user = _user(session, user_id)
+    user.disabled = None
+    session.flush()
+    return user
+
+
+def set_password(session: Session, user_id: int, password_hash: str, *, keep: str | None = None) -> None:
+    """Keep the hash of a new password, and end the user's sessions but that of the cookie `keep`."""
+    _user(session, user_id).password_hash = password_hash
+    end_sessions(session, user_id, keep=keep)
+
+
+def set_language(session: Session, user_id: int, language: str | None) -> None:
+    """Note the language that the user wants; None: the browser's."""
+    _user(session, user_id).language = language
+
+
+def set_time_zone(session: Session, user_id: int, time_zone: str | None) -> None:
+    """Note the time zone that the user wants to see times in; None: the installation's.
+
+    Raises UsageError for one that there is not.
+    """
+    _user(session, user_id).time_zone = known_zone(session, time_zone) if time_zone else None
+
+
+def _user(session: Session, user_id: int) -> User:
+    user = session.get(User, user_id, with_for_update=True)
+    if user is None:
+        raise UsageError(f"there is no user {user_id}; see `zatva user list`")
+    return user
+
+
+def _check_organisation(session: Session, role: Role, organisation_id: int | None) -> None:
+    if organisation_id is None:
+        if role is Role.PARTNER:
+            raise UsageError(_("a partner must belong to an organisation; choose one"))
+    elif session.get(Organisation, organisation_id) is None:
+        raise UsageError(_("organisation %(number)s does not exist") % {"number": organisation_id})
+
+
+def _check_not_the_last_administrator(session: Session, user: User) -> None:
+    if user.role != Role.ADMINISTRATOR or user.disabled is not None:
+        return
+    # Two that are taken away at the same moment wait for one another here.
+    administrators = select(User.user_id).where(User.role == Role.ADMINISTRATOR, User.disabled.is_(None))
+    if list(session.scalars(administrators.order_by(User.user_id).with_for_update())) == [user.user_id]:
+        raise UsageError(
+            _("%(name)s is the last administrator; make another user an administrator first")
+            % {"name": repr(user.name)}
+        )
+
+
+STATES: Final = ("active", "invited", "disabled")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserView:
+    """A user as lists show it."""
+
+    user_id: int
+    name: str
+    role: Role
+    organisation_id: int | None
+    organisation: str | None
+    created: datetime
+    last_sign_in: datetime | None
+    disabled: datetime | None
+    has_password: bool
+    invited: bool
+    """Whether an invitation is open still."""
+
+    @property
+    def state(self) -> str:
+        """active, invited or disabled."""
+        if self.disabled is not None:
+            return "disabled"
+        return "invited" if self.invited and self.last_sign_in is None else "active"
+
+
+def list_users(session: Session) -> list[UserView]:
+    """All users by name."""
+    return list(_views(session, _rows().order_by(User.name)))
+
+
+def find_users(
+    session: Session,
+    *,
+    limit: int,
+    after: str = "",
+    words: str = "",
+    role: str = "",
+    state: str = "",
+) -> list[UserView]:
+    """Users by name, behind the name `after`; `words` are in the name or the organisation's short name."""
+    rows = _rows().where(User.name > after) if after else _rows()
+    if words:
+        named = User.name.icontains(words, autoescape=True)
+        rows = rows.where(or_(named, Organisation.short_name.icontains(words, autoescape=True)))
+    if role:
+        rows = rows.where(User.role == role)
+    if state:
+        rows = rows.where(_in_state(state))
+    return list(_views(session, rows.order_by(User.name).limit(limit)))
+
+
+def find_user_view(session: Session, user_id: int) -> UserView | None:
+    """The user of that number, if there is one."""
+    return next(_views(session, _rows().where(User.user_id == user_id)), None)
+
+
+def _in_state(state: str) -> ColumnElement[bool]:
+    """What `UserView.state` says, as a condition."""
+    invited = and_(User.last_sign_in.is_(None), _invited())
+    if state == "disabled":
+        return User.disabled.is_not(None)
+    return and_(User.disabled.is_(None), invited if state == "invited" else not_(invited))
+
+
+def _invited() -> ColumnElement[bool]:
+    return (
+        select(SignInLink.user_id)
+        .where(
+            SignInLink.user_id == User.user_id,
+            SignInLink.kind == "invitation",
+            SignInLink.used.is_(None),
+            SignInLink.expires > func.now(),
+        )
+        .exists()
+    )
+
+
+def _rows() -> Any:  # noqa: ANN401 an SQL expression
+    return select(User, Organisation.short_name, _invited()).outerjoin(
+        Organisation, Organisation.organisation_id == User.organisation_id
+    )
+
+
+def _views(session: Session, rows: Any) -> Iterator[UserView]:  # noqa: ANN401 as above
+    for user, organisation, is_invited in session.execute(rows):
+        yield UserView(
+            user_id=user.user_id,
+            name=user.name,
+            role=Role(user.role),
+            organisation_id=user.organisation_id,
+            organisation=organisation,
+            created=user.created,
+            last_sign_in=user.last_sign_in,
+            disabled=user.disabled,
+            has_password=user.password_hash is not None,
+            invited=is_invited,
+        )

@@ -1,0 +1,1 @@
+"""Records that could not be read, as pages and over the API."""

@@ -1,0 +1,111 @@
+"""What could not be read over the API: the errors of a run, and one of them down to its bytes."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from aiohttp import web
+from pydantic import Field
+
+from harvester.harvest.models import Quarantined
+from harvester.listing import find_errors
+from oai.rights import Right
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import Out, Page, Paged, Told
+from web.auth.access import asked_for
+from web.runs.api import attachment, run_asked
+
+_TAG: Final = "runs"
+
+
+class ErrorOut(Out):
+    """A record, or a part of an answer, that could not be read."""
+
+    quarantine_id: int
+    repository_id: int
+    metadata_prefix: str
+    set_spec: str
+    identifier: str | None
+    reason: str
+    failure_code: str | None = Field(description="Failure code; see the reference of failure codes.")
+    failure_facts: dict[str, Any] | None = Field(description="Facts that belong to the failure code.")
+    url: str
+    byte_offset: int | None
+    raw_size: int
+    first_seen: datetime
+    last_seen: datetime
+    history_id: int | None
+    resolved: datetime | None
+
+
+class ErrorQuery(Paged):
+    """Which errors."""
+
+    resolved: Told = Field(default=False, description="Include errors that a later run has resolved.")
+
+
+async def _errors(call: Call) -> Page[ErrorOut]:
+    row = await run_asked(call)
+    query = call.asked(ErrorQuery)
+    found = await call.database.run(
+        find_errors,
+        limit=query.limit + 1,
+        before=after(call, int),
+        run=row.history_id,
+        resolved=query.resolved,
+    )
+    return page_of(call, found, ErrorOut.model_validate, lambda one: one.quarantine_id)
+
+
+async def _error(call: Call) -> ErrorOut:
+    return ErrorOut.model_validate(await _error_asked(call))
+
+
+async def _error_bytes(call: Call) -> web.Response:
+    found = await _error_asked(call)
+    return attachment(found.raw, f"error-{found.quarantine_id}.xml")
+
+
+async def _error_asked(call: Call) -> Quarantined:
+    _, row = await asked_for(call.request, Quarantined, call.place["error"])
+    return row
+
+
+_BYTES: Final = "application/octet-stream"
+
+
+def _of_run(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    declared = {"method": "GET", "right": Right.LOOK, **more}
+    return Operation(name=name, path=f"/runs/{{run}}{step}", tag=_TAG, summary=summary, work=work, **declared)
+
+
+OPERATIONS: Final = (
+    _of_run(
+        "listErrors",
+        "/errors",
+        "List the refused records of a run, newest first.",
+        _errors,
+        query=ErrorQuery,
+        answer=Page[ErrorOut],
+    ),
+    Operation(
+        name="getError",
+        method="GET",
+        path="/errors/{error}",
+        tag=_TAG,
+        summary="Show a refused record.",
+        right=Right.LOOK,
+        work=_error,
+        answer=ErrorOut,
+    ),
+    Operation(
+        name="getErrorBytes",
+        method="GET",
+        path="/errors/{error}/bytes",
+        tag=_TAG,
+        summary="Download the raw bytes of a refused record, at most the first million.",
+        right=Right.LOOK,
+        work=_error_bytes,
+        media=_BYTES,
+    ),
+)

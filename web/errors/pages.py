@@ -1,0 +1,164 @@
+"""A run's errors: grouped by kind, then one of them down to its raw bytes with the faulty line marked."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from aiohttp import web
+
+from harvester.client.transport import request_url
+from harvester.harvest.models import Quarantined
+from harvester.harvest.refetch import Refetched
+from harvester.listing import find_errors
+from harvester.models import Repository
+from harvester.reading.errors import RepositoryBusyError
+from oai.errors import TryLaterError, UsageError
+from oai.failures import FailureCode
+from web.auth.access import Right, asked_for, needs
+from web.errors.raw_bytes import RawView, view_of
+from web.errors.refetch import refetch, sentence
+from web.runs.pages import run_page
+from web.site.failures import in_words
+from web.site.i18n import _, told
+from web.site.render import render
+from web.threads import database_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Errors of one kind; the newest first."""
+
+    code: FailureCode
+    plain: str
+    errors: Sequence[Quarantined]
+
+
+def grouped(errors: Iterable[Quarantined]) -> list[Group]:
+    """The errors by kind, the largest group first."""
+    found: dict[FailureCode, list[Quarantined]] = {}
+    for error in errors:
+        found.setdefault(error.failure.code, []).append(error)
+    groups = [
+        Group(code=code, plain=in_words(those[0].failure).what, errors=those) for code, those in found.items()
+    ]
+    return sorted(groups, key=lambda group: -len(group.errors))
+
+
+_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
+_MOST: Final = 500
+
+
+async def listing(request: web.Request) -> web.Response:
+    """The errors of a run, by kind."""
+    run, shared = await run_page(request)
+    errors = await database_of(request).run(find_errors, limit=_MOST, run=run.history_id, resolved=True)
+    return render(request, "run_errors.html", **shared, groups=grouped(errors), count=len(errors), most=_MOST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fetched:
+    """What came of fetching a record again, as the page shows it; or the problem that kept us from asking."""
+
+    result: Refetched | None = None
+    sentence: str = ""
+    problem: str = ""
+    view: RawView | None = None
+    record: int | None = None
+    """Of the record in the store."""
+
+
+async def show(request: web.Request) -> web.Response:
+    """One error."""
+    return await _page(request)
+
+
+@needs(Right.HARVEST)
+async def again(request: web.Request) -> web.Response:
+    """Fetch the record anew; where it reads well, store it as its schedule would, and say so."""
+    _who, error = await asked_for(request, Quarantined)
+    _again, repository = await asked_for(request, Repository, error.repository_id)
+    if not error.identifier:
+        raise web.HTTPConflict(
+            text=_("The identifier of the record is unknown, so it cannot be fetched separately.")
+        )
+    try:
+        result, record = await refetch(request, repository, error)
+    except RepositoryBusyError:
+        text = _("The repository is being harvested. Try again when the harvest has ended.")
+        return await _page(request, Fetched(problem=text))
+    except (TryLaterError, UsageError) as fault:
+        return await _page(request, Fetched(problem=told(fault)))
+    fetched = Fetched(
+        result=result,
+        sentence=sentence(result.fate),
+        view=view_of(result.raw) if result.raw else None,
+        record=record,
+    )
+    return await _page(request, fetched)
+
+
+async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Response:
+    _who, error = await asked_for(request, Quarantined)
+    _again, repository = await asked_for(request, Repository, error.repository_id)
+    alone = None
+    if error.identifier:
+        arguments = [
+            ("verb", "GetRecord"),
+            ("identifier", error.identifier),
+            ("metadataPrefix", error.metadata_prefix),
+        ]
+        alone = request_url(repository.base_url, arguments)
+    plain = in_words(error.failure).what
+    return render(
+        request,
+        "error.html",
+        error=error,
+        repository=repository,
+        name=repository.repository_name or repository.base_url,
+        plain=plain,
+        view=view_of(error.raw, line=int(error.failure.facts.get("line", 0))),
+        again=alone,
+        fetched=fetched,
+        curl=f"curl --compressed {shlex.quote(alone or error.url)}",
+        mail=_mail(repository, error, plain),
+    )
+
+
+async def raw(request: web.Request) -> web.Response:
+    """The bytes as they came, to be saved."""
+    _who, error = await asked_for(request, Quarantined)
+    return web.Response(
+        body=error.raw,
+        content_type="application/octet-stream",
+        headers={"Content-Disposition": f'attachment; filename="zatva-error-{error.quarantine_id}.bin"'},
+    )
+
+
+def _mail(repository: Repository, error: Quarantined, plain: str) -> str | None:
+    if not repository.admin_email:
+        return None
+    subject = _("A record of %(name)s cannot be harvested") % {
+        "name": repository.repository_name or repository.base_url
+    }
+    body = "\n".join(
+        [
+            _("Dear colleague,"),
+            "",
+            plain,
+            _("Record: %(identifier)s") % {"identifier": error.identifier or "-"},
+            _("Request: %(address)s") % {"address": error.url},
+            _("Error message: %(reason)s") % {"reason": error.reason},
+        ]
+    )
+    address = repository.admin_email.partition(",")[0].strip()
+    return f"mailto:{quote(address, safe='@')}?subject={quote(subject)}&body={quote(body)}"
+
+
+ROUTES = (
+    web.get(f"/runs/{_NUMBER}/errors", listing),
+    web.get(f"/errors/{_NUMBER}", show),
+    web.post(f"/errors/{_NUMBER}/again", again),
+    web.get(f"/errors/{_NUMBER}/raw", raw),
+)

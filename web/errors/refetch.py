@@ -1,0 +1,65 @@
+"""A broken record fetched again for a person who asks: by its schedule's rules, within the polite limits."""
+
+from aiohttp import web
+from sqlalchemy.orm import Session
+
+from harvester.harvest.models import Quarantined
+from harvester.harvest.refetch import Fate, Refetched, fetch_again
+from harvester.harvest.request import HarvestRequest
+from harvester.listing import find_records
+from harvester.models import Repository
+from manager.replays import request_for
+from web.repositories.explorer import EXPLORATIONS
+from web.site.i18n import _
+from web.site.keys import SETTINGS
+from web.site.timeouts import impatient
+from web.threads import database_of
+
+_IN_STORE = frozenset({Fate.STORED, Fate.UNCHANGED, Fate.DELETED})
+
+
+async def refetch(
+    request: web.Request, repository: Repository, error: Quarantined
+) -> tuple[Refetched, int | None]:
+    """What came of it, and the number of the record where it is in the store.
+
+    Where no schedule tells by which rules, the record is looked at only. Raises UsageError and TryLaterError
+    as `fetch_again` and `Explorations.check` do.
+    """
+    settings, database = impatient(request.config_dict[SETTINGS]), database_of(request)
+    by_schedule = await database.run(request_for, settings, error)
+    plain = HarvestRequest(
+        repository_id=error.repository_id, metadata_prefix=error.metadata_prefix, set_spec=error.set_spec
+    )
+    request.config_dict[EXPLORATIONS].check(repository)
+    result = await fetch_again(
+        database.database, settings, error, by_schedule or plain, store=by_schedule is not None
+    )
+    return result, await database.run(_stored, error) if result.fate in _IN_STORE else None
+
+
+def sentence(fate: Fate) -> str:
+    """What became of the record, in the reader's language."""
+    return {
+        Fate.BROKEN: _("The record still cannot be read."),
+        Fate.READABLE: _(
+            "The record is valid now, but no schedule defines the rules for storing it; the next "
+            "harvest stores it."
+        ),
+        Fate.STORED: _("The record is valid now and was stored."),
+        Fate.UNCHANGED: _("The record is valid now; it is already stored unchanged."),
+        Fate.DELETED: _("The repository now reports the record as deleted."),
+        Fate.FILTERED: _("The record is valid now, but the filter rules exclude it, so it was not stored."),
+    }[fate]
+
+
+def _stored(session: Session, error: Quarantined) -> int | None:
+    """The number of the record's row."""
+    found = find_records(
+        session,
+        error.repository_id,
+        limit=1,
+        metadata_prefix=error.metadata_prefix,
+        identifier=error.identifier,
+    )
+    return found[0].record_id if found else None

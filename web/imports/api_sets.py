@@ -1,0 +1,265 @@
+"""Filtering sets over the API: listed, made, changed, tried on stored records, removed."""
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from harvester.bibliographic import filtering_sets
+from harvester.bibliographic.condition_trial import try_conditions
+from harvester.bibliographic.conditions import Conditions, Match, parse_condition
+from harvester.bibliographic.filtering_sets import NamedSet
+from harvester.models import Repository
+from oai.errors import UsageError
+from oai.rights import Right
+from web.api.faults import ApiError, FieldFault, not_found
+from web.api.operations import Call, Operation
+from web.api.shapes import In, Out
+from web.auth.access import about, asked_for, visible_repositories
+from web.auth.organisations import may_change, name_for, set_seen, sets_seen
+
+_TAG: Final = "imports"
+_ONE: Final = "/filtering-sets/{filtering_set}"
+
+
+def _readable(line: str) -> str:
+    try:
+        return str(parse_condition(line))
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+
+
+Line = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_readable)]
+"""A condition, such as `245$a contains slovník`."""
+
+
+class RulesIn(In):
+    """Conditions that are joined."""
+
+    match: Match = Field(Match.ALL, description="Whether any or all conditions must be met.")
+    conditions: list[Line] = Field(
+        min_length=1, max_length=100, description="Conditions, for example `245$a contains slovník`."
+    )
+
+    @property
+    def rules(self) -> Conditions:
+        """The conditions, read."""
+        return Conditions(match=self.match, conditions=[parse_condition(line) for line in self.conditions])
+
+
+class SetChange(RulesIn):
+    """The whole set as it is to be; it keeps its name."""
+
+    description: str = Field("", max_length=2000)
+
+
+class NewSet(SetChange):
+    """A set that is to be."""
+
+    name: str = Field(
+        min_length=1,
+        max_length=200,
+        description="A partner's set is prefixed with the organisation's short name, as in `mzk/maps`.",
+    )
+
+
+class SetTrial(RulesIn):
+    """Conditions, and the stored records that they are tried on."""
+
+    repository: int = Field(ge=1, le=999_999_999, description="Repository whose stored records are tested.")
+    samples: int = Field(100, ge=1, le=1000, description="Number of records to test.")
+
+
+class SetOut(Out):
+    """A filtering set."""
+
+    set_id: int
+    name: str
+    description: str
+    revision: int = Field(description="Number of changes to its conditions.")
+    match: str
+    conditions: list[str]
+    used_by: list[int] = Field(
+        description="Repositories that use the set, limited to those that the caller sees."
+    )
+
+
+class Sets(Out):
+    """All of them, by name."""
+
+    items: list[SetOut]
+
+
+class TriedOut(Out):
+    """A record that conditions were tried on."""
+
+    identifier: str
+    title: str
+
+
+class TrialOut(Out):
+    """What the conditions would do."""
+
+    looked_at: int
+    chosen: int
+    passed_over: int
+    unreadable: int
+    true_of: Sequence[int] = Field(description="For each condition, the number of records that meet it.")
+    chosen_sample: Sequence[TriedOut]
+    passed_over_sample: Sequence[TriedOut]
+
+
+async def _list(call: Call) -> Sets:
+    found = await call.database.run(sets_seen, call.who)
+    seen = visible_repositories(call.who)
+    if seen is None:
+        return Sets(items=[_shown(one, one.used_by) for one in found])
+    own = set(await call.database.run(lambda session: session.scalars(seen).all()))
+    return Sets(items=[_shown(one, [number for number in one.used_by if number in own]) for one in found])
+
+
+async def _add(call: Call) -> SetOut:
+    asked = call.sent(NewSet)
+    rules = asked.rules
+    try:
+        made = await call.database.run(
+            filtering_sets.add_set,
+            name=name_for(call.who, asked.name),
+            match=rules.match,
+            conditions=rules.conditions,
+            description=asked.description,
+        )
+    except UsageError as error:
+        raise _at_fault("/name", error) from None
+    about(call.request, "filtering set", made.set_id, made.name)
+    return _shown(made, made.used_by)
+
+
+async def _show(call: Call) -> SetOut:
+    found = await _asked(call, to_change=False)
+    return _shown(found, found.used_by)
+
+
+async def _change(call: Call) -> SetOut:
+    found, asked = await _asked(call), call.sent(SetChange)
+    rules = asked.rules
+    changed = await call.database.run(
+        filtering_sets.edit_set,
+        found.name,
+        match=rules.match,
+        conditions=rules.conditions,
+        description=asked.description,
+    )
+    return _shown(changed, changed.used_by)
+
+
+async def _remove(call: Call) -> None:
+    found = await _asked(call)
+    try:
+        await call.database.run(filtering_sets.remove_set, found.name)
+    except UsageError as error:
+        raise ApiError(409, str(error)) from None
+
+
+async def _try(call: Call) -> TrialOut:
+    asked = call.sent(SetTrial)
+    _who, repository = await asked_for(call.request, Repository, asked.repository)
+    trial = await call.database.run(
+        try_conditions, call.settings, asked.rules, [repository.repository_id], most=asked.samples
+    )
+    return TrialOut.model_validate(trial)
+
+
+async def _asked(call: Call, *, to_change: bool = True) -> NamedSet:
+    number = call.place["filtering_set"]
+    found = await call.database.run(set_seen, call.who, number)
+    if found is None:
+        raise not_found("filtering set", number)
+    if to_change and not may_change(call.who, found):
+        raise ApiError(403, "this set is shared; only administrators can change it")
+    return found
+
+
+def _shown(found: NamedSet, used_by: Sequence[int]) -> SetOut:
+    return SetOut(
+        set_id=found.set_id,
+        name=found.name,
+        description=found.description,
+        revision=found.revision,
+        match=found.rules.match.value,
+        conditions=[str(one) for one in found.rules.conditions],
+        used_by=list(used_by),
+    )
+
+
+def _at_fault(pointer: str, error: UsageError) -> ApiError:
+    return ApiError(422, str(error), errors=[FieldFault(pointer=pointer, detail=str(error))])
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listFilteringSets",
+        method="GET",
+        path="/filtering-sets",
+        tag=_TAG,
+        summary="List filtering sets by name.",
+        right=Right.LOOK,
+        work=_list,
+        answer=Sets,
+    ),
+    Operation(
+        name="addFilteringSet",
+        method="POST",
+        path="/filtering-sets",
+        tag=_TAG,
+        summary="Create a filtering set.",
+        right=Right.HARVEST,
+        work=_add,
+        body=NewSet,
+        answer=SetOut,
+        status=201,
+    ),
+    Operation(
+        name="tryFilteringSet",
+        method="POST",
+        path="/filtering-sets/try",
+        tag=_TAG,
+        summary="Test conditions on stored records, without saving.",
+        right=Right.HARVEST,
+        work=_try,
+        body=SetTrial,
+        answer=TrialOut,
+        faults=frozenset({404}),
+    ),
+    Operation(
+        name="getFilteringSet",
+        method="GET",
+        path=_ONE,
+        tag=_TAG,
+        summary="Show a filtering set.",
+        right=Right.LOOK,
+        work=_show,
+        answer=SetOut,
+    ),
+    Operation(
+        name="changeFilteringSet",
+        method="PUT",
+        path=_ONE,
+        tag=_TAG,
+        summary="Change a filtering set; the next import processes all records again.",
+        right=Right.HARVEST,
+        work=_change,
+        body=SetChange,
+        answer=SetOut,
+    ),
+    Operation(
+        name="removeFilteringSet",
+        method="DELETE",
+        path=_ONE,
+        tag=_TAG,
+        summary="Remove a filtering set that is not used by a source.",
+        right=Right.HARVEST,
+        work=_remove,
+        status=204,
+    ),
+)

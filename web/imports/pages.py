@@ -1,0 +1,162 @@
+"""The bibliographic import: sources with their last imports, begun by hand, set, looked at one by one."""
+
+from collections.abc import Callable
+from typing import Final
+
+from aiohttp import web
+from sqlalchemy.orm import Session
+
+from harvester.bibliographic.imports import ImportFacts, OmissionFacts, list_imports, list_omissions
+from harvester.bibliographic.sources import harvested_prefixes
+from harvester.models import Repository
+from oai.errors import UsageError
+from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.auth.organisations import choices_for
+from web.imports.sources import (
+    IMPORTS,
+    SourceForm,
+    SourceView,
+    TypedSource,
+    as_it_stands,
+    change_source,
+    find_source,
+    list_sources,
+)
+from web.site.export import AT_ONCE, KINDS, export
+from web.site.forms import Form, read_form
+from web.site.i18n import _, told
+from web.site.params import NUMBER
+from web.site.render import render
+from web.threads import database_of
+
+_PAGE: Final = 100
+_HISTORY: Final = 20
+_LEFT_OUT: Final = 50
+_DIGITS: Final = 9
+_REFRESH_SECONDS: Final = 3
+_COUNTS: Final = ("seen", "new", "updated", "unchanged", "deleted", "filtered", "refused", "total")
+
+
+async def listing(request: web.Request) -> web.Response:
+    """The sources, page by page."""
+    return await _page(request)
+
+
+@needs(Right.HARVEST)
+async def begin(request: web.Request) -> web.Response:
+    """Begin the imports of the sources that are chosen."""
+    chosen = [str(one) for one in (await request.post()).getall("repository", [])]
+    if not chosen:
+        return await _page(request, error=_("Choose at least one source."))
+    numbers = [int(one) for one in chosen if one.isascii() and one.isdecimal() and len(one) <= _DIGITS]
+    for number in numbers:
+        await asked_for(request, Repository, number)
+    await request.config_dict[IMPORTS].begin(numbers, by=who_asks(request).name)
+    about(request, "import source", " ".join(map(str, numbers)))
+    back = f"/imports/{numbers[0]}" if (await request.post()).get("back") and numbers else "/imports"
+    raise web.HTTPSeeOther(f"{back}?done=import-begun")
+
+
+async def show(request: web.Request) -> web.Response:
+    """One source: its last imports, how it is set, what was left out and why."""
+    _who, repository = await asked_for(request, Repository)
+    return await _source(request, repository.repository_id)
+
+
+@needs(Right.HARVEST)
+async def change(request: web.Request) -> web.Response:
+    """Set how a source is imported."""
+    _who, repository = await asked_for(request, Repository)
+    about(request, "import source", repository.repository_id, repository.repository_name)
+    wanted, form = read_form(TypedSource, await request.post())
+    if wanted is None:
+        return await _source(request, repository.repository_id, form)
+    try:
+        await database_of(request).run(change_source, who_asks(request), repository.repository_id, wanted)
+    except UsageError as error:
+        return await _source(request, repository.repository_id, form.with_error("set_id", told(error)))
+    raise web.HTTPSeeOther(f"/imports/{repository.repository_id}?done=import-changed")
+
+
+async def as_file(request: web.Request) -> web.StreamResponse:
+    """The sources with their last imports, as a file."""
+    among = visible_repositories(who_asks(request))
+
+    async def behind(last: SourceView | None) -> list[SourceView]:
+        after = last.repository_id if last else 0
+        found = await database_of(request).run(list_sources, among=among, limit=AT_ONCE, after=after)
+        return [as_it_stands(one, request.config_dict[IMPORTS]) for one in found]
+
+    columns: dict[str, Callable[[SourceView], object]] = {
+        "repository_id": lambda view: view.repository_id,
+        "repository_name": lambda view: view.name,
+        "state": lambda view: view.state,
+        "after_harvest": lambda view: view.settings.after_harvest,
+        "filtering_set": lambda view: view.set_name,
+        **{name: _of_last(name) for name in ("started", "started_by", *_COUNTS)},
+    }
+    return await export(request, "imports", columns, behind)
+
+
+async def _page(request: web.Request, error: str = "") -> web.Response:
+    text = request.query.get("after", "")
+    after = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else 0
+    found = await database_of(request).run(
+        list_sources, among=visible_repositories(who_asks(request)), limit=_PAGE + 1, after=after
+    )
+    sources = [as_it_stands(one, request.config_dict[IMPORTS]) for one in found[:_PAGE]]
+    return render(
+        request,
+        "imports.html",
+        status=422 if error else 200,
+        headers=_refresh(any(one.under_way for one in sources)),
+        sources=sources,
+        error=error,
+        first=not after,
+        next=sources[-1].repository_id if len(found) > _PAGE else None,
+    )
+
+
+async def _source(request: web.Request, repository_id: int, form: Form | None = None) -> web.Response:
+    database = database_of(request)
+    view = as_it_stands(await database.run(find_source, repository_id), request.config_dict[IMPORTS])
+    runs, left_out, prefixes = await database.run(_facts, repository_id)
+    sets = await database.run(choices_for, who_asks(request), view.settings.set_id)
+    values = {name: getattr(view.settings, name) or "" for name in SourceForm.model_fields}
+    return render(
+        request,
+        "import_source.html",
+        status=422 if form else 200,
+        headers=_refresh(view.under_way and form is None),
+        source=view,
+        form=form or Form(values=values),
+        imports=runs,
+        left_out=left_out,
+        sets=[("", _("none: import all records")), *((one.set_id, one.name) for one in sets)],
+        formats=[("", _("the most detailed one")), *((one, one) for one in prefixes)],
+    )
+
+
+def _facts(session: Session, repository_id: int) -> tuple[list[ImportFacts], list[OmissionFacts], list[str]]:
+    return (
+        list_imports(session, repository_id=repository_id, limit=_HISTORY),
+        list_omissions(session, repository_id=repository_id, limit=_LEFT_OUT),
+        harvested_prefixes(session, repository_id),
+    )
+
+
+def _of_last(name: str) -> Callable[[SourceView], object]:
+    return lambda view: getattr(view.last, name) if view.last else None
+
+
+def _refresh(under_way: bool) -> dict[str, str] | None:  # noqa: FBT001 the one fact there is
+    return {"Refresh": str(_REFRESH_SECONDS)} if under_way else None
+
+
+ROUTES = (
+    web.get("/imports", listing),
+    web.post("/imports", begin),
+    web.get(f"/imports.{KINDS}", as_file, allow_head=False),
+    web.get(f"/imports/{NUMBER}", show),
+    web.post(f"/imports/{NUMBER}", change),
+)

@@ -1,0 +1,280 @@
+"""Harvested records as a catalogue: searched with facets, exported, one of them shown whole."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from aiohttp import web
+from pydantic import Field, ValidationError, field_validator
+from sqlalchemy.orm import Session
+
+from harvester.bibliographic.models import BibliographicRow
+from harvester.bibliographic.record import Kind, NoteKind
+from harvester.bibliographic.record_view import FoundRecord, get_record, made_from
+from harvester.bibliographic.search import Facets, Hit, HitPage, Order, Search, count_facets, search
+from harvester.models import Repository
+from oai.errors import UsageError
+from web.auth.access import asked_for, visible_repositories, who_asks
+from web.auth.sessions import SignedIn
+from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.forms import FormModel
+from web.site.i18n import _
+from web.site.render import render
+from web.threads import database_of
+
+_ADDRESSES: Final = ("http://", "https://")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A title, name, subject or the like of a record."""
+
+    text: str
+    details: str
+    """What else is said of it, in the words of the tables."""
+    address: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chapter:
+    """A heading with its parts."""
+
+    title: str
+    parts: list[Part]
+
+
+def kinds() -> dict[str, str]:
+    """What may be described, in words."""
+    return {
+        Kind.BOOK.value: _("book"),
+        Kind.ARTICLE.value: _("article"),
+        Kind.SERIAL.value: _("serial"),
+        Kind.COLLECTION.value: _("collection of items"),
+        Kind.MANUSCRIPT.value: _("manuscript"),
+        Kind.SCORE.value: _("score"),
+        Kind.MAP.value: _("map"),
+        Kind.PICTURE.value: _("picture"),
+        Kind.FILM.value: _("film"),
+        Kind.MUSIC.value: _("music"),
+        Kind.SOUND.value: _("spoken word or sound"),
+        Kind.ELECTRONIC.value: _("electronic resource"),
+        Kind.OBJECT.value: _("object"),
+        Kind.KIT.value: _("kit"),
+        Kind.OTHER.value: _("other"),
+    }
+
+
+def chapters(found: FoundRecord) -> list[Chapter]:
+    """All that the record has more than one of, without the empty ones and the notes."""
+    told = (
+        (_("Names"), map(asdict, found.contributors), ("name",)),
+        (_("Other titles"), found.titles, ("text",)),
+        (_("Published"), found.publications, ("place", "publisher", "date")),
+        (_("Series"), found.series, ("title",)),
+        (_("Subjects"), found.subjects, ("text",)),
+        (_("Genres"), found.genres, ("text",)),
+        (_("Numbers"), map(asdict, found.identifiers), ("value",)),
+        (_("Related publications"), found.related, ("title",)),
+        (_("Links"), found.links, ("url",)),
+    )
+    made = [Chapter(title=title, parts=_parts(parts, main)) for title, parts, main in told]
+    return [one for one in made if one.parts]
+
+
+def notes(found: FoundRecord) -> list[Chapter]:
+    """What the record says beside its columns: what is broken first, then what has no column, then notes."""
+    titles = (
+        (NoteKind.BROKEN, _("Fields that could not be converted")),
+        (NoteKind.KEPT, _("Other fields")),
+        (NoteKind.NOTE, _("Notes")),
+    )
+    made = [
+        Chapter(
+            title=title,
+            parts=_parts([one for one in found.notes if one.get("kind") == kind.value], ("text",), {"kind"}),
+        )
+        for kind, title in titles
+    ]
+    return [one for one in made if one.parts]
+
+
+def _parts(
+    given: Iterable[Mapping[str, Any]], main: tuple[str, ...], hidden: Iterable[str] = ()
+) -> list[Part]:
+    return [_part(one, main, {*main, *hidden}) for one in given]
+
+
+def _part(given: Mapping[str, Any], main: tuple[str, ...], shown: set[str]) -> Part:
+    text = ", ".join(str(given[name]) for name in main if given.get(name))
+    details = [f"{name}: {_text(value)}" for name, value in given.items() if name not in shown and value]
+    address = text if main == ("url",) and text.startswith(_ADDRESSES) else None
+    return Part(text=text or "–", details=" · ".join(details), address=address)  # noqa: RUF001 a dash on purpose
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+_NOBODYS: Final = 0
+"""The number of no repository: whoever sees none finds nothing."""
+
+
+class RecordSearch(FormModel):
+    """What is searched for; what is not given asks for nothing."""
+
+    find: str = Field("", max_length=1000, description="Words to search for; accents and case are ignored.")
+    repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
+    language: str = Field("", pattern="^[a-z]{0,3}$", description="ISO 639-2/B code, such as cze.")
+    kind: Kind | None = Field(None, description="Type of the described item.")
+    year_from: int | None = Field(None, ge=-9999, le=9999, description="Published in this year or later.")
+    year_to: int | None = Field(None, ge=-9999, le=9999, description="Published in this year or earlier.")
+    identifier: str = Field("", max_length=400, description="ISBN, ISSN or another number, complete.")
+    order: Order | None = Field(
+        None, description="Order; by relevance if there are words, otherwise by title."
+    )
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is asked for."""
+        return bool(self.model_dump(exclude_defaults=True))
+
+    def query(self, **changes: object) -> str:
+        """The query of an address with this search, or with it changed; empty without any."""
+        asked = {**self.model_dump(mode="json", exclude_defaults=True), **changes}
+        return urlencode({name: value for name, value in asked.items() if value not in (None, "")})
+
+
+class TypedSearch(RecordSearch):
+    """The search as a form sends it, empty fields included."""
+
+    @field_validator("repository", "kind", "year_from", "year_to", "order", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A page of hits, how all hits spread, and the names of their repositories."""
+
+    page: HitPage
+    facets: Facets
+    names: dict[int, str]
+
+
+def asked_in(request: web.Request) -> RecordSearch:
+    """The search in the address; answers 404 for what no page of ours leads to."""
+    try:
+        return TypedSearch.model_validate(dict(request.query))
+    except ValidationError:
+        raise web.HTTPNotFound(text=_("This page of the list does not exist.")) from None
+
+
+def restricted(session: Session, who: SignedIn, asked: RecordSearch) -> Search:
+    """The search among the repositories that somebody sees."""
+    seen = visible_repositories(who)
+    chosen = [] if asked.repository is None else [asked.repository]
+    if seen is not None:
+        own = session.scalars(seen).all()
+        chosen = [one for one in own if not chosen or one in chosen] or [_NOBODYS]
+    return Search(
+        text=asked.find,
+        repositories=chosen,
+        languages=[asked.language] if asked.language else (),
+        kinds=[asked.kind.value] if asked.kind else (),
+        year_from=asked.year_from,
+        year_to=asked.year_to,
+        identifier=asked.identifier,
+    )
+
+
+def find_hits(
+    session: Session, who: SignedIn, asked: RecordSearch, *, after: str | None, limit: int
+) -> HitPage:
+    """A page of hits. Raises UsageError where `after` is no key of a page."""
+    return search(session, restricted(session, who, asked), order=asked.order, after=after, limit=limit)
+
+
+def find_with_facets(
+    session: Session, who: SignedIn, asked: RecordSearch, *, after: str | None, limit: int
+) -> Found:
+    """A page of hits with all that its page shows. Raises UsageError as `find_hits` does."""
+    page = find_hits(session, who, asked, after=after, limit=limit)
+    facets = count_facets(session, restricted(session, who, asked))
+    numbers = {int(one.value) for one in facets.sources} | {hit.repository_id for hit in page.hits}
+    rows = [session.get_one(Repository, number) for number in sorted(numbers)]
+    names = {row.repository_id: row.repository_name or row.base_url for row in rows}
+    return Found(page=page, facets=facets, names=names)
+
+
+_PAGE: Final = 50
+_BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
+_COLUMNS: Final = columns_of(
+    "bibliographic_id", "repository_id", "title", "subtitle", "statement", "contributors", "kind", "place",
+    "publisher", "date_text", "year_from", "year_to", "languages",
+)  # fmt: skip
+
+
+async def listing(request: web.Request) -> web.Response:
+    """The records that are searched for, page by page, with how they spread."""
+    asked, after = asked_in(request), request.query.get("after") or None
+    try:
+        found = await database_of(request).run(
+            find_with_facets, who_asks(request), asked, after=after, limit=_PAGE
+        )
+    except UsageError:
+        raise web.HTTPNotFound(text=_("This page of the list does not exist.")) from None
+    orders = {
+        Order.RELEVANCE: _("best matches first"),
+        Order.TITLE: _("title"),
+        Order.NEWEST: _("newest first"),
+    }
+    return render(
+        request,
+        "bibliographic_records.html",
+        asked=asked,
+        found=found,
+        kinds=kinds(),
+        orders={one.value: title for one, title in orders.items()},
+        first=after is None,
+    )
+
+
+async def as_file(request: web.Request) -> web.StreamResponse:
+    """The records that are searched for, as a file."""
+    asked, who, following = asked_in(request), who_asks(request), ""
+
+    async def behind(last: Hit | None) -> Sequence[Hit]:
+        nonlocal following
+        if last is not None and not following:
+            return []
+        after = following if last is not None else None
+        page = await database_of(request).run(find_hits, who, asked, after=after, limit=AT_ONCE)
+        following = page.next or ""
+        return page.hits
+
+    return await export(request, "bibliographic-records", _COLUMNS, behind)
+
+
+async def show(request: web.Request) -> web.Response:
+    """All that one record says."""
+    _who, row = await asked_for(request, BibliographicRow)
+    database = database_of(request)
+    found = await database.run(get_record, row.bibliographic_id)
+    return render(
+        request,
+        "bibliographic_record.html",
+        found=found,
+        stored=await database.run(made_from, row),
+        chapters=chapters(found),
+        notes=notes(found),
+        kinds=kinds(),
+    )
+
+
+ROUTES = (
+    web.get("/records", listing),
+    web.get(f"/records.{KINDS}", as_file, allow_head=False),
+    web.get(f"/records/bibliographic/{_BIG_NUMBER}", show),
+)

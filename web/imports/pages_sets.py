@@ -1,0 +1,286 @@
+"""Filtering sets: listed, edited as rows, tried on stored records before they are saved, removed."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from aiohttp import web
+from multidict import MultiDict
+from pydantic import Field
+
+from harvester.bibliographic import filtering_sets
+from harvester.bibliographic.condition_trial import Trial, try_conditions
+from harvester.bibliographic.conditions import Conditions, Match, Operator, parse_condition
+from harvester.bibliographic.filtering_sets import NamedSet
+from harvester.listing import name_repositories
+from harvester.models import Repository
+from oai.errors import UsageError
+from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.auth.organisations import may_change, name_for, set_seen, sets_seen
+from web.site.forms import Form, FormModel, read_form
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS
+from web.site.params import NUMBER, number_of
+from web.site.render import render
+from web.threads import database_of
+
+_PARTS: Final = ("field", "places", "indicators", "subfield", "operator", "value", "inverted")
+_NUMBERED: Final = re.compile(r"(field|places|indicators|subfield|value)-(\d{1,2})")
+_LAST_ROW: Final = 99
+BLANK_ROWS: Final = 3
+
+
+class SetForm(FormModel):
+    """What a set is called."""
+
+    name: str = Field(min_length=1, max_length=200)
+    description: str = Field("", max_length=2000)
+    match: Match = Match.ALL
+
+
+class TrialForm(FormModel):
+    """What stored records conditions are tried on."""
+
+    repository: int = Field(ge=1, le=999_999_999)
+    samples: int = Field(100, ge=1, le=1000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Typed:
+    """What was typed: the conditions that it makes, or what is wrong, by the names of the fields."""
+
+    rules: Conditions
+    errors: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_conditions(values: Mapping[str, str]) -> Typed:
+    """The conditions in the form's rows; rows in which nothing stands are passed over."""
+    found, errors = [], {}
+    for number in row_numbers(values, blank=0):
+        try:
+            found.append(parse_condition(_line(values, number)))
+        except UsageError as error:
+            errors[f"field-{number}"] = str(error)
+    if not found and not errors:
+        errors["conditions"] = _("Enter at least one condition.")
+    match = Match(values["match"]) if values.get("match") in set(Match) else Match.ALL
+    return Typed(rules=Conditions(match=match, conditions=found), errors=errors)
+
+
+def values_of(found: NamedSet) -> dict[str, str]:
+    """The form's values for a set."""
+    values = {"name": found.name, "description": found.description, "match": found.rules.match.value}
+    for number, one in enumerate(found.rules.conditions):
+        places = f"{one.first_character}-{one.last_character}" if one.first_character is not None else ""
+        given = (one.field, places, one.indicators, one.subfield, one.operator.value, one.value)
+        row = dict(zip(_PARTS, (*given, "yes" if one.inverted else ""), strict=True))
+        values |= {f"{name}-{number}": text for name, text in row.items() if text}
+    return values
+
+
+def row_numbers(values: Mapping[str, object], *, blank: int = BLANK_ROWS) -> list[int]:
+    """The numbers of the rows in which something stands, and of so many empty ones behind them."""
+    found = {_NUMBERED.fullmatch(name) for name, value in values.items() if str(value).strip()}
+    used = sorted({int(one[2]) for one in found if one is not None})
+    first = used[-1] + 1 if used else 0
+    return [*used, *range(first, min(first + blank, _LAST_ROW + 1))]
+
+
+def _line(values: Mapping[str, str], number: int) -> str:
+    """A row as the line that `parse_condition` reads."""
+    given = {name: values.get(f"{name}-{number}", "").strip() for name in _PARTS}
+    operator = given["operator"] or Operator.CONTAINS.value
+    place = given["field"]
+    if given["places"]:
+        place += f"/{given['places']}"
+    if given["indicators"]:
+        place += f"[{given['indicators']}]"
+    if given["subfield"]:
+        place += f"${given['subfield'].removeprefix('$')}"
+    return f"{'not ' if given['inverted'] else ''}{place} {operator} {given['value']}".strip()
+
+
+_CHOICES: Final = 1000
+_MORE: Final = 5
+_SAMPLE: Final = "sample_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Desk:
+    """What is being edited."""
+
+    values: Mapping[str, str]
+    found: NamedSet | None = None
+    """None of a new set."""
+    errors: Mapping[str, str] = field(default_factory=dict)
+    blank: int = BLANK_ROWS
+    trial: Trial | None = None
+    conditions: tuple[str, ...] = ()
+    """Those that were tried."""
+
+
+async def listing(request: web.Request) -> web.Response:
+    """The sets, with those of their users that whoever asks sees."""
+    who = who_asks(request)
+    sets = await database_of(request).run(sets_seen, who)
+    rows = await database_of(request).run(name_repositories, limit=_CHOICES, among=visible_repositories(who))
+    names = {number: name or address for number, name, address in rows}
+    own = {one.set_id for one in sets if may_change(who, one)}
+    return render(request, "filtering_sets.html", sets=sets, names=names, own=own)
+
+
+@needs(Right.HARVEST)
+async def new(request: web.Request) -> web.Response:
+    """The editor for a new set."""
+    return await _page(request, _Desk(values={"match": "all", "operator-0": "contains"}))
+
+
+@needs(Right.HARVEST)
+async def add(request: web.Request) -> web.Response:
+    """Save a new set, try it, or show more rows."""
+    return await _go_on(request, _Desk(values=_texts(await request.post())))
+
+
+@needs(Right.HARVEST)
+async def edit(request: web.Request) -> web.Response:
+    """The editor with a set."""
+    found = await _asked(request)
+    return await _page(request, _Desk(values=values_of(found), found=found))
+
+
+@needs(Right.HARVEST)
+async def change(request: web.Request) -> web.Response:
+    """Save a set that is changed, try it, or show more rows."""
+    return await _go_on(request, _Desk(values=_texts(await request.post()), found=await _asked(request)))
+
+
+@needs(Right.HARVEST)
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask before a set goes."""
+    found = await _asked(request)
+    return render(
+        request,
+        "confirm.html",
+        title=_("Remove %(name)s?") % {"name": found.name},
+        steps=[(_("Overview"), "/"), (_("Imports"), "/imports"), (_("Filtering sets"), "/imports/sets")],
+        lines=[_("Its conditions are deleted permanently. Imported records are kept.")],
+        button=_("Remove set"),
+        back="/imports/sets",
+    )
+
+
+@needs(Right.HARVEST)
+async def remove(request: web.Request) -> web.Response:
+    """Remove a set that no source uses."""
+    found = await _asked(request)
+    if found.used_by:
+        raise web.HTTPConflict(text=_("This set is used by sources. Choose another set for them first."))
+    await database_of(request).run(filtering_sets.remove_set, found.name)
+    raise web.HTTPSeeOther("/imports/sets?done=set-removed")
+
+
+async def _go_on(request: web.Request, desk: _Desk) -> web.Response:
+    step = desk.values.get("do", "save")
+    if step == "more":
+        return await _page(request, replace(desk, blank=_MORE + BLANK_ROWS))
+    typed = read_conditions(desk.values)
+    if typed.errors:
+        return await _page(request, replace(desk, errors=typed.errors))
+    if step == "try":
+        return await _try(request, desk)
+    return await _save(request, desk)
+
+
+async def _save(request: web.Request, desk: _Desk) -> web.Response:
+    asked, form = read_form(SetForm, MultiDict(desk.values) if desk.found is None else _named(desk))
+    if asked is None:
+        return await _page(request, replace(desk, errors=form.errors))
+    rules = read_conditions(desk.values).rules
+    given: dict[str, Any] = {"match": rules.match, "conditions": rules.conditions}
+    given["description"] = asked.description
+    database = database_of(request)
+    try:
+        if desk.found is None:
+            name = name_for(who_asks(request), asked.name)
+            made = await database.run(filtering_sets.add_set, name=name, **given)
+        else:
+            made = await database.run(filtering_sets.edit_set, desk.found.name, **given)
+    except UsageError as error:
+        return await _page(request, replace(desk, errors={"name": told(error)}))
+    about(request, "filtering set", made.set_id, made.name)
+    raise web.HTTPSeeOther("/imports/sets?done=set-saved")
+
+
+def _named(desk: _Desk) -> MultiDict[str]:
+    """The values with the name that the set has already: it keeps it."""
+    return MultiDict({**desk.values, "name": desk.found.name if desk.found else ""})
+
+
+async def _try(request: web.Request, desk: _Desk) -> web.Response:
+    given = {name.removeprefix(_SAMPLE): one for name, one in desk.values.items() if name.startswith(_SAMPLE)}
+    asked, form = read_form(TrialForm, MultiDict(given))
+    if asked is None:
+        errors = {_SAMPLE + name: text for name, text in form.errors.items()}
+        return await _page(request, replace(desk, errors=errors))
+    _who, repository = await asked_for(request, Repository, asked.repository)
+    rules = read_conditions(desk.values).rules
+    trial = await database_of(request).run(
+        try_conditions,
+        request.config_dict[SETTINGS],
+        rules,
+        [repository.repository_id],
+        most=asked.samples,
+    )
+    return await _page(request, replace(desk, trial=trial, conditions=tuple(map(str, rules.conditions))))
+
+
+async def _page(request: web.Request, desk: _Desk) -> web.Response:
+    rows = await database_of(request).run(
+        name_repositories, limit=_CHOICES, among=visible_repositories(who_asks(request))
+    )
+    return render(
+        request,
+        "filtering_set.html",
+        status=422 if desk.errors else 200,
+        form=Form(values={"sample_samples": "100", **desk.values}, errors=desk.errors),
+        found=desk.found,
+        owner="" if who_asks(request).sees_everything else who_asks(request).organisation,
+        rows=row_numbers(desk.values, blank=desk.blank),
+        operators=[
+            (Operator.CONTAINS.value, _("contains")),
+            (Operator.EQUALS.value, _("equals")),
+            (Operator.MATCHES.value, _("matches the regular expression")),
+            (Operator.EXISTS.value, _("exists")),
+        ],
+        repositories=[(number, name or address) for number, name, address in rows],
+        trial=desk.trial,
+        conditions=desk.conditions,
+    )
+
+
+async def _asked(request: web.Request) -> NamedSet:
+    """The set that the address names; 404 where there is none that whoever asks may change."""
+    who = who_asks(request)
+    found = await database_of(request).run(set_seen, who, number_of(request))
+    if found is not None and not may_change(who, found):
+        raise web.HTTPForbidden(text=_("This set is shared; only administrators can change it."))
+    if found is None:
+        raise web.HTTPNotFound(text=_("The filtering set does not exist; it may have been removed."))
+    about(request, "filtering set", found.set_id, found.name)
+    return found
+
+
+def _texts(posted: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in posted.items() if isinstance(value, str)}
+
+
+ROUTES: Final = (
+    web.get("/imports/sets", listing),
+    web.get("/imports/sets/new", new),
+    web.post("/imports/sets/new", add),
+    web.get(f"/imports/sets/{NUMBER}/edit", edit),
+    web.post(f"/imports/sets/{NUMBER}/edit", change),
+    web.get(f"/imports/sets/{NUMBER}/remove", confirm_removal),
+    web.post(f"/imports/sets/{NUMBER}/remove", remove),
+)

@@ -1,0 +1,226 @@
+"""Repositories as sources of the bibliographic import: how each is set, and what its last import did."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import web
+from pydantic import Field, field_validator
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from harvester.bibliographic.imports import ImportFacts, last_imports
+from harvester.bibliographic.models import FilteringSet, Source
+from harvester.bibliographic.sources import SourceSettings, check_template, save_source, source_settings
+from harvester.harvest_plan import PREFIX
+from harvester.listing import find_repositories
+from harvester.models import Repository
+from oai.errors import ExitCode, UsageError
+from oai.settings import Settings
+from web.auth.organisations import choices_for
+from web.auth.sessions import SignedIn
+from web.site.child_processes import carry_out, last_words
+from web.site.forms import FormModel
+from web.site.i18n import mark
+from web.threads import DatabaseThreads
+
+_log = logging.getLogger("web.import_processes")
+_COMMAND: Final = (sys.executable, "-m", "zatva", "import", "run")
+_AT_ONCE: Final = 2
+_NOTED: Final = frozenset({ExitCode.DONE, ExitCode.RECORDS_REFUSED})
+
+
+@dataclass(kw_only=True)
+class ImportProcesses:
+    """One import at a time for each repository, two in all; the others wait for their turn."""
+
+    settings: Settings
+    database: DatabaseThreads
+    _asked: dict[int, int] = field(default_factory=dict)
+    """Of repositories whose import waits or runs: the number of the import before it, 0 for none."""
+    _failed: dict[int, tuple[int, str]] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    @property
+    def under_way(self) -> bool:
+        """Whether any import waits or runs."""
+        return bool(self._asked)
+
+    def waits(self, repository_id: int, last_import: int) -> bool:
+        """Whether an import was asked for that has not begun; `last_import` is the repository's last one."""
+        return self._asked.get(repository_id, -1) >= last_import
+
+    def failure_of(self, repository_id: int, last_import: int) -> str | None:
+        """What the process said whose import could not even begin, until another one has."""
+        before, said = self._failed.get(repository_id, (-1, ""))
+        return said if before >= last_import else None
+
+    async def begin(self, repository_ids: Sequence[int], *, by: str) -> list[int]:
+        """Begin imports of the repositories that none was asked for yet, and give their numbers."""
+        wanted = [one for one in dict.fromkeys(repository_ids) if one not in self._asked]
+        last = await self.database.run(_last_numbers, wanted)
+        begun = [one for one in wanted if one not in self._asked]
+        for repository_id in begun:
+            self._failed.pop(repository_id, None)
+            self._asked[repository_id] = last[repository_id]
+            task = asyncio.create_task(self._run(repository_id, by))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return begun
+
+    async def close(self) -> None:
+        """End those under way; what they have imported is kept, and the next import goes on from there."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, repository_id: int, by: str) -> None:
+        try:
+            async with self._turn:
+                said = await self._process(repository_id, by)
+            if said is not None:
+                self._failed[repository_id] = (self._asked[repository_id], said)
+                _log.error("the import of repository %d: %s", repository_id, said)
+        finally:
+            del self._asked[repository_id]
+
+    async def _process(self, repository_id: int, by: str) -> str | None:
+        """Run it to its end; gives what it said where it ended otherwise than well."""
+        command = [*_COMMAND, f"--repository={repository_id}", f"--by={by}"]
+        outcome = await carry_out(command, self.settings)
+        return None if outcome.exit_code in _NOTED else last_words(outcome)
+
+
+def _last_numbers(session: Session, repository_ids: Sequence[int]) -> dict[int, int]:
+    found = last_imports(session, repository_ids)
+    return {one: found[one].import_id if one in found else 0 for one in repository_ids}
+
+
+IMPORTS = web.AppKey("imports", ImportProcesses)
+
+
+QUEUED: Final = "queued"
+RUNNING: Final = "running"
+NEVER: Final = mark("not imported yet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceView:
+    """A repository as a source."""
+
+    repository_id: int
+    name: str
+    settings: SourceSettings
+    set_name: str | None
+    last: ImportFacts | None
+    state: str = NEVER
+    trouble: str | None = None
+    """Why an import could not even begin."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether an import waits or runs."""
+        return self.state in {QUEUED, RUNNING}
+
+
+class SourceForm(FormModel):
+    """How a repository is to be imported."""
+
+    after_harvest: bool = Field(default=False, description="Import after each harvest of the repository.")
+    set_id: int | None = Field(
+        None,
+        ge=1,
+        le=999_999_999,
+        description="Number of the filtering set to apply; null: import all records.",
+    )
+    metadata_prefix: str | None = Field(
+        None,
+        pattern=PREFIX,
+        max_length=60,
+        description="Metadata format to import; null: the most detailed one.",
+    )
+    record_url_template: str | None = Field(
+        None,
+        max_length=2000,
+        description="URL of a record's page, with {identifier}, {local} or {control_number}.",
+    )
+
+    @field_validator("record_url_template")
+    @classmethod
+    def _leads_to_records(cls, value: str | None) -> str | None:
+        try:
+            return None if value is None else check_template(value)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+
+
+class TypedSource(SourceForm):
+    """The settings as a form sends them, empty fields included."""
+
+    @field_validator("set_id", "metadata_prefix", "record_url_template", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if isinstance(value, str) and not value.strip() else value
+
+
+def list_sources(
+    session: Session, *, among: Select[int] | None, limit: int, after: int = 0
+) -> Sequence[SourceView]:
+    """The repositories as sources, by number."""
+    rows = find_repositories(session, limit=limit, after=after, among=among)
+    return _views(session, rows)
+
+
+def find_source(session: Session, repository_id: int) -> SourceView:
+    """One repository as a source; it must be there."""
+    return _views(session, [session.get_one(Repository, repository_id)])[0]
+
+
+def change_source(session: Session, who: SignedIn, repository_id: int, wanted: SourceForm) -> None:
+    """Keep the settings. Raises UsageError for a set that there is not, or that somebody does not see."""
+    present = source_settings(session, repository_id).set_id
+    choices = {one.set_id for one in choices_for(session, who, present)}
+    if wanted.set_id is not None and wanted.set_id not in choices:
+        raise UsageError(f"filtering set {wanted.set_id} does not exist; it may have been removed")
+    save_source(session, SourceSettings(repository_id=repository_id, **wanted.model_dump()))
+
+
+def as_it_stands(view: SourceView, processes: ImportProcesses) -> SourceView:
+    """The view with the state of its import, those that only this process knows of included."""
+    number = view.last.import_id if view.last else 0
+    state = view.last.state if view.last else NEVER
+    if state != RUNNING and processes.waits(view.repository_id, number):
+        state = QUEUED
+    trouble = processes.failure_of(view.repository_id, number)
+    facts = {name: getattr(view, name) for name in ("repository_id", "name", "settings", "set_name", "last")}
+    return SourceView(**facts, state=state, trouble=trouble)
+
+
+def _views(session: Session, rows: Sequence[Repository]) -> list[SourceView]:
+    numbers = [row.repository_id for row in rows]
+    settings = {
+        row.repository_id: row
+        for row in session.scalars(select(Source).where(Source.repository_id.in_(numbers)))
+    }
+    names = {row.set_id: row.name for row in session.execute(select(FilteringSet.set_id, FilteringSet.name))}
+    last = last_imports(session, numbers)
+    return [_view(row, settings.get(row.repository_id), names, last.get(row.repository_id)) for row in rows]
+
+
+def _view(
+    row: Repository, found: Source | None, names: Mapping[int, str], last: ImportFacts | None
+) -> SourceView:
+    columns = ("record_url_template", "after_harvest", "metadata_prefix", "set_id")
+    given = {name: getattr(found, name) for name in columns} if found is not None else {}
+    settings = SourceSettings(repository_id=row.repository_id, **given)
+    return SourceView(
+        repository_id=row.repository_id,
+        name=row.repository_name or row.base_url,
+        settings=settings,
+        set_name=None if settings.set_id is None else names.get(settings.set_id),
+        last=last,
+    )

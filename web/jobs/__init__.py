@@ -1,0 +1,1 @@
+"""Current jobs, as pages and over the API."""

@@ -1,0 +1,193 @@
+"""Jobs over the API: listed, shown, paused, resumed, stopped, killed, removed."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import Field
+
+from manager.jobs.control import KILL, PAUSE, RESUME, STOP, Change, change_job
+from manager.jobs.reasons import in_words
+from manager.jobs.views import JobView, find_job, list_jobs, remove_job
+from manager.models import Job, JobStatus
+from oai.rights import Right
+from web.api.faults import not_found
+from web.api.operations import Call, Operation, Work
+from web.api.paging import after, page_of, unreadable_cursor
+from web.api.shapes import Out, Page, Paged
+from web.auth.access import asked_for, visible_repositories
+from web.jobs.position import read_place, written
+
+_TAG: Final = "jobs"
+
+
+class ProgressOut(Out):
+    """How far a harvest is."""
+
+    pages: int
+    records: int
+    complete_list_size: int | None
+    rate: float = Field(description="Records per second.")
+    seconds_left: float | None
+    errors: int
+    last_progress: datetime
+    last_error: str | None
+    last_failure: dict[str, Any] | None = Field(description="The reason as a failure code with its facts.")
+
+
+class EstimateOut(Out):
+    """What is to be expected; null where nothing tells."""
+
+    position: int | None = Field(description="Position in the queue; 1 is the next job.")
+    start: datetime | None
+    seconds: float | None
+
+
+class JobOut(Out):
+    """A harvest that is to come, or runs."""
+
+    job_id: int
+    repository_id: int
+    repository_name: str
+    recurring_id: int | None = Field(description="Number of its schedule.")
+    metadata_prefix: str
+    set_spec: str | None
+    harvest_from: str | None
+    harvest_to: str | None
+    state: str
+    under_way: bool
+    reason: str | None = Field(description="Reason why the job is waiting, or its current problem.")
+    due: datetime
+    started: datetime | None
+    host: str | None
+    process_id: int | None
+    attempt: int
+    priority: int
+    progress: ProgressOut | None
+    estimate: EstimateOut
+
+
+class JobQuery(Paged):
+    """Which jobs."""
+
+    repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
+    limit: int = Field(
+        100, ge=1, le=1000, description="Maximum number of jobs: running jobs first, then by time."
+    )
+
+
+class JobState(Out):
+    """What a job has become."""
+
+    job_id: int
+    state: str
+
+
+async def _list(call: Call) -> Page[JobOut]:
+    query = call.asked(JobQuery)
+    key = after(call, str)
+    place = read_place(key) if key is not None else None
+    if key is not None and place is None:
+        raise unreadable_cursor()
+    jobs = await call.database.run(
+        list_jobs,
+        query.repository,
+        among=visible_repositories(call.who),
+        after=place,
+        most=query.limit + 1,
+    )
+    return page_of(call, jobs, _shown, lambda job: written(job.place))
+
+
+async def _show(call: Call) -> JobOut:
+    row = await _asked(call)
+    job = await call.database.run(find_job, row.job_id)
+    if job is None:
+        raise not_found("job", row.job_id)
+    return _shown(job)
+
+
+async def _remove(call: Call) -> JobState:
+    number = (await _asked(call)).job_id
+    gone = await call.database.run(remove_job, number)
+    return JobState(job_id=number, state="removed" if gone else "stopping")
+
+
+def _to(change: Change) -> Work:
+    async def work(call: Call) -> JobState:
+        number = (await _asked(call)).job_id
+        status: JobStatus = await call.database.run(change_job, number, change)
+        return JobState(job_id=number, state=status.name.lower().replace("_", " "))
+
+    return work
+
+
+async def _asked(call: Call) -> Job:
+    _, row = await asked_for(call.request, Job, call.place["job"])
+    return row
+
+
+def _shown(job: JobView) -> JobOut:
+    own = {"progress", "estimate", "reason"}
+    columns = {name: getattr(job, name) for name in JobOut.model_fields if name not in own}
+    return JobOut(
+        **columns,
+        reason=in_words(job.reason) if job.reason is not None else None,
+        progress=ProgressOut.model_validate(job.progress) if job.progress is not None else None,
+        estimate=EstimateOut.model_validate(job.estimate),
+    )
+
+
+def _step(name: str, step: str, summary: str, change: Change) -> Operation:
+    return Operation(
+        name=name,
+        method="POST",
+        path=f"/jobs/{{job}}/{step}",
+        tag=_TAG,
+        summary=summary,
+        right=Right.HARVEST,
+        work=_to(change),
+        answer=JobState,
+    )
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listJobs",
+        method="GET",
+        path="/jobs",
+        tag=_TAG,
+        summary="List running and waiting jobs, with estimates.",
+        right=Right.LOOK,
+        work=_list,
+        query=JobQuery,
+        answer=Page[JobOut],
+    ),
+    Operation(
+        name="getJob",
+        method="GET",
+        path="/jobs/{job}",
+        tag=_TAG,
+        summary="Show a job.",
+        right=Right.LOOK,
+        work=_show,
+        answer=JobOut,
+    ),
+    Operation(
+        name="removeJob",
+        method="DELETE",
+        path="/jobs/{job}",
+        tag=_TAG,
+        summary="Remove a waiting job, or stop a running one.",
+        right=Right.HARVEST,
+        work=_remove,
+        answer=JobState,
+    ),
+    _step(
+        "pauseJob", "pause", "Pause a job; a running harvest ends after its page and can be resumed.", PAUSE
+    ),
+    _step("resumeJob", "resume", "Resume a job.", RESUME),
+    _step(
+        "stopJob", "stop", "Stop a running harvest after its page; the next run continues from there.", STOP
+    ),
+    _step("killJob", "kill", "Kill the process of a running harvest immediately.", KILL),
+)

@@ -1,0 +1,211 @@
+"""Current jobs (UIUC tab 4): what runs and what waits, live; paused, resumed, stopped, killed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from aiohttp import web
+from sqlalchemy import Select
+from sqlalchemy.orm import Session
+
+from manager.jobs.control import KILL, PAUSE, RESUME, STOP, Change, change_job
+from manager.jobs.views import JobPlace, JobView, count_jobs, find_job, list_jobs, remove_job
+from manager.models import Job
+from oai.errors import UsageError
+from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.jobs.position import read_place, written
+from web.site.i18n import _, mark
+from web.site.live_rows import Rows, Topic
+from web.site.params import NUMBER
+from web.site.render import render
+from web.threads import database_of
+
+MOST_JOBS: Final = 100
+"""So many are shown: those that run, then those that come next."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """Something that is done to a job: the notice afterwards, and what is asked before."""
+
+    change: Change
+    done: str
+    title: str
+    line: str
+    button: str
+
+
+CONTROLS: Final[Mapping[str, Control]] = MappingProxyType(
+    {
+        "pause": Control(
+            change=PAUSE,
+            done="job-paused",
+            title=mark("Pause the harvest of %(subject)s?"),
+            line=mark(
+                "A running harvest finishes its page first and continues from there when you resume it."
+            ),
+            button=mark("Pause harvest"),
+        ),
+        "resume": Control(
+            change=RESUME,
+            done="job-resumed",
+            title=mark("Resume the harvest of %(subject)s?"),
+            line=mark("It continues where it stopped as soon as a slot is free."),
+            button=mark("Resume harvest"),
+        ),
+        "stop": Control(
+            change=STOP,
+            done="job-stopping",
+            title=mark("Stop the harvest of %(subject)s?"),
+            line=mark(
+                "It finishes the current page and keeps what it has stored. The next run continues "
+                "from there."
+            ),
+            button=mark("Stop harvest"),
+        ),
+        "kill": Control(
+            change=KILL,
+            done="job-killed",
+            title=mark("Kill the harvest of %(subject)s?"),
+            line=mark(
+                "Its process ends immediately, in the middle of a page. Committed records are kept. "
+                "Prefer to stop a harvest; kill it only if it does not stop."
+            ),
+            button=mark("Kill harvest"),
+        ),
+    }
+)
+_CONTROL: Final = "{control:" + "|".join(CONTROLS) + "}"
+
+
+async def listing(request: web.Request) -> web.Response:
+    """All jobs: the running ones first."""
+    text = request.query.get("after", "")
+    after = read_place(text)
+    found = await visible_jobs(request, after)
+    waiting = await database_of(request).run(count_jobs, among=visible_repositories(who_asks(request)))
+    jobs = found[:MOST_JOBS]
+    return render(
+        request,
+        "jobs.html",
+        jobs=jobs,
+        topic=f"jobs:{text}" if after else "jobs",
+        first=after is None,
+        next=written(jobs[-1].place) if len(found) > MOST_JOBS else None,
+        waiting=waiting,
+    )
+
+
+async def visible_jobs(request: web.Request, after: JobPlace | None = None) -> list[JobView]:
+    """The jobs that whoever asks may see: the first hundred, or those behind a place; and one more."""
+    among = visible_repositories(who_asks(request))
+    return await database_of(request).run(list_jobs, among=among, after=after, most=MOST_JOBS + 1)
+
+
+@needs(Right.HARVEST)
+async def confirm(request: web.Request) -> web.Response:
+    """Ask before anything is done to a job, naming it."""
+    job = await _job_of(request)
+    control = CONTROLS[request.match_info["control"]]
+    return render(
+        request,
+        "confirm.html",
+        title=_(control.title) % {"subject": _subject(job)},
+        steps=[(_("Overview"), "/"), (_("Current jobs"), "/jobs")],
+        lines=[_where(job), _(control.line)],
+        button=_(control.button),
+        back="/jobs",
+    )
+
+
+@needs(Right.HARVEST)
+async def change(request: web.Request) -> web.Response:
+    """Pause, resume, stop or kill."""
+    control = CONTROLS[request.match_info["control"]]
+    job = await _job_of(request)
+    try:
+        await database_of(request).run(change_job, job.job_id, control.change)
+    except UsageError:
+        raise web.HTTPConflict(
+            text=_("The state of the job has changed, so the action is no longer possible. See Current jobs.")
+        ) from None
+    raise web.HTTPSeeOther(f"/jobs?done={control.done}")
+
+
+@needs(Right.HARVEST)
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask before a job goes, and say what happens to it."""
+    job = await _job_of(request)
+    waits = not job.under_way
+    lines = [_("It has not started yet.")] if waits else [_where(job), _(CONTROLS["stop"].line)]
+    if job.recurring_id is not None:
+        lines.append(_("Its schedule is kept and creates the next job at the next due time."))
+    title = _("Remove %(subject)s?") if waits else _("Stop the harvest of %(subject)s?")
+    return render(
+        request,
+        "confirm.html",
+        title=title % {"subject": _subject(job)},
+        steps=[(_("Overview"), "/"), (_("Current jobs"), "/jobs")],
+        lines=lines,
+        button=_("Remove job") if waits else _("Stop harvest"),
+        back="/jobs",
+    )
+
+
+@needs(Right.HARVEST)
+async def remove(request: web.Request) -> web.Response:
+    """Remove the job, or have its process ended."""
+    _who, job = await asked_for(request, Job)
+    gone = await database_of(request).run(remove_job, job.job_id)
+    raise web.HTTPSeeOther("/jobs?done=" + ("job-removed" if gone else "job-stopping"))
+
+
+async def _job_of(request: web.Request) -> JobView:
+    _who, row = await asked_for(request, Job)
+    job = await database_of(request).run(find_job, row.job_id)
+    if job is None:
+        raise web.HTTPNotFound(
+            text=_("Job %(number)s does not exist; it ended or was removed. See the history.")
+            % {"number": row.job_id}
+        )
+    return job
+
+
+def _subject(job: JobView) -> str:
+    return f"{job.repository_name} · {job.metadata_prefix}"
+
+
+def _where(job: JobView) -> str:
+    if job.process_id is None:
+        return _("It is about to start.") if job.under_way else _("It has not started yet.")
+    return _("It runs as process %(process)s on %(host)s.") % {"process": job.process_id, "host": job.host}
+
+
+def _all(session: Session, among: Select[int] | None, place: str) -> Rows:
+    jobs = list_jobs(session, among=among, after=read_place(place), most=MOST_JOBS + 1)
+    return [(f"job-{job.job_id}", {"job": job}) for job in jobs[:MOST_JOBS]]
+
+
+def _under_way(session: Session, among: Select[int] | None, _place: str) -> Rows:
+    return [row for row in _all(session, among, "") if row[1]["job"].under_way]
+
+
+def _is_place(text: str) -> bool:
+    return read_place(text) is not None
+
+
+TOPICS: Final[Mapping[str, Topic]] = MappingProxyType(
+    {
+        "jobs": Topic(load=_all, template="job_row.html", is_place=_is_place),
+        "running": Topic(load=_under_way, template="job_row.html"),
+    }
+)
+
+ROUTES = (
+    web.get("/jobs", listing),
+    web.get(f"/jobs/{NUMBER}/remove", confirm_removal),
+    web.post(f"/jobs/{NUMBER}/remove", remove),
+    web.get(f"/jobs/{NUMBER}/{_CONTROL}", confirm),
+    web.post(f"/jobs/{NUMBER}/{_CONTROL}", change),
+)

@@ -1,0 +1,1 @@
+"""The first page, the guide, and exports of lists."""

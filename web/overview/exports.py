@@ -1,0 +1,136 @@
+"""The lists of harvesting as files, by the filters in their addresses."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from aiohttp import web
+
+from harvester.harvest.models import Quarantined
+from harvester.listing import find_errors, find_records, find_repositories
+from harvester.models import History, Record, Repository
+from manager.jobs.views import JobView
+from manager.schedules.service import ScheduleView, find_schedules
+from web.auth.access import asked_for, visible_repositories, who_asks
+from web.jobs.pages import visible_jobs
+from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.formats import reason
+from web.site.params import NUMBER, chosen_repository
+from web.threads import database_of
+
+_BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
+_REPOSITORY: Final = columns_of(
+    "repository_id", "repository_name", "base_url", "base_dir", "admin_email", "protocol_version",
+    "granularity", "deleted_record", "earliest_datestamp", "date_added", "identified", "deletion_policy",
+)  # fmt: skip
+_RECORD: Final = columns_of(
+    "record_id", "identifier", "metadata_prefix", "datestamp", "status", "update_flag", "harvest_time",
+    "filename", "deletion_reason",
+)  # fmt: skip
+_ERROR: Final = columns_of(
+    "quarantine_id", "identifier", "metadata_prefix", "set_spec", "reason", "url", "byte_offset", "raw_size",
+    "first_seen", "last_seen", "resolved",
+)  # fmt: skip
+_SCHEDULE: Final[dict[str, Callable[[ScheduleView], object]]] = {
+    "schedule_id": lambda view: view.schedule.id,
+    **columns_of("repository_id", of="schedule"),
+    **columns_of("repository_name"),
+    **columns_of("metadata_prefix", "set_spec", "frequency", "time_zone", of="schedule"),
+    **columns_of("state"),
+    **columns_of("state_reason", of="schedule"),
+    **columns_of("next_due"),
+    **columns_of("incremental", "method", "validation", of="schedule"),
+}
+_JOB: Final[dict[str, Callable[[JobView], object]]] = {
+    **columns_of(
+        "job_id", "repository_id", "repository_name", "metadata_prefix", "set_spec", "recurring_id", "state",
+    ),
+    "reason": lambda job: reason(job.reason) if job.reason else None,
+    "due": lambda job: job.due,
+    "started": lambda job: job.started,
+    "host": lambda job: job.host,
+    "process_id": lambda job: job.process_id,
+    "records": lambda job: job.progress.records if job.progress else None,
+    "complete_list_size": lambda job: job.progress.complete_list_size if job.progress else None,
+    "position": lambda job: job.estimate.position,
+    "seconds": lambda job: job.estimate.seconds,
+}  # fmt: skip
+
+
+async def repositories(request: web.Request) -> web.StreamResponse:
+    """The repositories that are searched for."""
+    words, among = request.query.get("find", "").strip(), visible_repositories(who_asks(request))
+
+    async def behind(last: Repository | None) -> Sequence[Repository]:
+        return await database_of(request).run(
+            find_repositories,
+            limit=AT_ONCE,
+            after=last.repository_id if last else 0,
+            search=words or None,
+            among=among,
+        )
+
+    return await export(request, "repositories", _REPOSITORY, behind)
+
+
+async def schedules(request: web.Request) -> web.StreamResponse:
+    """The schedules, all or one repository's."""
+    repository_id, among = chosen_repository(request), visible_repositories(who_asks(request))
+
+    async def behind(last: ScheduleView | None) -> Sequence[ScheduleView]:
+        return await database_of(request).run(
+            find_schedules,
+            limit=AT_ONCE,
+            after=last.schedule.id if last else 0,
+            repository_id=repository_id,
+            among=among,
+        )
+
+    return await export(request, "schedules", _SCHEDULE, behind)
+
+
+async def jobs(request: web.Request) -> web.StreamResponse:
+    """The jobs, those under way first."""
+
+    async def behind(last: JobView | None) -> Sequence[JobView]:
+        return await visible_jobs(request, last.place if last else None)
+
+    return await export(request, "jobs", _JOB, behind)
+
+
+async def records(request: web.Request) -> web.StreamResponse:
+    """A repository's records, or those that have the identifier asked for."""
+    _who, repository = await asked_for(request, Repository)
+    identifier = request.query.get("identifier", "").strip()
+
+    async def behind(last: Record | None) -> Sequence[Record]:
+        return await database_of(request).run(
+            find_records,
+            repository.repository_id,
+            limit=AT_ONCE,
+            after=(last.metadata_prefix, last.identifier_key) if last else None,
+            identifier=identifier or None,
+        )
+
+    return await export(request, "records", _RECORD, behind)
+
+
+async def errors(request: web.Request) -> web.StreamResponse:
+    """What could not be read in a run."""
+    _who, run = await asked_for(request, History)
+
+    async def behind(last: Quarantined | None) -> Sequence[Quarantined]:
+        before = last.quarantine_id if last else None
+        return await database_of(request).run(
+            find_errors, limit=AT_ONCE, before=before, run=run.history_id, resolved=True
+        )
+
+    return await export(request, "errors", _ERROR, behind)
+
+
+ROUTES = (
+    web.get(f"/repositories.{KINDS}", repositories, allow_head=False),
+    web.get(f"/schedules.{KINDS}", schedules, allow_head=False),
+    web.get(f"/jobs.{KINDS}", jobs, allow_head=False),
+    web.get(f"/repositories/{NUMBER}/records.{KINDS}", records, allow_head=False),
+    web.get(f"/runs/{_BIG_NUMBER}/errors.{KINDS}", errors, allow_head=False),
+)

@@ -1,0 +1,119 @@
+"""`/help` with the words explained, and `/api/docs`, the API's page made from its own document."""
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from oai.rights import Right
+from web.api.faults import TITLES
+from web.api.table import whole_document
+from web.auth.access import needs
+from web.site.i18n import _
+from web.site.render import render
+
+
+@needs(Right.LOOK)
+async def explain(request: web.Request) -> web.Response:
+    """The words of the dashboard, and where to go for what."""
+    return render(request, "help.html", words=_words(), states=_states())
+
+
+@needs(Right.LOOK)
+async def api(request: web.Request) -> web.Response:
+    """Every operation with its parameters, bodies and answers."""
+    document = whole_document()
+    schemas = document["components"]["schemas"]
+    return render(
+        request,
+        "api_docs.html",
+        document=document,
+        tags=[(tag["name"], _operations(document, tag["name"])) for tag in document["tags"]],
+        shapes=[(name, shape, _fields(shape)) for name, shape in sorted(schemas.items())],
+        faults=sorted(TITLES.items()),
+    )
+
+
+def _operations(document: dict[str, Any], tag: str) -> list[dict[str, Any]]:
+    return [
+        {
+            **operation,
+            "method": method.upper(),
+            "path": path,
+            "body": _named(operation.get("requestBody", {})),
+            "answers": [(status, _named(answer)) for status, answer in operation["responses"].items()],
+        }
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if tag in operation["tags"]
+    ]
+
+
+def _named(carrier: dict[str, Any]) -> str | None:
+    """The name of the shape that a body or an answer has."""
+    for content in carrier.get("content", {}).values():
+        reference: str = content.get("schema", {}).get("$ref", "")
+        return reference.rpartition("/")[2] or None
+    return None
+
+
+def _fields(shape: dict[str, Any]) -> list[tuple[str, str, bool, str]]:
+    """Name, kind, whether it has to be there, and meaning of each field."""
+    needed = set(shape.get("required", ()))
+    return [
+        (name, _kind(field), name in needed, field.get("description", ""))
+        for name, field in shape.get("properties", {}).items()
+    ]
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "anyOf" in schema:
+        return " | ".join(_kind(one) for one in schema["anyOf"])
+    if schema.get("type") == "array":
+        return f"[{_kind(schema.get('items', {}))}]"
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    return str(schema.get("format") or schema.get("type") or "any")
+
+
+def _words() -> list[tuple[str, str]]:
+    return [
+        (_("Repository"), _("A server that provides its records by OAI-PMH.")),
+        (_("Base URL"), _("The address at which a repository answers requests.")),
+        (_("Harvest"), _("Fetching a repository's records, either all or only those that have changed.")),
+        (_("Set"), _("A part of a repository that can be harvested separately.")),
+        (_("Metadata format"), _("The form of a record: Dublin Core (oai_dc), MARC 21, MODS, …")),
+        (_("Record"), _("The description of one item, with an identifier and the time of its last change.")),
+        (_("Schedule"), _("What is harvested, and how often.")),
+        (_("Job"), _("One harvest that is waiting or running.")),
+        (_("Run"), _("One finished harvest, as listed in the history.")),
+        (_("Refused record"), _("A record that could not be read or is not valid; its raw form is stored.")),
+        (_("Collection"), _("A set of archived documents, put together by the archive's staff.")),
+        (
+            _("Access rule"),
+            _("Who may see a collection's documents: everyone, the reading room only, or no one."),
+        ),
+    ]
+
+
+def _states() -> list[tuple[str, str]]:
+    return [
+        ("queued", _("It starts when a worker is free; the reason for waiting is shown beside it.")),
+        ("running", _("Records are being received.")),
+        ("waiting", _("The repository asked the harvester to wait.")),
+        ("paused", _("A user paused it; it continues when resumed.")),
+        ("completed", _("All requested records were harvested.")),
+        ("completed with errors", _("It completed, but some records were refused.")),
+        ("no changes", _("The repository reported no changes.")),
+        ("incomplete", _("It was interrupted; the next run continues from there.")),
+        ("held", _("It would delete or change so many records that it needs approval.")),
+        ("failed", _("The harvest failed; see the run for the reason.")),
+        ("killed", _("A user killed it.")),
+        ("lost", _("Its worker stopped responding.")),
+        ("missed", _("It was due while no manager was running.")),
+        ("skipped (overlap)", _("It was due while the previous run was still in progress.")),
+    ]
+
+
+ROUTES: Final = (web.get("/help", explain), web.get("/api/docs", api))

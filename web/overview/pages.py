@@ -1,0 +1,76 @@
+"""The first page: figures, what runs, what needs attention, what comes next, how the parts are."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any, Final
+
+from aiohttp import web
+
+from manager.jobs.runs import Choice, Day, days_of
+from manager.jobs.views import count_jobs
+from manager.worker.registry import manager_status
+from provider.holdings.status import archive_status
+from web.admin.installation import rooms
+from web.auth.access import Right, visible_repositories, who_asks
+from web.jobs.pages import visible_jobs
+from web.overview.situation import figures, troubles
+from web.runs.words import STRIP_DAYS, day_link, first_day
+from web.site.i18n import _
+from web.site.keys import SETTINGS
+from web.site.plots import sparkline, strip
+from web.site.render import render
+from web.site.zones import here, today
+from web.threads import database_of
+
+_NEXT: Final = 8
+
+
+async def show(request: web.Request) -> web.Response:
+    """The situation at a glance."""
+    who, database = who_asks(request), database_of(request)
+    among = visible_repositories(who)
+    jobs = await visible_jobs(request)
+    waiting = [job for job in jobs if job.state == "queued"]
+    choice = Choice(among=among).within(first_day(today(), STRIP_DAYS))
+    days = await database.run(days_of, choice, zone=here().key)
+    health = await database.run(manager_status) if Right.LOOK_AROUND in who.rights else None
+    return render(
+        request,
+        "overview.html",
+        figures=await database.run(figures, among),
+        running=[job for job in jobs if job.under_way],
+        upcoming=waiting[:_NEXT],
+        waiting=await database.run(count_jobs, among=among),
+        stopped=[job for job in jobs if job.state in {"paused", "set aside"}],
+        troubles=await database.run(troubles, among),
+        days=days,
+        **_plots(days, today()),
+        health=health,
+        archive=await database.run(archive_status) if health else None,
+        rooms=await asyncio.to_thread(rooms, request.config_dict[SETTINGS]) if health else [],
+    )
+
+
+def _plots(days: list[Day], last: date) -> dict[str, Any]:
+    first = last - timedelta(days=STRIP_DAYS - 1)
+    known = {found.day: found for found in days}
+
+    def line(value: Callable[[Day], float], label: str) -> object:
+        every = [first + timedelta(days=count) for count in range(STRIP_DAYS)]
+        return sparkline([value(known[day]) if day in known else 0 for day in every], label)
+
+    return {
+        "strip": strip(
+            known, first, last, link=day_link(), label=_("Last 30 days, by the worst outcome of each day")
+        ),
+        "lines": {
+            "runs": line(lambda day: day.runs, _("Runs per day, last 30 days")),
+            "records": line(lambda day: day.records, _("Records per day, last 30 days")),
+            "troubled": line(lambda day: day.troubled, _("Runs with problems per day, last 30 days")),
+            "changes": line(lambda day: day.changes, _("Changes per day, last 30 days")),
+        },
+    }
+
+
+ROUTES = (web.get("/", show),)

@@ -1,0 +1,130 @@
+"""The situation at a glance: a few figures, and the last runs that need somebody's attention."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from sqlalchemy import ColumnElement, Select, exists, func, select
+from sqlalchemy.orm import Session, aliased
+
+from harvester.models import History, Repository
+from harvester.vocabulary import NOT_RUN
+from manager.jobs.runs import TROUBLED
+from manager.models import RecurringJob, RecurringState
+from oai.datestamps import utc_now
+from oai.failures import Failure
+from web.runs.words import is_made_up
+
+_ATTENTION_DAYS: Final = 30
+_ATTENTION_ROWS: Final = 10
+
+Among = Select[int] | None
+"""The repositories that count; None for all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """Counts for the top of the overview; those of runs cover the last 24 hours."""
+
+    repositories: int
+    schedules: int
+    paused: int
+    set_aside: int
+    runs: int
+    troubled: int
+    records: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """The last run of one selective harvest, where it did not end well."""
+
+    history_id: int
+    repository_id: int
+    repository_name: str
+    protocol: str
+    metadata_prefix: str | None
+    set_spec: str | None
+    status: str
+    reason: str | None
+    failure: Failure | None
+    ended: datetime
+    made_up: bool
+    """Whether the demo made it up."""
+
+
+def figures(session: Session, among: Among = None) -> Figures:
+    """The figures of this moment."""
+    day = select(
+        func.count().filter(History.status.not_in(NOT_RUN)),
+        func.count().filter(History.status.in_(TROUBLED)),
+        func.coalesce(func.sum(History.record_count), 0),
+    ).where(History.harvest_end_time > utc_now() - timedelta(days=1), *_seen(History.repository_id, among))
+    runs, troubled, records = session.execute(day).one()
+    off = (RecurringState.SET_ASIDE, RecurringState.SUSPENDED)
+    kept = select(
+        func.count(),
+        func.count().filter(RecurringJob.state == RecurringState.PAUSED),
+        func.count().filter(RecurringJob.state.in_(off)),
+    ).where(*_seen(RecurringJob.repository_id, among))
+    schedules, paused, set_aside = session.execute(kept).one()
+    repositories = select(func.count()).select_from(Repository).where(*_seen(Repository.repository_id, among))
+    return Figures(
+        repositories=session.scalars(repositories).one(),
+        schedules=schedules,
+        paused=paused,
+        set_aside=set_aside,
+        runs=runs,
+        troubled=troubled,
+        records=int(records),
+    )
+
+
+def troubles(session: Session, among: Among = None) -> list[Trouble]:
+    """Of each repository, format and set the last run of 30 days, where it went wrong; newest first."""
+    statement = (
+        select(History, func.coalesce(Repository.repository_name, Repository.base_url), Repository.protocol)
+        .join(Repository, Repository.repository_id == History.repository_id)
+        .where(
+            History.harvest_end_time > utc_now() - timedelta(days=_ATTENTION_DAYS),
+            History.status.in_(TROUBLED),
+            ~_followed(),
+            *_seen(History.repository_id, among),
+        )
+        .order_by(History.history_id.desc())
+        .limit(_ATTENTION_ROWS)
+    )
+    return [_trouble(run, name, protocol) for run, name, protocol in session.execute(statement)]
+
+
+def _followed() -> ColumnElement[bool]:
+    """Whether a later run of the same harvest is there."""
+    # From the troubled runs, of which there are few, to those after them: each through an index.
+    later = aliased(History)
+    return exists().where(
+        later.repository_id == History.repository_id,
+        later.metadata_prefix.is_not_distinct_from(History.metadata_prefix),
+        later.set_spec.is_not_distinct_from(History.set_spec),
+        later.history_id > History.history_id,
+        later.status.not_in(NOT_RUN),
+    )
+
+
+def _trouble(run: History, name: str, protocol: str) -> Trouble:
+    return Trouble(
+        history_id=run.history_id,
+        repository_id=run.repository_id,
+        repository_name=name,
+        protocol=protocol,
+        metadata_prefix=run.metadata_prefix,
+        set_spec=run.set_spec,
+        status=run.status,
+        reason=run.failure_reason,
+        failure=run.failure,
+        ended=run.harvest_end_time,
+        made_up=is_made_up(run),
+    )
+
+
+def _seen(column: object, among: Among) -> list[ColumnElement[bool]]:
+    return [] if among is None else [column.in_(among)]  # type: ignore[attr-defined]  # every column has it

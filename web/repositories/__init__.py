@@ -1,0 +1,1 @@
+"""Repositories: added, explored, diagnosed, as pages and over the API."""

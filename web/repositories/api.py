@@ -1,0 +1,356 @@
+"""Repositories over the API: listed, added, shown, changed, removed, asked anew; what they offer."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from harvester.access import access_of
+from harvester.listing import find_repositories, formats_of, sets_of
+from harvester.models import Repository
+from harvester.probing.look import look
+from harvester.protocols import protocol_of
+from harvester.repositories import (
+    BaseUrl,
+    DeletionsShare,
+    RepositoryFacts,
+    RepositoryName,
+    UpdatesShare,
+    add_repository,
+    change_repository,
+    check_base_url,
+    identify_repository,
+    note_facts,
+    recognise_repository,
+    remove_repository,
+)
+from harvester.vocabulary import AccessProtocol, DeletionPolicy
+from manager.jobs.views import list_jobs
+from oai.errors import SettingsError, UsageError
+from oai.rights import Right
+from web.api.faults import ApiError
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import In, Out, Page, Paged
+from web.auth.access import about, asked_for, visible_repositories
+from web.auth.organisations import claim
+from web.repositories.forms import PlacedForm
+from web.site.timeouts import ask_apart
+
+_TAG: Final = "repositories"
+
+
+class RepositoryOut(Out):
+    """A repository that is harvested, with what it says of itself."""
+
+    repository_id: int
+    repository_name: str | None
+    base_url: str
+    base_dir: str
+    protocol: str = Field(description="oai-pmh, sru or z39.50.")
+    protocol_version: str | None
+    admin_email: str | None
+    granularity: str | None
+    deleted_record: str | None
+    earliest_datestamp: str | None
+    date_added: datetime
+    identified: datetime | None
+    deletion_policy: str
+    brake_deletions: float | None
+    brake_updates: float | None
+    not_before: datetime | None
+
+
+class FormatOut(Out):
+    """A metadata format that a repository offers."""
+
+    metadata_prefix: str
+    metadata_schema: str
+    metadata_namespace: str
+
+
+class Formats(Out):
+    """The formats of a repository."""
+
+    items: list[FormatOut]
+
+
+class SetOut(Out):
+    """A set that a repository lists."""
+
+    set_spec: str
+    set_name: str | None
+
+
+class RepositoryQuery(Paged):
+    """Which repositories."""
+
+    search: str | None = Field(None, max_length=200, description="Words in the name or the base URL.")
+
+
+class NewRepository(PlacedForm):
+    """Base URL and folder are enough."""
+
+    model_config = In.model_config
+    protocol: AccessProtocol | None = Field(
+        None, description="Null: detected by a request, or from the URL if no request is sent."
+    )
+    identify: bool = Field(
+        default=True, description="Look up the repository's name, formats and sets immediately."
+    )
+
+
+class RepositoryChange(In):
+    """What is given is changed."""
+
+    repository_name: RepositoryName | None = Field(
+        None,
+        min_length=1,
+        description="Overrides the name that the repository gives; null: use the repository's own name.",
+    )
+    base_url: BaseUrl | None = Field(None, description="New base URL, with the same protocol.")
+    deletion_policy: DeletionPolicy | None = None
+    brake_deletions: DeletionsShare | None = Field(None, description="Per cent; null: general setting.")
+    brake_updates: UpdatesShare | None = Field(None, description="Per cent; null: general setting.")
+
+
+async def _list(call: Call) -> Page[RepositoryOut]:
+    query = call.asked(RepositoryQuery)
+    rows = await call.database.run(
+        find_repositories,
+        limit=query.limit + 1,
+        after=after(call, int) or 0,
+        search=query.search,
+        among=visible_repositories(call.who),
+    )
+    return page_of(call, rows, RepositoryOut.model_validate, lambda row: row.repository_id)
+
+
+async def _add(call: Call) -> RepositoryOut:
+    asked, who = call.sent(NewRepository), call.who
+    facts: RepositoryFacts | None = None
+    if asked.identify:
+        facts = await ask_apart(recognise_repository, asked.base_url, call.settings, protocol=asked.protocol)
+
+    def add(session: Session) -> Repository:
+        protocol = facts.protocol if facts else asked.protocol
+        added = add_repository(
+            session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=protocol
+        )
+        claim(session, who, added.repository_id)
+        return added
+
+    row = await call.database.run(add)
+    about(call.request, "repository", row.repository_id, row.repository_name or row.base_url)
+    return RepositoryOut.model_validate(row)
+
+
+async def _show(call: Call) -> RepositoryOut:
+    return RepositoryOut.model_validate(await repository_asked(call))
+
+
+async def _change(call: Call) -> RepositoryOut:
+    number = (await repository_asked(call)).repository_id
+    columns = call.sent(RepositoryChange).model_dump(exclude_unset=True)
+
+    for name, wanted in (("deletion_policy", "remove, mark or move"), ("base_url", "an address")):
+        if name in columns and columns[name] is None:
+            raise ApiError(422, f"{name} is null; give {wanted}, or leave it out")
+    changed = await call.database.run(lambda session: change_repository(session, number, **columns))
+    return RepositoryOut.model_validate(changed)
+
+
+async def _remove(call: Call) -> None:
+    number = (await repository_asked(call)).repository_id
+    if any(job.under_way for job in await call.database.run(list_jobs, number, most=1)):
+        raise ApiError(409, f"repository {number} is being harvested; stop its jobs first")
+    await call.database.run(remove_repository, number)
+
+
+async def _refresh(call: Call) -> RepositoryOut:
+    row = await repository_asked(call)
+    facts = await ask_apart(identify_repository, row.base_url, call.settings, protocol=row.protocol)
+
+    def write(session: Session) -> Repository:
+        note_facts(session, row.repository_id, facts)
+        return session.get_one(Repository, row.repository_id, populate_existing=True)
+
+    return RepositoryOut.model_validate(await call.database.run(write))
+
+
+async def _formats(call: Call) -> Formats:
+    row = await repository_asked(call)
+    found = await call.database.run(formats_of, row.repository_id)
+    return Formats(items=[FormatOut.model_validate(one) for one in found])
+
+
+async def _sets(call: Call) -> Page[SetOut]:
+    row = await repository_asked(call)
+    limit = call.asked(Paged).limit + 1
+    found = await call.database.run(sets_of, row.repository_id, limit=limit, after=after(call, str) or "")
+    return page_of(call, found, SetOut.model_validate, lambda one: one.set_spec)
+
+
+async def repository_asked(call: Call) -> Repository:
+    """The repository in the path; answers 404 for one that is not there, or not theirs."""
+    _, row = await asked_for(call.request, Repository, call.place["repository"])
+    return row
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listRepositories",
+        method="GET",
+        path="/repositories",
+        tag=_TAG,
+        summary="List repositories by number.",
+        right=Right.LOOK,
+        work=_list,
+        query=RepositoryQuery,
+        answer=Page[RepositoryOut],
+    ),
+    Operation(
+        name="addRepository",
+        method="POST",
+        path="/repositories",
+        tag=_TAG,
+        summary="Add a repository and look up its details.",
+        right=Right.HARVEST,
+        work=_add,
+        body=NewRepository,
+        answer=RepositoryOut,
+        status=201,
+        faults=frozenset({424}),
+        context=lambda settings: {"store": settings.store},
+    ),
+    Operation(
+        name="getRepository",
+        method="GET",
+        path="/repositories/{repository}",
+        tag=_TAG,
+        summary="Show a repository.",
+        right=Right.LOOK,
+        work=_show,
+        answer=RepositoryOut,
+    ),
+    Operation(
+        name="changeRepository",
+        method="PATCH",
+        path="/repositories/{repository}",
+        tag=_TAG,
+        summary="Change a repository's name, its handling of deleted records, and its mass-change guard.",
+        right=Right.HARVEST,
+        work=_change,
+        body=RepositoryChange,
+        answer=RepositoryOut,
+    ),
+    Operation(
+        name="removeRepository",
+        method="DELETE",
+        path="/repositories/{repository}",
+        tag=_TAG,
+        summary="Remove a repository with its schedules, jobs and history; its files are kept.",
+        right=Right.HARVEST,
+        work=_remove,
+        status=204,
+    ),
+    Operation(
+        name="refreshRepository",
+        method="POST",
+        path="/repositories/{repository}/refresh",
+        tag=_TAG,
+        summary="Refresh a repository's details, sets and formats.",
+        right=Right.HARVEST,
+        work=_refresh,
+        answer=RepositoryOut,
+        faults=frozenset({424}),
+    ),
+    Operation(
+        name="listFormats",
+        method="GET",
+        path="/repositories/{repository}/formats",
+        tag=_TAG,
+        summary="List a repository's metadata formats.",
+        right=Right.LOOK,
+        work=_formats,
+        answer=Formats,
+    ),
+    Operation(
+        name="listSets",
+        method="GET",
+        path="/repositories/{repository}/sets",
+        tag=_TAG,
+        summary="List a repository's sets by setSpec.",
+        right=Right.LOOK,
+        work=_sets,
+        query=Paged,
+        answer=Page[SetOut],
+    ),
+)
+
+
+class ProbeBody(In):
+    """What is to be looked at."""
+
+    base_url: str = Field(min_length=1, max_length=2000, pattern=r"^(https?|z3950)://[^\s/?#@]+([/?]\S*)?$")
+    protocol: AccessProtocol | None = Field(None, description="Null: detected from the URL.")
+    query: str | None = Field(
+        None, max_length=4096, description="Query for the first records: CQL for SRU, PQF for Z39.50."
+    )
+
+
+class ProbeOut(Out):
+    """What a repository answers to a few questions."""
+
+    base_url: str
+    repository_name: str | None
+    granularity: str | None
+    deleted_record: str | None
+    earliest_datestamp: str | None
+    formats: list[str]
+    sets: list[str] = Field(description="Of the first page.")
+    identifiers: list[str] = Field(description="Metadata format of the first records.")
+    failures: dict[str, str] = Field(description="Errors by verb.")
+    odd: list[str] = Field(description="Irregularities in the answer.")
+
+
+async def _probe(call: Call) -> ProbeOut:
+    asked = call.sent(ProbeBody)
+    try:
+        protocol = protocol_of(asked.base_url, asked.protocol)
+        access_of(protocol).check(asked.query)
+        base_url = check_base_url(asked.base_url, protocol)
+        looked = await ask_apart(look, base_url, call.settings, protocol=protocol, set_spec=asked.query or "")
+    except (UsageError, SettingsError) as error:
+        raise ApiError(422, str(error)) from None
+    found = looked.findings
+    facts: Any = found.identity
+    return ProbeOut(
+        base_url=found.base_url,
+        repository_name=facts.repository_name if facts else None,
+        granularity=facts.granularity if facts else None,
+        deleted_record=facts.deleted_record if facts else None,
+        earliest_datestamp=facts.earliest_datestamp if facts else None,
+        formats=[one.metadata_prefix for one in found.formats],
+        sets=[one.set_spec for one in found.sets.sets] if found.sets else [],
+        identifiers=[one.header.identifier for one in found.page.records] if found.page else [],
+        failures={verb: str(error) for verb, error in found.failures.items()},
+        odd=list(looked.odd),
+    )
+
+
+PROBE_OPERATIONS: Final = (
+    Operation(
+        name="probe",
+        method="POST",
+        path="/probe",
+        tag=_TAG,
+        summary="Inspect any repository without storing data: Identify, formats, sets, first records.",
+        right=Right.HARVEST,
+        work=_probe,
+        body=ProbeBody,
+        answer=ProbeOut,
+        faults=frozenset({424}),
+    ),
+)

@@ -1,0 +1,250 @@
+"""Live repositories asked over the API: one question, or one broken record again."""
+
+from typing import Any, Final
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from harvester.access import Access, access_of
+from harvester.harvest.models import Quarantined
+from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
+from harvester.models import Repository
+from harvester.probing.findings import Report
+from harvester.probing.report import letter
+from manager.models import Job
+from manager.schedules.service import MOST_RECORDS, sample_repository
+from oai.errors import SettingsError, TryLaterError, UsageError
+from oai.rights import Right
+from oai.vocabulary import Verb
+from web.api.faults import ApiError, FieldFault
+from web.api.operations import Call, Operation
+from web.api.shapes import In, Out
+from web.auth.access import about, asked_for
+from web.errors.refetch import refetch
+from web.repositories.api import repository_asked
+from web.repositories.diagnostics import EXAMINATIONS
+from web.repositories.explorer import EXPLORATIONS, oddities
+from web.schedules.api import Started
+
+_MOST: Final = 200_000
+
+
+class QuestionBody(In):
+    """A question to a repository; to one that speaks OAI-PMH, its arguments are sent as they are."""
+
+    verb: Verb = Field(description="For SRU and Z39.50, only Identify and ListRecords, whose set is a query.")
+    arguments: dict[str, str] = Field(
+        default={},
+        max_length=6,
+        description="Arguments by their names in the protocol, such as metadataPrefix.",
+    )
+
+
+class AnswerOut(Out):
+    """What came."""
+
+    url: str
+    seconds: float
+    status: int | None = Field(description="HTTP status; null if no answer was received.")
+    headers: dict[str, str]
+    size: int = Field(description="Size in bytes, decompressed.")
+    text: str = Field(
+        description="The first 200,000 characters; bytes that are not valid UTF-8 are replaced by �."
+    )
+    identifiers: list[str] = Field(description="Identifiers of the records on the page.")
+    resumption_token: str = Field(description="Resumption token for the next page; empty on the last page.")
+    failure: str | None = Field(description="Reason why there is no answer, or why the answer is not valid.")
+    odd: list[str] = Field(description="Irregularities in the answer.")
+
+
+class AgainOut(Out):
+    """What came of a record that was fetched again."""
+
+    fate: str = Field(description="broken, readable, stored, unchanged, deleted or filtered.")
+    reason: str = Field(description="Reason why the record is broken.")
+    url: str
+    seconds: float
+    record_id: int | None = Field(description="Number of the stored record.")
+
+
+def _check(asked: QuestionBody, access: Access) -> None:
+    """Refuse what the repository's protocol has no words for."""
+    question = access.questions.get(asked.verb)
+    if question is None:
+        fault = FieldFault(pointer="/verb", detail=f"{access.title} has no {asked.verb}")
+        raise ApiError(422, "the repository's protocol does not support this verb", errors=[fault])
+    for name in asked.arguments:
+        if name not in question.takes:
+            fault = FieldFault(pointer="/arguments", detail=f"{asked.verb} takes no {name!r}")
+            raise ApiError(422, "the verb does not take one of the arguments", errors=[fault])
+
+
+async def _ask(call: Call) -> AnswerOut:
+    repository, asked = await repository_asked(call), call.sent(QuestionBody)
+    _check(asked, access_of(repository.protocol))
+    try:
+        answer = await call.request.config_dict[EXPLORATIONS].ask(
+            repository, asked.verb, list(asked.arguments.items())
+        )
+    except TryLaterError as error:
+        raise _later(error) from None
+    except (UsageError, SettingsError) as error:
+        raise ApiError(422, str(error)) from None
+    reply = answer.reply
+    body = reply.body if reply else b""
+    return AnswerOut(
+        url=answer.url,
+        seconds=answer.seconds,
+        status=reply.status if reply else None,
+        headers=dict(reply.headers) if reply else {},
+        size=len(body),
+        text=body.decode("utf-8", errors="replace")[:_MOST],
+        identifiers=[header.identifier for header in answer.page.headers] if answer.page else [],
+        resumption_token=answer.next_token,
+        failure=str(answer.error) if answer.error else None,
+        odd=list(oddities(answer, repository)),
+    )
+
+
+async def _again(call: Call) -> AgainOut:
+    _who, error = await asked_for(call.request, Quarantined, call.place["error"])
+    _who, repository = await asked_for(call.request, Repository, error.repository_id)
+    try:
+        result, record = await refetch(call.request, repository, error)
+    except TryLaterError as fault:
+        raise _later(fault) from None
+    return AgainOut(
+        fate=result.fate.value,
+        reason=result.reason,
+        url=result.url,
+        seconds=result.seconds,
+        record_id=record,
+    )
+
+
+def _later(error: TryLaterError) -> ApiError:
+    return ApiError(503, str(error), headers={"Retry-After": "60"})
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="askRepository",
+        method="POST",
+        path="/repositories/{repository}/questions",
+        tag="repositories",
+        summary="Send a request to the repository: an OAI-PMH verb or its equivalent in SRU or Z39.50.",
+        right=Right.HARVEST,
+        work=_ask,
+        body=QuestionBody,
+        answer=AnswerOut,
+    ),
+    Operation(
+        name="fetchAgain",
+        method="POST",
+        path="/errors/{error}/again",
+        tag="runs",
+        summary="Fetch a refused record again, and store it if it is valid now.",
+        right=Right.HARVEST,
+        work=_again,
+        answer=AgainOut,
+        faults=frozenset({409}),
+    ),
+)
+
+
+_TAG: Final = "repositories"
+
+
+class DiagnosticsOut(Out):
+    """How a repository answers harvesters."""
+
+    running: bool = Field(description="Whether diagnostics are under way; ask again later.")
+    problem: str | None = Field(description="Why the last diagnostics did not finish.")
+    report: dict[str, Any] | None = Field(description="The last report; null before the first.")
+    letter: str | None = Field(description="The report as a letter to the repository's operators.")
+
+
+class SampleBody(In):
+    """How much of what."""
+
+    metadata_prefix: str = Field(pattern=PREFIX, max_length=60)
+    set_spec: str | None = Field(
+        None, max_length=LONGEST_SELECTION, description="Null: the whole repository."
+    )
+    records: int = Field(100, ge=1, le=MOST_RECORDS)
+
+
+async def _start(call: Call) -> DiagnosticsOut:
+    repository = await repository_asked(call)
+    if access_of(repository.protocol).query is not None:
+        raise ApiError(409, f"repository {repository.repository_id} does not speak OAI-PMH; use /probe")
+    call.request.config_dict[EXAMINATIONS].begin(repository.repository_id, repository.base_url)
+    return _shown(call, repository)
+
+
+async def _show(call: Call) -> DiagnosticsOut:
+    return _shown(call, await repository_asked(call))
+
+
+def _shown(call: Call, repository: Repository) -> DiagnosticsOut:
+    examinations, number = call.request.config_dict[EXAMINATIONS], repository.repository_id
+    report, problem = Report.from_json(repository.examination), examinations.failure_of(number)
+    return DiagnosticsOut(
+        running=examinations.of(number) is not None,
+        problem=problem.title if problem else None,
+        report=repository.examination,
+        letter=letter(report) if report else None,
+    )
+
+
+async def _sample(call: Call) -> Started:
+    repository, asked = await repository_asked(call), call.sent(SampleBody)
+    number = repository.repository_id
+
+    def plan(session: Session) -> Job:
+        return sample_repository(
+            session, number, asked.metadata_prefix, asked.records, set_spec=asked.set_spec
+        )
+
+    job = await call.database.run(plan)
+    about(call.request, "repository", number, repository.repository_name, job_id=job.job_id)
+    return Started(job_id=job.job_id)
+
+
+def _op(name: str, method: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    path = f"/repositories/{{repository}}/{step}"
+    return Operation(name=name, method=method, path=path, tag=_TAG, summary=summary, work=work, **more)
+
+
+DIAGNOSTICS_OPERATIONS: Final = (
+    _op(
+        "startDiagnostics",
+        "POST",
+        "diagnostics",
+        "Start diagnostics of how the repository answers harvesters.",
+        _start,
+        right=Right.HARVEST,
+        answer=DiagnosticsOut,
+        status=202,
+    ),
+    _op(
+        "getDiagnostics",
+        "GET",
+        "diagnostics",
+        "The last diagnostics, and whether new ones are running.",
+        _show,
+        right=Right.LOOK,
+        answer=DiagnosticsOut,
+    ),
+    _op(
+        "sampleRepository",
+        "POST",
+        "sample",
+        "Harvest a few records now, beside all schedules.",
+        _sample,
+        right=Right.HARVEST,
+        body=SampleBody,
+        answer=Started,
+        status=201,
+    ),
+)

@@ -1,0 +1,156 @@
+"""Harvested records over the API: listed by repository, shown, with the content of their files."""
+
+import asyncio
+import uuid
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+from pydantic import Field
+
+from harvester.bibliographic.record_view import described_as
+from harvester.listing import find_records, sets_of_record
+from harvester.models import Record, Repository
+from harvester.repositories import base_folder
+from oai.rights import Right
+from web.api.faults import ApiError
+from web.api.operations import PREFIX, Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import Out, Page, Paged
+from web.auth.access import asked_for
+from web.repositories.api import repository_asked
+from web.runs.api import attachment
+
+_TAG: Final = "records"
+
+
+class RecordLine(Out):
+    """A harvested record as lists show it."""
+
+    record_id: int
+    repository_id: int
+    identifier: str
+    metadata_prefix: str
+    datestamp: str
+    status: str = Field(description="active or deleted.")
+    update_flag: str = Field(
+        description="Result of the last run that processed it: new, updated, unchanged or deleted."
+    )
+    harvest_time: datetime
+    filename: str | None = Field(description="Path below the repository's folder.")
+    deletion_reason: str | None
+    content: str | None = Field(description="URL of the file's content.")
+
+
+class RecordOut(RecordLine):
+    """A harvested record."""
+
+    sets: list[str]
+    digest: str | None = Field(description="SHA-256 of the file.")
+    bibliographic_id: int | None = Field(description="Number of the bibliographic record made from it.")
+
+
+class RecordQuery(Paged):
+    """Which records."""
+
+    metadata_prefix: str | None = Field(
+        None, min_length=1, max_length=200, description="Limit to this metadata format."
+    )
+    identifier: str | None = Field(
+        None, min_length=1, max_length=4000, description="Limit to this identifier."
+    )
+
+
+async def _list(call: Call) -> Page[RecordLine]:
+    repository = await repository_asked(call)
+    query = call.asked(RecordQuery)
+    rows = await call.database.run(
+        find_records,
+        repository.repository_id,
+        limit=query.limit + 1,
+        after=after(call, tuple[str, uuid.UUID]),
+        metadata_prefix=query.metadata_prefix,
+        identifier=query.identifier,
+    )
+    return page_of(call, rows, _line, lambda row: (row.metadata_prefix, str(row.identifier_key)))
+
+
+async def _show(call: Call) -> RecordOut:
+    row = await _asked(call)
+    sets = await call.database.run(sets_of_record, row.record_id)
+    digest = row.digest.hex() if row.digest is not None else None
+    return RecordOut(
+        **_line(row).model_dump(),
+        sets=list(sets),
+        digest=digest,
+        bibliographic_id=await call.database.run(described_as, row),
+    )
+
+
+async def _content(call: Call) -> web.Response:
+    row = await _asked(call)
+    if row.filename is None:
+        raise ApiError(404, f"record {row.record_id} is deleted, and so is its file")
+    repository = await call.database.run(lambda session: session.get_one(Repository, row.repository_id))
+    root = await asyncio.to_thread(base_folder(repository, call.settings).resolve)
+    path = root / row.filename
+    try:
+        data = await asyncio.to_thread(_read, root, path)
+    except OSError as error:
+        raise ApiError(
+            404, f"the file {row.filename!r} of record {row.record_id} cannot be read: {error.strerror}"
+        ) from None
+    return attachment(data, f"record-{row.record_id}.xml")
+
+
+def _read(root: Path, path: Path) -> bytes:
+    if not path.resolve().is_relative_to(root):
+        raise FileNotFoundError(2, "it is outside the repository's folder")
+    return path.read_bytes()
+
+
+async def _asked(call: Call) -> Record:
+    _, row = await asked_for(call.request, Record, call.place["record"])
+    return row
+
+
+def _line(row: Record) -> RecordLine:
+    columns = {name: getattr(row, name) for name in RecordLine.model_fields if name != "content"}
+    content = f"{PREFIX}/records/{row.record_id}/content" if row.filename is not None else None
+    return RecordLine(**columns, content=content)
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listRecords",
+        method="GET",
+        path="/repositories/{repository}/records",
+        tag=_TAG,
+        summary="List a repository's records.",
+        right=Right.LOOK,
+        work=_list,
+        query=RecordQuery,
+        answer=Page[RecordLine],
+    ),
+    Operation(
+        name="getRecord",
+        method="GET",
+        path="/records/{record}",
+        tag=_TAG,
+        summary="Show a record.",
+        right=Right.LOOK,
+        work=_show,
+        answer=RecordOut,
+    ),
+    Operation(
+        name="getRecordContent",
+        method="GET",
+        path="/records/{record}/content",
+        tag=_TAG,
+        summary="Download a record's file with its header and metadata.",
+        right=Right.LOOK,
+        work=_content,
+        media="application/octet-stream",
+    ),
+)

@@ -1,0 +1,168 @@
+"""A repository's examination: begun by a button, followed while it runs, read and printed when it is done."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from harvester.access import access_of
+from harvester.models import Repository
+from harvester.probing.case import SUBJECTS
+from harvester.probing.diagnose import examine, keep_report
+from harvester.probing.findings import Fact, Report
+from harvester.probing.report import advice_for, grade_of, in_words, letter, profile_lines, troubles
+from oai.errors import ZatvaError
+from oai.settings import Settings
+from web.auth.access import Right, asked_for, needs
+from web.site import i18n
+from web.site.failures import problem_of
+from web.site.forms import Problem
+from web.site.i18n import _, language, mark
+from web.site.params import NUMBER
+from web.site.render import render
+from web.site.timeouts import ask_apart
+from web.threads import DatabaseThreads
+
+_log = logging.getLogger("web.examinations")
+
+
+@dataclass(kw_only=True)
+class Examination:
+    """One under way, or one that came to nothing."""
+
+    facts: list[Fact] = field(default_factory=list)
+    problem: Problem | None = None
+
+
+@dataclass(kw_only=True)
+class Examinations:
+    """One at a time for each repository."""
+
+    settings: Settings
+    database: DatabaseThreads
+    _under_way: dict[int, Examination] = field(default_factory=dict)
+    _failed: dict[int, Examination] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def of(self, repository_id: int) -> Examination | None:
+        """The one under way, if there is one."""
+        return self._under_way.get(repository_id)
+
+    def failure_of(self, repository_id: int) -> Problem | None:
+        """Why the last one came to nothing, if it did."""
+        failed = self._failed.get(repository_id)
+        return failed.problem if failed else None
+
+    def begin(self, repository_id: int, base_url: str) -> None:
+        """Begin one, unless one is under way."""
+        if repository_id in self._under_way:
+            return
+        self._failed.pop(repository_id, None)
+        self._under_way[repository_id] = Examination()
+        task = asyncio.create_task(self._examine(repository_id, base_url))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """End those under way."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _examine(self, repository_id: int, base_url: str) -> None:
+        at_hand = self._under_way[repository_id]
+        try:
+            report = await ask_apart(
+                examine, base_url, self.settings, notes={"on_fact": at_hand.facts.append}
+            )
+            await self.database.run(keep_report, repository_id, report)
+        except ZatvaError as error:
+            at_hand.problem = problem_of(error)
+            self._failed[repository_id] = at_hand
+        except Exception:
+            _log.exception("the diagnostics of %s", base_url)
+            raise
+        finally:
+            del self._under_way[repository_id]
+
+
+EXAMINATIONS = web.AppKey("examinations", Examinations)
+
+
+_REFRESH_SECONDS = 2
+_SUBJECT = mark("Results of checking your OAI-PMH repository")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A fact in the reader's words."""
+
+    subject: str
+    grade: str
+    text: str
+    advice: str
+
+
+async def show(request: web.Request) -> web.Response:
+    """The last report, or how far the examination is; the letter in the reader's language or another."""
+    _who, repository = await asked_for(request, Repository)
+    examinations = request.app[EXAMINATIONS]
+    under_way = examinations.of(repository.repository_id)
+    report = Report.from_json(repository.examination)
+    chosen = request.query.get("letter", "")
+    chosen = chosen if chosen in i18n.LANGUAGES else language.get()
+    words = i18n.catalogue(chosen)
+    headers = {"Refresh": str(_REFRESH_SECONDS)} if under_way else None
+    return render(
+        request,
+        "doctor.html",
+        headers=headers,
+        repository=repository,
+        access=access_of(repository.protocol),
+        under_way=under_way,
+        total=len(SUBJECTS),
+        problem=examinations.failure_of(repository.repository_id),
+        report=report,
+        facts=[_told(fact) for fact in report.facts] if report else [],
+        troubled=len(troubles(report)) if report else 0,
+        profile=profile_lines(report.profile, _) if report else [],
+        letter=letter(report, words.gettext) if report else "",
+        subject=words.gettext(_SUBJECT),
+        written_in=chosen,
+        languages=i18n.LANGUAGES,
+    )
+
+
+@needs(Right.HARVEST)
+async def begin(request: web.Request) -> web.Response:
+    """Begin an examination."""
+    _who, repository = await asked_for(request, Repository)
+    if access_of(repository.protocol).query is not None:
+        raise web.HTTPConflict(text=_("Diagnostics are available for OAI-PMH repositories only."))
+    request.app[EXAMINATIONS].begin(repository.repository_id, repository.base_url)
+    raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}/doctor")
+
+
+async def as_json(request: web.Request) -> web.Response:
+    """The last report for programs."""
+    _who, repository = await asked_for(request, Repository)
+    if repository.examination is None:
+        raise web.HTTPNotFound(text=_("No diagnostics of this repository yet."))
+    return web.json_response(repository.examination)
+
+
+def _told(fact: Fact) -> Told:
+    return Told(
+        subject=_(SUBJECTS.get(fact.subject, fact.subject)),
+        grade=grade_of(fact).value,
+        text=in_words(fact, _),
+        advice=advice_for(fact, _),
+    )
+
+
+ROUTES = (
+    web.get(f"/repositories/{NUMBER}/doctor", show),
+    web.post(f"/repositories/{NUMBER}/doctor", begin),
+    web.get(f"/repositories/{NUMBER}/doctor.json", as_json),
+)

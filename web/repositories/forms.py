@@ -1,0 +1,89 @@
+"""Addresses of repositories as people type them, checked against the protocol that is to be spoken there."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import Field, ValidationInfo, field_validator
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
+from harvester.protocols import protocol_of
+from harvester.repositories import check_base_url
+from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
+from web.site.forms import FormModel, relative_folder
+from web.site.i18n import _, told
+
+UNASKED: Final = (RemoteError, TryLaterError, SettingsError)
+"""What asking a repository raises where it does not answer, or cannot be asked from here."""
+
+
+def usable_address(value: str, protocol: str | None = None) -> str:
+    """The base URL. Raises ValueError that says how to write one."""
+    try:
+        return check_base_url(value, protocol_of(value, protocol))
+    except UsageError as error:
+        if protocol is not None:
+            raise ValueError(told(error)) from None
+        raise ValueError(
+            _(
+                "Enter the complete address, such as https://library.example/oai, or "
+                "z3950://library.example:210/books for a Z39.50 server."
+            )
+        ) from None
+
+
+class PlacedForm(FormModel):
+    """A repository's base URL, and the directory of its files."""
+
+    base_url: str = Field(min_length=1, max_length=2000)
+    base_dir: str = Field(min_length=1)
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        return usable_address(value)
+
+    @field_validator("base_dir")
+    @classmethod
+    def _lies_in_the_store(cls, value: str, info: ValidationInfo) -> str:
+        return relative_folder(value, (info.context or {})["store"])
+
+
+SETS_SHOWN: Final = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Details:
+    """A repository with what it offers; of its sets the first ones."""
+
+    repository: Repository
+    formats: list[MetadataFormat]
+    set_count: int
+    sets: list[OaiSet]
+
+    @property
+    def name(self) -> str:
+        """What people call it: its name, or its address where it has none."""
+        return self.repository.repository_name or self.repository.base_url
+
+
+def details(session: Session, repository_id: int) -> Details | None:
+    """The repository of that number, or None where there is none."""
+    repository = session.get(Repository, repository_id)
+    if repository is None:
+        return None
+    formats = (
+        select(MetadataFormat)
+        .join(PrefixMapping, PrefixMapping.prefix_id == MetadataFormat.prefix_id)
+        .where(PrefixMapping.repository_id == repository_id)
+        .order_by(MetadataFormat.metadata_prefix)
+    )
+    sets = select(OaiSet).where(OaiSet.repository_id == repository_id)
+    count = select(func.count()).select_from(OaiSet).where(OaiSet.repository_id == repository_id)
+    return Details(
+        repository=repository,
+        formats=list(session.scalars(formats)),
+        set_count=session.scalars(count).one(),
+        sets=list(session.scalars(sets.order_by(OaiSet.set_spec).limit(SETS_SHOWN))),
+    )

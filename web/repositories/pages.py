@@ -1,0 +1,257 @@
+"""Repositories (UIUC tab 1): what we harvest from, and what each of them offers."""
+
+from typing import Final
+
+from aiohttp import web
+from pydantic import Field, field_validator
+from sqlalchemy.orm import Session
+
+from harvester.access import SelectionError, access_of
+from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
+from harvester.listing import find_repositories
+from harvester.models import Repository
+from harvester.repositories import (
+    BaseUrl,
+    DeletionsShare,
+    RepositoryName,
+    UpdatesShare,
+    change_repository,
+    identify_repository,
+    note_facts,
+    remove_repository,
+)
+from harvester.vocabulary import DeletionPolicy
+from manager.jobs.runs import Choice, days_of, find_runs
+from manager.jobs.views import list_jobs
+from manager.schedules.service import add_schedule, find_schedules, sample_repository
+from oai.errors import UsageError
+from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.jobs.pages import MOST_JOBS
+from web.repositories.forms import UNASKED, usable_address
+from web.runs.words import PLOTTED_DAYS, day_link, first_day
+from web.site.failures import problem_of
+from web.site.forms import Form, FormModel, read_form
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS
+from web.site.params import NUMBER, number_of, repository_of
+from web.site.plots import bars
+from web.site.render import render
+from web.site.timeouts import ask_apart
+from web.site.zones import here, local, today
+from web.threads import database_of
+
+_LAST_RUNS: Final = 5
+_PAGE: Final = 100
+
+
+class HarvestForm(FormModel):
+    """What a harvest that is asked for at once is of; a number of records makes it a sample."""
+
+    metadata_prefix: str = Field(pattern=PREFIX, max_length=60)
+    set_spec: str | None = Field(None, max_length=LONGEST_SELECTION)
+    records: int | None = Field(None, ge=1, le=100_000)
+
+    @field_validator("records", "set_spec", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+
+class SettingsForm(FormModel):
+    """What a person decides about a repository."""
+
+    repository_name: RepositoryName | None = None
+    base_url: BaseUrl
+    deletion_policy: DeletionPolicy
+    brake_deletions: DeletionsShare | None = None
+    brake_updates: UpdatesShare | None = None
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        return usable_address(value)
+
+    @field_validator("repository_name", "brake_deletions", "brake_updates", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+
+async def listing(request: web.Request) -> web.Response:
+    """The repositories, page by page, or those that are searched for."""
+    words, after = request.query.get("find", "").strip(), _after(request)
+    found = await database_of(request).run(
+        find_repositories,
+        limit=_PAGE + 1,
+        after=after,
+        search=words or None,
+        among=visible_repositories(who_asks(request)),
+    )
+    return render(
+        request,
+        "repositories.html",
+        repositories=found[:_PAGE],
+        next=found[_PAGE - 1].repository_id if len(found) > _PAGE else None,
+        first=after == 0,
+        find=words,
+    )
+
+
+async def show(request: web.Request) -> web.Response:
+    """One repository: its facts, what it offers, its schedules and last runs."""
+    await asked_for(request, Repository)
+    number = number_of(request)
+    database = database_of(request)
+    details = await repository_of(request, number)
+    begin = first_day(today(), PLOTTED_DAYS)
+    days = await database.run(days_of, Choice(repository_id=number).within(begin), zone=here().key)
+    return render(
+        request,
+        "repository.html",
+        details=details,
+        access=access_of(details.repository.protocol),
+        schedules=await database.run(find_schedules, repository_id=number),
+        runs=await database.run(find_runs, Choice(repository_id=number), limit=_LAST_RUNS),
+        jobs=await database.run(list_jobs, number, most=MOST_JOBS),
+        days=days,
+        plot=bars(
+            days,
+            local(begin).date(),
+            today(),
+            link=day_link(number),
+            label=_("Records harvested per day"),
+        ),
+    )
+
+
+@needs(Right.HARVEST)
+async def harvest(request: web.Request) -> web.Response:
+    """Plan a single harvest for now, or a sample of so many records."""
+    _who, repository = await asked_for(request, Repository)
+    asked, _form_shown = read_form(HarvestForm, await request.post())
+    if asked is None:
+        raise web.HTTPBadRequest(text=_("Choose the metadata format, and for a sample a number of records."))
+
+    def plan(session: Session) -> None:
+        number, what = repository.repository_id, asked.model_dump(exclude={"records"})
+        if asked.records is not None:
+            sample_repository(session, number, records=asked.records, **what)
+        else:
+            add_schedule(session, repository_id=number, **what)
+
+    try:
+        await database_of(request).run(plan)
+    except SelectionError as error:
+        raise web.HTTPBadRequest(text=told(error)) from None
+    raise web.HTTPSeeOther("/jobs?done=harvest-asked")
+
+
+@needs(Right.HARVEST)
+async def settings(request: web.Request) -> web.Response:
+    """What a person decides about the repository."""
+    _who, repository = await asked_for(request, Repository)
+    names = SettingsForm.model_fields
+    values = {name: "" if (value := getattr(repository, name)) is None else str(value) for name in names}
+    return _settings_page(request, repository, Form(values=values))
+
+
+@needs(Right.HARVEST)
+async def change(request: web.Request) -> web.Response:
+    """Change that, or show the form again with what is wrong."""
+    _who, repository = await asked_for(request, Repository)
+    asked, form = read_form(SettingsForm, await request.post())
+    if asked is None:
+        return _settings_page(request, repository, form)
+    try:
+        await database_of(request).run(
+            lambda session: change_repository(session, repository.repository_id, **asked.model_dump())
+        )
+    except UsageError as error:
+        return _settings_page(request, repository, form.with_error("base_url", told(error)))
+    raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}?done=repository-changed")
+
+
+@needs(Right.HARVEST)
+async def refresh(request: web.Request) -> web.Response:
+    """Ask the repository again for its identity, sets and formats."""
+    _who, repository = await asked_for(request, Repository)
+    try:
+        facts = await ask_apart(
+            identify_repository,
+            repository.base_url,
+            request.config_dict[SETTINGS],
+            protocol=repository.protocol,
+        )
+    except UNASKED as error:
+        problem = problem_of(error)
+        raise web.HTTPBadRequest(text=" ".join((problem.title, *problem.lines))) from None
+    await database_of(request).run(note_facts, repository.repository_id, facts)
+    raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}?done=repository-asked")
+
+
+@needs(Right.HARVEST)
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask before a repository goes."""
+    _who, repository = await asked_for(request, Repository)
+    name = repository.repository_name or repository.base_url
+    address = f"/repositories/{repository.repository_id}"
+    return render(
+        request,
+        "confirm.html",
+        title=_("Remove %(name)s?") % {"name": name},
+        steps=[(_("Overview"), "/"), (_("Repositories"), "/repositories"), (name, address)],
+        lines=[
+            _("Its schedules, jobs, history and list of records are deleted permanently."),
+            _("The harvested files stay in the folder %(folder)s.") % {"folder": repository.base_dir},
+        ],
+        button=_("Remove repository"),
+        back=address,
+    )
+
+
+@needs(Right.HARVEST)
+async def remove(request: web.Request) -> web.Response:
+    """Remove the repository."""
+    _who, repository = await asked_for(request, Repository)
+    number = repository.repository_id
+    if any(job.under_way for job in await database_of(request).run(list_jobs, number, most=MOST_JOBS)):
+        raise web.HTTPConflict(
+            text=_("The repository is being harvested. Stop the harvest under Current jobs first.")
+        )
+    await database_of(request).run(remove_repository, number)
+    raise web.HTTPSeeOther("/repositories?done=repository-removed")
+
+
+def _settings_page(request: web.Request, repository: Repository, form: Form) -> web.Response:
+    manners = request.config_dict[SETTINGS].harvester
+    return render(
+        request,
+        "repository_settings.html",
+        status=422 if form.errors else 200,
+        repository=repository,
+        form=form,
+        usual_deletions=manners.brake_deletions,
+        usual_updates=manners.brake_updates,
+        policies=[
+            ("remove", _("Delete the file; the record stays in the list as deleted")),
+            ("mark", _("Leave the file in its place and mark it as deleted")),
+            ("move", _("Move the file to a separate folder and mark it as deleted")),
+        ],
+    )
+
+
+def _after(request: web.Request) -> int:
+    text = request.query.get("after", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else 0  # noqa: PLR2004 as in NUMBER
+
+
+ROUTES = (
+    web.get("/repositories", listing),
+    web.get(f"/repositories/{NUMBER}", show),
+    web.post(f"/repositories/{NUMBER}/harvest", harvest),
+    web.get(f"/repositories/{NUMBER}/settings", settings),
+    web.post(f"/repositories/{NUMBER}/settings", change),
+    web.post(f"/repositories/{NUMBER}/refresh", refresh),
+    web.get(f"/repositories/{NUMBER}/remove", confirm_removal),
+    web.post(f"/repositories/{NUMBER}/remove", remove),
+)

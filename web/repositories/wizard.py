@@ -1,0 +1,355 @@
+"""Adding a repository, step by step: its address, what of it, how and when; works without scripts.
+
+The form carries everything; what the repository answered is kept for a while in `web.repositories.wizard`.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from multidict import MultiDict
+from sqlalchemy.orm import Session
+
+from harvester.access import ACCESSES, SelectionError, access_of
+from harvester.client.selection import Selection
+from harvester.isolated import isolated
+from harvester.probing.sample import Sample, fetch_sample
+from harvester.reading.errors import AnswerTooLargeError
+from harvester.registry import Registry, friends_of, load_registry
+from harvester.repositories import RepositoryFacts, add_repository, name_repository, recognise_repository
+from harvester.vocabulary import AccessProtocol
+from manager.schedules.service import add_schedule, run_now
+from oai.errors import RemoteError, TryLaterError, UsageError
+from oai.settings import Settings
+from web.auth.access import Right, about, needs, who_asks
+from web.auth.organisations import claim
+from web.auth.sessions import SignedIn
+from web.repositories.forms import UNASKED, PlacedForm, usable_address
+from web.schedules.forms import PlanForm, levels, methods, slices
+from web.site.failures import problem_of
+from web.site.forms import Form, read_form, relative_folder
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS
+from web.site.render import render
+from web.site.timeouts import ask_apart, impatient
+from web.site.zones import here
+from web.threads import database_of
+
+
+class WizardForm(PlanForm, PlacedForm):
+    """All steps together: address and folder are needed, everything else has a default."""
+
+
+def read_steps(values: Mapping[str, Any], context: Mapping[str, Any]) -> tuple[WizardForm | None, Form]:
+    """The steps, checked, or None where something is wrong; and the form to show again."""
+    known = {**values}
+    known.setdefault("base_dir", "sample")
+    asked, form = read_form(WizardForm, MultiDict(known), context)
+    return asked, Form(values=values, errors=form.errors, problem=form.problem)
+
+
+def fill_in(values: dict[str, str], facts: RepositoryFacts) -> None:
+    """Defaults for what was not chosen yet."""
+    access = access_of(facts.protocol)
+    prefixes = [found.metadata_prefix for found in facts.formats]
+    usual = access.usual_format
+    host = (urlsplit(values["base_url"]).hostname or "repository").removeprefix("www.")
+    defaults = {
+        "metadata_prefix": usual if usual in prefixes or not prefixes else prefixes[0],
+        "repository_name": facts.identity.repository_name if facts.identity else "",
+        "base_dir": host,
+        "frequency": "weekly on saturday at 01:00",
+        "time_zone": here().key,
+        "validation": "2",
+        "method": "0",
+    }
+    if "step" not in values and access.query is None:
+        defaults["incremental"] = "yes"
+    for name, value in defaults.items():
+        values.setdefault(name, value)
+
+
+_MOST: Final = 64
+_SECONDS: Final = 1800.0
+
+
+@dataclass(kw_only=True)
+class Drafts:
+    """The answers of the last repositories that were asked, for half an hour each."""
+
+    settings: Settings
+    clock: Callable[[], float] = time.monotonic
+    _kept: OrderedDict[tuple[str, str | None], tuple[float, RepositoryFacts]] = field(
+        default_factory=OrderedDict
+    )
+
+    async def ask(self, base_url: str, protocol: str | None = None, *, anew: bool = False) -> RepositoryFacts:
+        """What the repository says of itself; asked where that is not known, or with `anew`.
+
+        Without a protocol, it is recognised. Raises ClientError, TryLaterError and SettingsError.
+        """
+        key = (base_url, protocol)
+        known = self._kept.get(key)
+        if known is not None and not anew and self.clock() - known[0] < _SECONDS:
+            return known[1]
+        facts = await ask_apart(recognise_repository, base_url, self.settings, protocol=protocol)
+        self._kept[key] = (self.clock(), facts)
+        self._kept.move_to_end(key)
+        while len(self._kept) > _MOST:
+            self._kept.popitem(last=False)
+        return facts
+
+
+DRAFTS = web.AppKey("drafts", Drafts)
+
+
+_SETS_SHOWN: Final = 40
+_SAVING: Final = frozenset({"save", "save-and-run"})
+_BEFORE_THE_CHOICE: Final = frozenset({"ask", "sets", "what"})
+"""What is asked for while the set or query is not chosen yet."""
+_SUGGESTIONS: Final = 30
+_SUGGESTED_TIMES: Final = (
+    "every 6 hours",
+    "daily at 02:30",
+    "weekly on saturday at 01:00",
+    "monthly on 1 at 03:00",
+)
+
+
+@needs(Right.HARVEST)
+async def new(request: web.Request) -> web.Response:
+    """The first step: the address, typed or chosen from what the registry or another repository knows."""
+    return await _address_step(request, Form(values={"base_url": request.query.get("base_url", "")}))
+
+
+@needs(Right.HARVEST)
+async def go_on(request: web.Request) -> web.Response:
+    """Do what the pressed button says: ask, search the sets, look at records, go back, or save."""
+    posted = await request.post()
+    values = {name: value for name, value in posted.items() if isinstance(value, str)}
+    action = values.pop("do", "") or ("save" if "base_dir" in values else "ask")
+    form = Form(values=values)
+    try:
+        values["base_url"] = usable_address(values.get("base_url", "").strip(), _protocol(values))
+    except ValueError as error:
+        return await _address_step(request, form.with_error("base_url", str(error)))
+    if action == "back-to-address":
+        return await _address_step(request, form)
+    if action == "friends":
+        return await _friends(request, form)
+    if action in _SAVING and (early := await _folder_fault(request, values)):
+        return await _plan_step(request, form.with_error("base_dir", early))
+    return await _asked(request, form, values, action)
+
+
+async def _asked(request: web.Request, form: Form, values: dict[str, str], action: str) -> web.Response:
+    """The step for which the repository has to be known."""
+    try:
+        facts = await request.config_dict[DRAFTS].ask(
+            values["base_url"], _protocol(values), anew=action == "ask"
+        )
+    except UNASKED as error:
+        problem = problem_of(error)
+        return await _address_step(request, form.with_error("base_url", problem.title, problem))
+    if action not in _SAVING:
+        fill_in(values, facts)
+    if action not in _BEFORE_THE_CHOICE:
+        try:
+            access_of(facts.protocol).check(values.get("set_spec"))
+        except SelectionError as error:
+            return await _what_step(request, form.with_error("set_spec", told(error)), facts)
+    if action in _SAVING:
+        return await _save(request, form, facts, run=action == "save-and-run")
+    if action in {"plan", "show-plan"}:
+        return await _plan_step(request, form, facts)
+    return await _what_step(request, form, facts, sample=action == "sample")
+
+
+async def _address_step(
+    request: web.Request, form: Form, friends: tuple[str, ...] | None = None
+) -> web.Response:
+    settings = request.config_dict[SETTINGS]
+    words = request.query.get("find", "").strip()
+    registry = await _registry(settings) if words else None
+    found = registry.search(words, _SUGGESTIONS) if registry else []
+    return render(
+        request,
+        "wizard_address.html",
+        status=422 if form.errors else 200,
+        form=form,
+        store=settings.store,
+        find=words,
+        protocols=[
+            ("", _("Detect automatically")),
+            *((one.protocol.value, one.title) for one in ACCESSES.values()),
+        ],
+        has_registry=settings.harvester.registry_url is not None,
+        registry=registry,
+        found=found,
+        friends=friends,
+    )
+
+
+async def _registry(settings: Settings) -> Registry:
+    """The list of repositories, fetched by a process of its own."""
+    asked = impatient(settings)
+    try:
+        return await isolated(
+            load_registry, asked, url=asked.harvester.registry_url or "", limits=asked.harvester.limits
+        )
+    except AnswerTooLargeError as error:
+        return Registry(trouble=str(error))
+
+
+async def _friends(request: web.Request, form: Form) -> web.Response:
+    settings = request.config_dict[SETTINGS]
+    try:
+        found = await ask_apart(friends_of, str(form.values["base_url"]), settings)
+    except UsageError as error:
+        return await _address_step(request, form.with_error("base_url", told(error)))
+    except (RemoteError, TryLaterError) as error:
+        problem = problem_of(error)
+        return await _address_step(request, form.with_error("base_url", problem.title, problem))
+    return await _address_step(request, form, tuple(found))
+
+
+async def _what_step(
+    request: web.Request, form: Form, facts: RepositoryFacts, *, sample: bool = False
+) -> web.Response:
+    values = form.values
+    tried: Sample | None = None
+    if sample:
+        form, tried = await _try(request, form, facts)
+    words = str(values.get("set_words", "")).strip().lower()
+    matching = [one for one in facts.sets if words in f"{one.set_spec} {one.set_name}".lower()]
+    chosen = str(values.get("set_spec", ""))
+    shown = matching[:_SETS_SHOWN]
+    if chosen and all(one.set_spec != chosen for one in shown):
+        shown = [*(one for one in facts.sets if one.set_spec == chosen), *shown]
+    return render(
+        request,
+        "wizard_what.html",
+        status=422 if form.errors else 200,
+        form=form,
+        facts=facts,
+        access=access_of(facts.protocol),
+        sets=shown,
+        matching=len(matching),
+        sample=tried,
+    )
+
+
+async def _try(request: web.Request, form: Form, facts: RepositoryFacts) -> tuple[Form, Sample | None]:
+    """Fetch ten records of what is chosen, through the rules."""
+    settings = request.config_dict[SETTINGS]
+    context = {"data": settings.data, "store": settings.store}
+    asked, checked = await asyncio.to_thread(read_steps, form.values, context)
+    if asked is None:
+        return checked, None
+    selection = Selection(metadata_prefix=asked.metadata_prefix, set_spec=asked.set_spec)
+    try:
+        return form, await ask_apart(
+            fetch_sample,
+            asked.base_url,
+            settings,
+            selection,
+            _path(asked.filter_file_path),
+            _path(asked.normalize_file_path),
+            protocol=facts.protocol,
+        )
+    except UNASKED as error:
+        problem = problem_of(error)
+        return form.with_error("sample", problem.title, problem), None
+
+
+async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | None = None) -> web.Response:
+    settings = request.config_dict[SETTINGS]
+    context = {"data": settings.data, "store": settings.store}
+    asked, checked = await asyncio.to_thread(read_steps, form.values, context)
+    errors = {**checked.errors, **form.errors}
+    shown = Form(values=form.values, errors=errors, problem=form.problem)
+    return render(
+        request,
+        "wizard_plan.html",
+        status=422 if errors else 200,
+        form=shown,
+        access=access_of(facts.protocol if facts else _protocol(form.values) or AccessProtocol.OAI_PMH),
+        plan=asked,
+        runs=asked.next_runs() if asked else [],
+        store=settings.store,
+        times=_SUGGESTED_TIMES,
+        methods=methods(),
+        levels=levels(),
+        slices=slices(),
+    )
+
+
+async def _save(request: web.Request, form: Form, facts: RepositoryFacts, *, run: bool) -> web.Response:
+    settings = request.config_dict[SETTINGS]
+    context = {"data": settings.data, "store": settings.store}
+    asked, checked = await asyncio.to_thread(read_steps, form.values, context)
+    if asked is None:
+        return await _plan_step(request, checked, facts)
+    name = str(form.values.get("repository_name", "")).strip()
+    try:
+        number = await database_of(request).run(
+            _add, who_asks(request), asked, facts=facts, name=name, run=run
+        )
+    except UsageError as error:
+        return await _plan_step(request, form.with_error("base_dir", told(error)), facts)
+    about(request, "repository", number, name or asked.base_url)
+    raise web.HTTPSeeOther(
+        "/jobs?done=harvest-asked" if run else f"/repositories/{number}?done=repository-added"
+    )
+
+
+def _add(
+    session: Session, who: SignedIn, asked: WizardForm, *, facts: RepositoryFacts, name: str, run: bool
+) -> int:
+    """Add the repository and its schedule, whose first run is now where `run` says so; gives its number."""
+    repository = add_repository(
+        session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=facts.protocol
+    )
+    if name:
+        name_repository(repository, name)
+    claim(session, who, repository.repository_id)
+    columns = {key: value for key, value in asked.columns().items() if key not in {"base_url", "base_dir"}}
+    if asked.frequency or run:
+        schedule = add_schedule(session, repository_id=repository.repository_id, **columns)
+        if run and asked.frequency:
+            run_now(session, schedule.id)
+    return repository.repository_id
+
+
+async def _folder_fault(request: web.Request, values: Mapping[str, str]) -> str | None:
+    """What is wrong with the folder: told before anybody is asked."""
+    store = request.config_dict[SETTINGS].store
+    folder = values.get("base_dir", "").strip()
+    if not folder:
+        return _("Fill in this field.")
+    try:
+        await asyncio.to_thread(relative_folder, folder, store)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _protocol(values: Mapping[str, object]) -> str | None:
+    """The protocol that was chosen; None where it is to be found out."""
+    return str(values.get("protocol", "")) or None
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+ROUTES = (
+    web.get("/repositories/new", new),
+    web.post("/repositories/new", go_on),
+)

@@ -1,0 +1,1 @@
+"""Filter and normalise rules, as pages and over the API."""

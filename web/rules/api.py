@@ -1,0 +1,348 @@
+"""Filter and normalise rules over the API: looked after in versions, tried on samples."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import Field, ValidationInfo, field_validator
+from sqlalchemy.orm import Session
+
+from harvester.harvest_plan import LONGEST_SELECTION
+from harvester.models import Repository
+from harvester.rule_lab import versions
+from harvester.rule_lab.files import kind_of
+from harvester.rule_lab.models import Rule, RuleKind, RuleVersion
+from harvester.rule_lab.versions import RuleView, as_text, last_version, list_rules, list_versions
+from harvester.rules.rule_files import RuleFileError
+from oai.rights import Right
+from web.api.faults import ApiError, FieldFault
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import In, Out, Page, Paged
+from web.auth.access import about, asked_for, visible_repositories
+from web.rules.trials import LIVE, STORED, TRIALS, SampleForm
+from web.site.i18n import _
+
+_LONGEST: Final = 1024**2
+
+
+class RuleQuery(Paged):
+    """Which rules."""
+
+    kind: RuleKind | None = Field(None, description="Limit to this kind of rule.")
+
+
+class RuleOut(Out):
+    """A rule, with its last version."""
+
+    rule_id: int
+    kind: str = Field(description="filter or normalise.")
+    name: str
+    description: str
+    repository_id: int | None = Field(
+        description="Repository that the rule belongs to; null: shared by all users who see all repositories."
+    )
+    path: str = Field(description="Path of its file below the data folder, as used in schedules.")
+    number: int = Field(description="Number of the last version.")
+    saved: datetime
+    saved_by: str | None
+    digest: str = Field(description="SHA-256 of the file, also recorded by the runs that use it.")
+
+
+class VersionOut(Out):
+    """A version of a rule."""
+
+    number: int
+    saved: datetime
+    saved_by: str | None = Field(description="Null: taken from the file.")
+    note: str
+    digest: str
+    content: str
+
+
+class Versions(Out):
+    """The versions, the newest first; 200 at most."""
+
+    items: list[VersionOut]
+
+
+class _WithContent(In):
+    """The base of bodies with a rule file, which has lines; what else XML forbids is told with its place."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_plain_text(cls, value: object, info: ValidationInfo) -> object:  # type: ignore[override]
+        text = value if isinstance(value, str) else ""
+        if info.field_name != "content" and any(character < " " for character in text):
+            raise ValueError(_("Remove control characters."))
+        return value
+
+
+class NewVersion(_WithContent):
+    """The whole rule file as it is to be."""
+
+    content: str = Field(min_length=1, max_length=_LONGEST, description="XML in the UIUC format.")
+    note: str = Field("", max_length=500)
+    based_on: int | None = Field(
+        None,
+        ge=1,
+        le=999_999_999,
+        description="The version that was edited; the request is refused if a newer version exists.",
+    )
+
+
+class NewRule(_WithContent):
+    """A rule that is to be; its kind is that of the content."""
+
+    name: str = Field(min_length=1, max_length=200)
+    content: str = Field(min_length=1, max_length=_LONGEST, description="XML in the UIUC format.")
+    description: str = Field("", max_length=2000)
+    note: str = Field("", max_length=500)
+    repository_id: int | None = Field(
+        None, ge=1, le=999_999_999, description="Null for callers who see all repositories: shared by them."
+    )
+
+
+class TrialBody(_WithContent):
+    """What is tried on what."""
+
+    content: str | None = Field(None, min_length=1, max_length=_LONGEST, description="Null: the saved rule.")
+    repository_id: int = Field(ge=1, le=999_999_999)
+    source: str = Field(
+        STORED,
+        pattern=f"^({STORED}|{LIVE})$",
+        description="stored: stored records; live: the first page of the repository.",
+    )
+    metadata_prefix: str | None = Field(None, min_length=1, max_length=60)
+    set_spec: str | None = Field(
+        None, min_length=1, max_length=LONGEST_SELECTION, description="Set or query for the live page."
+    )
+    samples: int = Field(100, ge=1, le=1000)
+
+
+class TrialOut(Out):
+    """What the rule would do with the samples."""
+
+    samples: int
+    tried: int
+    counts: dict[str, int] = Field(
+        description="Number of records by result: accepted, refused, changed, unchanged, limit met."
+    )
+    rules: list[dict[str, Any]] = Field(description="Results of each filter or new element.")
+    never_matched: list[int] = Field(description="Rows that matched none of the samples.")
+    unreadable: list[str]
+    ended: str = Field(description="Reason why the test ended early; empty if all samples were tested.")
+    records: list[dict[str, Any]] = Field(
+        description="Each sample with its result, the reasons, and the record before and after."
+    )
+
+
+_TAG: Final = "rules"
+
+
+async def _list(call: Call) -> Page[RuleOut]:
+    query = call.asked(RuleQuery)
+    rows = await call.database.run(
+        list_rules,
+        among=visible_repositories(call.who),
+        kind=query.kind,
+        after=after(call, int) or 0,
+        limit=query.limit + 1,
+    )
+    return page_of(call, rows, _of_view, lambda view: view.rule.rule_id)
+
+
+async def _add(call: Call) -> RuleOut:
+    asked = call.sent(NewRule)
+    if asked.repository_id is not None:
+        await asked_for(call.request, Repository, asked.repository_id)
+    elif not call.who.sees_everything:
+        fault = FieldFault(pointer="/repository_id", detail="choose one of your repositories")
+        raise ApiError(
+            422, "you cannot create a rule for all repositories; choose one of yours", errors=[fault]
+        )
+    content = asked.content.encode()
+    try:
+        draft = versions.Draft(
+            kind=kind_of(content, source="content"),
+            name=asked.name,
+            content=content,
+            description=asked.description,
+            repository_id=asked.repository_id,
+        )
+        rule = await call.database.run(
+            versions.add_rule, call.settings, draft, by=call.who.name, note=asked.note
+        )
+    except RuleFileError as error:
+        raise _faulty(error) from None
+    about(call.request, "rule", rule.rule_id, rule.name)
+    return await _out(call, rule)
+
+
+async def _show(call: Call) -> RuleOut:
+    return await _out(call, await rule_asked(call))
+
+
+async def _versions(call: Call) -> Versions:
+    rule = await rule_asked(call)
+    found = await call.database.run(list_versions, rule.rule_id)
+    return Versions(items=[_version(one) for one in found])
+
+
+async def _save(call: Call) -> RuleOut:
+    rule, asked = await rule_asked(call), call.sent(NewVersion)
+    try:
+        await call.database.run(
+            versions.save_version,
+            call.settings,
+            rule.rule_id,
+            asked.content.encode(),
+            by=call.who.name,
+            note=asked.note,
+            based_on=asked.based_on,
+        )
+    except RuleFileError as error:
+        raise _faulty(error) from None
+    return await _out(call, rule)
+
+
+async def _remove(call: Call) -> None:
+    await call.database.run(versions.remove_rule, (await rule_asked(call)).rule_id)
+
+
+async def _try(call: Call) -> TrialOut:
+    rule, asked = await rule_asked(call), call.sent(TrialBody)
+    _who, repository = await asked_for(call.request, Repository, asked.repository_id)
+    last = await call.database.run(last_version, rule.rule_id)
+    content = last.content if asked.content is None else asked.content.encode()
+    form = SampleForm(
+        repository=asked.repository_id,
+        source=asked.source,
+        metadata_prefix=asked.metadata_prefix,
+        set_spec=asked.set_spec,
+        samples=asked.samples,
+    )
+    try:
+        trial = await call.request.config_dict[TRIALS].run(content, RuleKind(rule.kind), form, repository)
+    except RuleFileError as error:
+        raise _faulty(error) from None
+    facts = trial.as_json()
+    return TrialOut.model_validate({name: facts[name] for name in TrialOut.model_fields})
+
+
+async def rule_asked(call: Call) -> Rule:
+    """The rule in the path; answers 404 for one that is not there, or not theirs."""
+    _who, rule = await asked_for(call.request, Rule, call.place["rule"])
+    about(call.request, "rule", rule.rule_id, rule.name)
+    return rule
+
+
+async def _out(call: Call, rule: Rule) -> RuleOut:
+    def read(session: Session) -> RuleVersion:
+        return last_version(session, rule.rule_id)
+
+    version = await call.database.run(read)
+    return _of_view(RuleView(rule=rule, version=version, repository_name=None))
+
+
+def _of_view(view: RuleView) -> RuleOut:
+    rule, version = view.rule, view.version
+    return RuleOut(
+        rule_id=rule.rule_id,
+        kind=rule.kind,
+        name=rule.name,
+        description=rule.description,
+        repository_id=rule.repository_id,
+        path=rule.path,
+        number=version.number,
+        saved=version.saved,
+        saved_by=version.saved_by,
+        digest=version.digest,
+    )
+
+
+def _version(version: RuleVersion) -> VersionOut:
+    return VersionOut(
+        number=version.number,
+        saved=version.saved,
+        saved_by=version.saved_by,
+        note=version.note,
+        digest=version.digest,
+        content=as_text(version.content),
+    )
+
+
+def _faulty(error: RuleFileError) -> ApiError:
+    fault = FieldFault(pointer="/content", detail=f"line {error.line}, column {error.column}: {error.reason}")
+    return ApiError(422, "the rules are not valid", errors=[fault])
+
+
+def _step(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    declared = {"answer": RuleOut, "right": Right.HARVEST, **more}
+    return Operation(
+        name=name, path=f"/rules/{{rule}}{step}", tag=_TAG, summary=summary, work=work, **declared
+    )
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listRules",
+        method="GET",
+        path="/rules",
+        tag=_TAG,
+        summary="List filter and normalise rules by number.",
+        right=Right.LOOK,
+        work=_list,
+        query=RuleQuery,
+        answer=Page[RuleOut],
+    ),
+    Operation(
+        name="addRule",
+        method="POST",
+        path="/rules",
+        tag=_TAG,
+        summary="Create a rule.",
+        right=Right.HARVEST,
+        work=_add,
+        body=NewRule,
+        answer=RuleOut,
+        status=201,
+        faults=frozenset({404}),
+    ),
+    _step("getRule", "", "Show a notification rule.", _show, method="GET", right=Right.LOOK),
+    _step(
+        "listRuleVersions",
+        "/versions",
+        "List the versions of a rule with their contents, newest first.",
+        _versions,
+        method="GET",
+        answer=Versions,
+        right=Right.LOOK,
+    ),
+    _step(
+        "saveRule",
+        "",
+        "Save a new version of a rule; unchanged content creates no version.",
+        _save,
+        method="PUT",
+        body=NewVersion,
+    ),
+    _step(
+        "removeRule",
+        "",
+        "Remove a rule; its file is kept.",
+        _remove,
+        method="DELETE",
+        answer=None,
+        status=204,
+    ),
+    _step(
+        "tryRule",
+        "/trial",
+        "Test a rule, or other content, on samples without saving.",
+        _try,
+        method="POST",
+        body=TrialBody,
+        answer=TrialOut,
+        faults=frozenset({424}),
+    ),
+)

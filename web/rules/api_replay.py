@@ -1,0 +1,142 @@
+"""Replays of rules over the API: which runs can be replayed, what one would change, and doing it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from pydantic import Field
+
+from manager.replays import kept_runs
+from oai.errors import TryLaterError, UsageError
+from oai.rights import Right
+from web.api.faults import ApiError
+from web.api.operations import Call, Operation
+from web.api.shapes import In, Out
+from web.auth.access import visible_repositories
+from web.rules.api import rule_asked
+from web.rules.replay import REPLAYS, Replay, wanted_replay
+
+_TAG: Final = "rules"
+
+
+class KeptRunOut(Out):
+    """A run whose answers were kept."""
+
+    history_id: int
+    repository_id: int
+    repository_name: str
+    metadata_prefix: str
+    set_spec: str
+    ended: datetime
+    records: int
+
+
+class KeptRuns(Out):
+    """Runs that can be replayed with a rule, the newest first; 50 at most."""
+
+    items: list[KeptRunOut]
+
+
+class ReplayBody(In):
+    """The run whose answers are gone through again."""
+
+    run: int = Field(ge=1, le=999_999_999_999_999_999, description="A run with stored answers.")
+
+
+class SampleOut(Out):
+    """A record that would fare so."""
+
+    identifier: str
+    why: str
+    diff: str = Field(description="Difference between the stored record and the result.")
+
+
+class RehearsalOut(Out):
+    """What a replay would change."""
+
+    run: int
+    repository_id: int
+    counts: dict[str, int] = Field(
+        description=(
+            "Number of records by result: new, updated, unchanged, left out now, left out, "
+            "deleted, superseded, limit met."
+        )
+    )
+    samples: dict[str, Sequence[SampleOut]] = Field(description="Some records of each result.")
+    faults: Sequence[str] = Field(description="Answers and parts of answers that could not be read.")
+
+
+class ReplayState(Out):
+    """A replay that has begun."""
+
+    run: int
+    repository_id: int
+
+
+async def _runs(call: Call) -> KeptRuns:
+    rule = await rule_asked(call)
+    among = visible_repositories(call.who)
+    found = await call.database.run(kept_runs, among=among, repository_id=rule.repository_id)
+    return KeptRuns(items=[KeptRunOut.model_validate(one) for one in found])
+
+
+async def _rehearse(call: Call) -> RehearsalOut:
+    wanted = await _wanted(call)
+    try:
+        return RehearsalOut.model_validate(await call.request.config_dict[REPLAYS].rehearse(wanted))
+    except UsageError as error:
+        raise ApiError(409, str(error)) from None
+    except TryLaterError as error:
+        raise ApiError(503, str(error)) from None
+
+
+async def _apply(call: Call) -> ReplayState:
+    wanted = await _wanted(call)
+    if not call.request.config_dict[REPLAYS].begin(wanted):
+        raise ApiError(
+            409, f"a replay of repository {wanted.repository_id} is in progress; wait until it ends"
+        )
+    return ReplayState(run=wanted.run, repository_id=wanted.repository_id)
+
+
+async def _wanted(call: Call) -> Replay:
+    return await wanted_replay(call.request, await rule_asked(call), call.sent(ReplayBody).run)
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listReplayableRuns",
+        method="GET",
+        path="/rules/{rule}/runs",
+        tag=_TAG,
+        summary="List runs that can be replayed with a rule.",
+        right=Right.LOOK,
+        work=_runs,
+        answer=KeptRuns,
+    ),
+    Operation(
+        name="rehearseRule",
+        method="POST",
+        path="/rules/{rule}/rehearsal",
+        tag=_TAG,
+        summary="Preview the replay of a run with the current rule, without changing data.",
+        right=Right.HARVEST,
+        work=_rehearse,
+        body=ReplayBody,
+        answer=RehearsalOut,
+        faults=frozenset({409}),
+    ),
+    Operation(
+        name="replayRule",
+        method="POST",
+        path="/rules/{rule}/replay",
+        tag=_TAG,
+        summary="Replay a run with the current rule; the result appears in the history.",
+        right=Right.HARVEST,
+        work=_apply,
+        body=ReplayBody,
+        answer=ReplayState,
+        status=202,
+        faults=frozenset({409}),
+    ),
+)

@@ -1,0 +1,293 @@
+"""The rule editor: rows or XML over one file, tried on samples before it is saved as a version."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from aiohttp import web
+from multidict import MultiDict
+from sqlalchemy.orm import Session
+
+from harvester.access import SelectionError
+from harvester.listing import name_repositories
+from harvester.models import Repository
+from harvester.rule_lab import versions
+from harvester.rule_lab.examples import EXAMPLES
+from harvester.rule_lab.explanation import Explained, Fate
+from harvester.rule_lab.models import Rule, RuleKind
+from harvester.rule_lab.rows import lost_as_rows, rows_of
+from harvester.rule_lab.trial import Trial
+from harvester.rule_lab.versions import as_text, get_version, last_version
+from harvester.rules.rule_files import RuleFileError
+from oai.errors import UsageError
+from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.repositories.forms import UNASKED
+from web.rules.forms import (
+    BLANK_NAMESPACES,
+    BLANK_ROWS,
+    ROWS,
+    XML,
+    Edited,
+    RuleForm,
+    fits_rows,
+    numbers,
+    placed,
+    read_edited,
+    values_of,
+)
+from web.rules.pages import kinds, rule_of
+from web.rules.trials import TRIALS, SampleForm
+from web.site.failures import problem_of
+from web.site.forms import Form, read_form
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS
+from web.site.params import NUMBER
+from web.site.render import render
+from web.threads import database_of
+
+_CHOICES: Final = 1000
+_MORE: Final = 5
+_SHOWN: Final = 5
+_SAMPLE: Final = "sample_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Desk:
+    """What is being edited."""
+
+    kind: RuleKind
+    values: Mapping[str, object]
+    rule: Rule | None = None
+    before: bytes | None = None
+    """The version that the values come from; None of a new rule."""
+    errors: Mapping[str, str] = field(default_factory=dict)
+    line: int = 0
+    trial: Trial | None = None
+
+
+@needs(Right.HARVEST)
+async def new(request: web.Request) -> web.Response:
+    """The editor for a new rule, empty or with an example."""
+    kind, content, name = RuleKind.FILTER, b"", ""
+    if request.query.get("kind") in set(RuleKind):
+        kind = RuleKind(request.query["kind"])
+    for example in EXAMPLES:
+        if example.key == request.query.get("example"):
+            kind, content, name = example.kind, example.content, _(example.title)
+    values: dict[str, object] = {"view": ROWS, "prefix-0": "dc", "uri-0": "http://purl.org/dc/elements/1.1/"}
+    if content:
+        values = values_of(rows_of(content, kind, source="example"))
+    values |= {"name": name, "repository_id": request.query.get("repository", "")}
+    return await _page(request, _Desk(kind=kind, values=values))
+
+
+@needs(Right.HARVEST)
+async def add(request: web.Request) -> web.Response:
+    """Save a new rule, try it, or show it otherwise."""
+    values = _texts(await request.post())
+    kind = RuleKind(values["kind"]) if values.get("kind") in set(RuleKind) else RuleKind.FILTER
+    desk = _Desk(kind=kind, values=values)
+    if values.get("do", "save") == "save":
+        return await _save_new(request, desk)
+    return await _go_on(request, desk)
+
+
+@needs(Right.HARVEST)
+async def edit(request: web.Request) -> web.Response:
+    """The editor with the version in force, or an older one."""
+    rule = await rule_of(request)
+    kind, wanted = RuleKind(rule.kind), request.query.get("version", "")
+
+    def read(session: Session) -> tuple[int, bytes]:
+        last = last_version(session, rule.rule_id)
+        if wanted.isascii() and wanted.isdecimal() and len(wanted) <= 9:  # noqa: PLR2004 as in NUMBER
+            return last.number, get_version(session, rule.rule_id, int(wanted)).content
+        return last.number, last.content
+
+    try:
+        number, content = await database_of(request).run(read)
+    except UsageError as error:
+        raise web.HTTPNotFound(text=told(error)) from None
+    view = XML if request.query.get("view") == XML else ROWS
+    values = _shown_as(view, content, kind) | {"based_on": str(number)}
+    return await _page(request, _Desk(kind=kind, values=values, rule=rule, before=content))
+
+
+@needs(Right.HARVEST)
+async def change(request: web.Request) -> web.Response:
+    """Save a new version, try it, or show it otherwise."""
+    rule = await rule_of(request)
+    values = _texts(await request.post())
+    last = await database_of(request).run(last_version, rule.rule_id)
+    desk = _Desk(kind=RuleKind(rule.kind), values=values, rule=rule, before=last.content)
+    if values.get("do", "save") != "save":
+        return await _go_on(request, desk)
+    edited = read_edited(values, desk.kind, last.content)
+    if edited.errors:
+        return await _faulty(request, desk, edited)
+    based_on = values.get("based_on", "")
+    try:
+        await database_of(request).run(
+            versions.save_version,
+            request.config_dict[SETTINGS],
+            rule.rule_id,
+            edited.content,
+            by=who_asks(request).name,
+            note=values.get("note", "")[:500],
+            based_on=int(based_on) if based_on.isascii() and based_on.isdecimal() else None,
+        )
+    except UsageError as error:
+        return await _page(request, replace(desk, errors={"note": told(error)}))
+    raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-saved")
+
+
+async def _save_new(request: web.Request, desk: _Desk) -> web.Response:
+    values = {name: str(value) for name, value in desk.values.items()}
+    asked, form = read_form(RuleForm, await request.post())
+    edited = read_edited(values, desk.kind, None)
+    if asked is None or edited.errors:
+        return await _faulty(request, replace(desk, errors=form.errors), edited)
+    if asked.repository_id is not None:
+        await asked_for(request, Repository, asked.repository_id)
+    elif not who_asks(request).sees_everything:
+        errors = {"repository_id": _("Choose one of your repositories.")}
+        return await _page(request, replace(desk, errors=errors))
+    draft = versions.Draft(
+        kind=desk.kind,
+        name=asked.name,
+        content=edited.content,
+        description=asked.description,
+        repository_id=asked.repository_id,
+    )
+    settings, note = request.config_dict[SETTINGS], values.get("note", "")[:500]
+    try:
+        rule = await database_of(request).run(
+            versions.add_rule, settings, draft, by=who_asks(request).name, note=note
+        )
+    except UsageError as error:
+        return await _page(request, replace(desk, errors={"name": told(error)}))
+    about(request, "rule", rule.rule_id, rule.name)
+    raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-made")
+
+
+async def _go_on(request: web.Request, desk: _Desk) -> web.Response:
+    """What is no saving: more rows, the other view, a trial."""
+    values = {name: str(value) for name, value in desk.values.items()}
+    step = values["do"]
+    if step == "more":
+        values["blank"] = str(_blank(values) + _MORE)
+        return await _page(request, replace(desk, values=values))
+    edited = read_edited(values, desk.kind, desk.before)
+    if edited.errors:
+        return await _faulty(request, desk, edited)
+    if step in {ROWS, XML}:
+        kept = {name: value for name, value in values.items() if not _belongs_to_view(name)}
+        return await _page(
+            request, replace(desk, values={**kept, **_shown_as(step, edited.content, desk.kind)})
+        )
+    return await _try(request, desk, edited)
+
+
+async def _try(request: web.Request, desk: _Desk, edited: Edited) -> web.Response:
+    asked, form = read_form(
+        SampleForm,
+        MultiDict({n.removeprefix(_SAMPLE): v for n, v in desk.values.items() if n.startswith(_SAMPLE)}),
+    )
+    if asked is None:
+        errors = {_SAMPLE + name: text for name, text in form.errors.items()}
+        return await _page(request, replace(desk, errors=errors))
+    _who, repository = await asked_for(request, Repository, asked.repository)
+    try:
+        trial = await request.config_dict[TRIALS].run(edited.content, desk.kind, asked, repository)
+    except SelectionError as error:
+        return await _page(request, replace(desk, errors={f"{_SAMPLE}set_spec": told(error)}))
+    except UsageError as error:
+        return await _page(request, replace(desk, errors={f"{_SAMPLE}repository": told(error)}))
+    except UNASKED as error:
+        problem = problem_of(error)
+        text = " ".join((problem.title, *problem.lines))
+        return await _page(request, replace(desk, errors={f"{_SAMPLE}repository": text}))
+    return await _page(request, replace(desk, trial=trial))
+
+
+async def _faulty(request: web.Request, desk: _Desk, edited: Edited) -> web.Response:
+    return await _page(request, replace(desk, errors={**desk.errors, **edited.errors}, line=edited.line))
+
+
+async def _page(request: web.Request, desk: _Desk) -> web.Response:
+    who, values = who_asks(request), desk.values
+    repositories = await database_of(request).run(
+        name_repositories, limit=_CHOICES, among=visible_repositories(who)
+    )
+    choices = [(number, name or address) for number, name, address in repositories]
+    text = str(values.get("content", "")).splitlines()
+    return render(
+        request,
+        "rule_editor.html",
+        status=422 if desk.errors else 200,
+        form=Form(values={"sample_samples": "100", "sample_source": "stored", **values}, errors=desk.errors),
+        rule=desk.rule,
+        kind=desk.kind.value,
+        kinds=kinds(),
+        view=XML if values.get("view") == XML else ROWS,
+        owners=[
+            *([("", _("All users who see all repositories"))] if who.sees_everything else []),
+            *choices,
+        ],
+        repositories=choices,
+        spaces=numbers(values, ("prefix", "uri"), blank=BLANK_NAMESPACES),
+        rows=numbers(values, ("xpath", "name", "regexp", "values"), blank=_blank(values)),
+        lost=_lost(desk),
+        faulty_line=text[desk.line - 1] if 0 < desk.line <= len(text) else "",
+        trial=desk.trial,
+        shown=_shown(desk.trial),
+    )
+
+
+def _shown(trial: Trial | None) -> list[Explained]:
+    """A few records of each fate."""
+    records = trial.records if trial else ()
+    return [record for fate in Fate for record in [one for one in records if one.fate is fate][:_SHOWN]]
+
+
+def _shown_as(view: str, content: bytes, kind: RuleKind) -> dict[str, object]:
+    """The values for a content in that view; XML where rows cannot show it."""
+    try:
+        rows = rows_of(content, kind, source="the file")
+    except RuleFileError as error:
+        return {"view": XML, "content": as_text(content), "odd": placed(error)}
+    if view == ROWS and fits_rows(rows):
+        return values_of(rows)
+    return {"view": XML, "content": as_text(content)}
+
+
+def _lost(desk: _Desk) -> list[str]:
+    """The comments that would be lost by saving rows."""
+    if desk.before is None or desk.values.get("view") == XML:
+        return []
+    try:
+        return list(lost_as_rows(desk.before, desk.kind, source="the file"))
+    except RuleFileError:
+        return []
+
+
+def _belongs_to_view(name: str) -> bool:
+    rows = ("prefix-", "uri-", "xpath-", "name-", "regexp-", "values-", "ignore-", "invert-")
+    return name.startswith(rows) or name in {"view", "content", "match"}
+
+
+def _blank(values: Mapping[str, Any]) -> int:
+    text = str(values.get("blank", ""))
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 2 else BLANK_ROWS  # noqa: PLR2004 a hundred are enough
+
+
+def _texts(posted: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in posted.items() if isinstance(value, str)}
+
+
+ROUTES: Final = (
+    web.get("/rules/new", new),
+    web.post("/rules/new", add),
+    web.get(f"/rules/{NUMBER}/edit", edit),
+    web.post(f"/rules/{NUMBER}/edit", change),
+)

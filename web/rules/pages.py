@@ -1,0 +1,152 @@
+"""Rules: what is looked after, one rule with its versions, ready examples."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiohttp import web
+from sqlalchemy.orm import Session
+
+from harvester.models import Repository
+from harvester.rule_lab import versions
+from harvester.rule_lab.examples import EXAMPLES
+from harvester.rule_lab.files import read_file
+from harvester.rule_lab.models import Rule, RuleKind
+from harvester.rule_lab.versions import as_text, difference, list_rules, list_versions
+from manager.rule_usage import last_runs, uses_of
+from oai.errors import UsageError
+from oai.settings import Settings
+from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.auth.sessions import SignedIn
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS
+from web.site.params import NUMBER
+from web.site.render import render
+from web.threads import database_of
+
+_PAGE: Final = 100
+_VERSIONS: Final = 50
+_DIGITS: Final = 9
+
+
+def kinds() -> dict[str, str]:
+    """The kinds of rules in words."""
+    return {RuleKind.FILTER.value: _("Filter rules"), RuleKind.NORMALISE.value: _("Normalise rules")}
+
+
+async def listing(request: web.Request) -> web.Response:
+    """The rules, page by page, of one kind or both."""
+    kind = request.query.get("kind", "")
+    chosen = RuleKind(kind) if kind in set(RuleKind) else None
+    text = request.query.get("after", "")
+    after = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else 0
+    found = await database_of(request).run(
+        list_rules,
+        among=visible_repositories(who_asks(request)),
+        kind=chosen,
+        after=after,
+        limit=_PAGE + 1,
+    )
+    return render(
+        request,
+        "rules.html",
+        rules=found[:_PAGE],
+        next=found[_PAGE - 1].rule.rule_id if len(found) > _PAGE else None,
+        first=not after,
+        kind=chosen.value if chosen else "",
+        kinds=kinds(),
+    )
+
+
+async def show(request: web.Request) -> web.Response:
+    """One rule: its file, who uses it, its versions with what each changed."""
+    rule = await rule_of(request)
+    settings = request.config_dict[SETTINGS]
+    facts = await database_of(request).run(_facts, settings, who_asks(request), rule)
+    return render(request, "rule.html", rule=rule, kinds=kinds(), **facts)
+
+
+async def examples(request: web.Request) -> web.Response:
+    """Ready examples of either kind."""
+    shown = [(one, _(one.title), _(one.about), as_text(one.content)) for one in EXAMPLES]
+    return render(request, "rule_examples.html", examples=shown, kinds=kinds())
+
+
+@needs(Right.HARVEST)
+async def restore(request: web.Request) -> web.Response:
+    """Let an old version be in force again."""
+    rule = await rule_of(request)
+    text = str((await request.post()).get("version", ""))
+    if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS:
+        raise web.HTTPBadRequest(text=_("Choose a version."))
+    settings, name = request.config_dict[SETTINGS], who_asks(request).name
+    try:
+        await database_of(request).run(versions.restore, settings, rule.rule_id, int(text), by=name)
+    except UsageError as error:
+        raise web.HTTPConflict(text=told(error)) from None
+    raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-restored")
+
+
+@needs(Right.HARVEST)
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask before a rule goes."""
+    rule = await rule_of(request)
+    lines = [
+        _("Its versions are deleted permanently."),
+        _("Its file %(path)s is kept, and schedules that use the file still read it.") % {"path": rule.path},
+    ]
+    return render(
+        request,
+        "confirm.html",
+        title=_("Remove %(name)s?") % {"name": rule.name},
+        steps=[(_("Overview"), "/"), (_("Rules"), "/rules"), (rule.name, f"/rules/{rule.rule_id}")],
+        lines=lines,
+        button=_("Remove rule"),
+        back=f"/rules/{rule.rule_id}",
+    )
+
+
+@needs(Right.HARVEST)
+async def remove(request: web.Request) -> web.Response:
+    """Look after a rule no longer."""
+    rule = await rule_of(request)
+    await database_of(request).run(versions.remove_rule, rule.rule_id)
+    raise web.HTTPSeeOther("/rules?done=rule-removed")
+
+
+async def rule_of(request: web.Request) -> Rule:
+    """The rule that the address names; 404 for what is not there, or not theirs."""
+    _who, rule = await asked_for(request, Rule)
+    about(request, "rule", rule.rule_id, rule.name)
+    return rule
+
+
+def _facts(session: Session, settings: Settings, who: SignedIn, rule: Rule) -> Mapping[str, Any]:
+    among = visible_repositories(who)
+    found = list_versions(session, rule.rule_id, most=_VERSIONS + 1)
+    shown = [
+        (version, difference(older, version))
+        for version, older in zip(found, [*found[1:], None], strict=True)
+    ][:_VERSIONS]
+    content = read_file(settings, rule)
+    fault = None if content is None else versions.usable(content, rule)
+    repository = session.get(Repository, rule.repository_id) if rule.repository_id else None
+    return {
+        "versions": shown,
+        "runs": last_runs(session, rule, found, among=among),
+        "uses": uses_of(session, settings, rule, among=among),
+        "text": as_text(found[0].content),
+        "missing": content is None,
+        "differs": content is not None and content != found[0].content,
+        "fault": told(fault) if fault else "",
+        "repository": repository,
+    }
+
+
+ROUTES: Final = (
+    web.get("/rules", listing),
+    web.get("/rules/examples", examples),
+    web.get(f"/rules/{NUMBER}", show),
+    web.post(f"/rules/{NUMBER}/restore", restore),
+    web.get(f"/rules/{NUMBER}/remove", confirm_removal),
+    web.post(f"/rules/{NUMBER}/remove", remove),
+)

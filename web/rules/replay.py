@@ -1,0 +1,252 @@
+"""A rule replayed over the kept answers of a run: what that would change is told first, then it is done."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
+from sqlalchemy.orm import Session
+
+from harvester.models import History
+from harvester.rule_lab.models import Rule
+from harvester.rule_lab.rehearsal import ReplayEffect
+from manager.replays import RuleFiles, files_with, kept_runs
+from manager.worker.process import ProcessOutcome, environment_for
+from oai.actions import AUDITED
+from oai.errors import ExitCode, TryLaterError, UsageError
+from oai.settings import Settings
+from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.rules.pages import rule_of
+from web.site.child_processes import carry_out, last_words
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS
+from web.site.params import NUMBER
+from web.site.render import render
+from web.threads import database_of
+
+_log = logging.getLogger("web.replays")
+SECONDS: Final = 60.0
+"""Longest time that a person waits to be told what a replay would change."""
+_COMMAND: Final = (sys.executable, "-m", "zatva", "rule", "replay")
+_AT_ONCE: Final = 2
+_NOTED: Final = frozenset({ExitCode.DONE, ExitCode.RECORDS_REFUSED})
+_NO_RULE: Final = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """A run, and the rule files that it is to be replayed with."""
+
+    run: int
+    repository_id: int
+    files: RuleFiles
+
+    @property
+    def command(self) -> Sequence[str]:
+        """The command that tells what it would change."""
+        return (
+            *_COMMAND,
+            str(self.run),
+            f"--filter={_named(self.files.filter_file)}",
+            f"--normalise={_named(self.files.normalize_file)}",
+        )
+
+
+@dataclass(kw_only=True)
+class Replays:
+    """Those of this process: one at a time for each repository, two of a kind in all."""
+
+    settings: Settings
+    seconds: float = SECONDS
+    _under_way: dict[int, int] = field(default_factory=dict)
+    """By repository, the run that is replayed."""
+    _failed: dict[int, str] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _rehearsing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _replaying: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    def of(self, repository_id: int) -> int | None:
+        """The run that is being replayed in the repository; None where none is."""
+        return self._under_way.get(repository_id)
+
+    def failure_of(self, repository_id: int) -> str:
+        """What the last one said that did not end well; empty where it did."""
+        return self._failed.get(repository_id, "")
+
+    async def rehearse(self, replay: Replay) -> dict[str, Any]:
+        """What it would change, as `Rehearsal.as_json` gives it; nothing is changed.
+
+        Raises UsageError with what hinders it, and TryLaterError where it takes too long to tell.
+        """
+        async with self._rehearsing:
+            try:
+                async with asyncio.timeout(self.seconds):
+                    exit_code, told, said = await _told(replay, self.settings)
+            except TimeoutError:
+                raise TryLaterError(
+                    _(
+                        "The preview takes longer than %(seconds)s s. "
+                        "The command line has no limit: %(command)s"
+                    )
+                    % {"seconds": round(self.seconds), "command": f"zatva rule replay {replay.run}"}
+                ) from None
+        if exit_code != ExitCode.DONE:
+            raise UsageError(
+                last_words(ProcessOutcome(exit_code=exit_code, said=said)).removeprefix("zatva: ")
+            )
+        rehearsal: dict[str, Any] = json.loads(told)
+        return rehearsal
+
+    def begin(self, replay: Replay) -> bool:
+        """Begin to do it, unless one of the repository is under way."""
+        if replay.repository_id in self._under_way:
+            return False
+        self._under_way[replay.repository_id] = replay.run
+        self._failed.pop(replay.repository_id, None)
+        task = asyncio.create_task(self._run(replay))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def close(self) -> None:
+        """Ask those under way to stop; what they have taken in is kept."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, replay: Replay) -> None:
+        try:
+            async with self._replaying:
+                outcome = await carry_out([*replay.command, "--apply"], self.settings)
+            if outcome.exit_code not in _NOTED:
+                self._failed[replay.repository_id] = last_words(outcome)
+                _log.error("the replay of run %d: %s", replay.run, last_words(outcome))
+        finally:
+            del self._under_way[replay.repository_id]
+
+
+REPLAYS = web.AppKey("replays", Replays)
+
+
+async def _told(replay: Replay, settings: Settings) -> tuple[int, bytes, str]:
+    """Exit code, standard output and standard error of the command; it is ended where this is cancelled."""
+    process = await asyncio.create_subprocess_exec(
+        *replay.command,
+        "--json",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **environment_for(settings), AUDITED: "1"},
+    )
+    try:
+        told, said = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        exit_code = await process.wait()
+    return exit_code, told, said.decode(errors="replace")
+
+
+def _named(file: Path | None) -> str:
+    return _NO_RULE if file is None else str(file)
+
+
+_DIGITS: Final = 18
+_REFRESH_SECONDS: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Looked:
+    """What was asked for, and what came of it."""
+
+    run: int | None = None
+    rehearsal: dict[str, Any] | None = None
+    error: str = ""
+
+
+async def show(request: web.Request) -> web.Response:
+    """The runs that can be replayed, and the replay under way."""
+    return await _page(request, await rule_of(request), _Looked(run=_number(request.query.get("run", ""))))
+
+
+@needs(Right.HARVEST)
+async def replay(request: web.Request) -> web.Response:
+    """Tell what a replay would change, or do it."""
+    rule, posted = await rule_of(request), await request.post()
+    number = _number(str(posted.get("run", "")))
+    if number is None:
+        return await _page(request, rule, _Looked(error=_("Choose a run.")))
+    wanted = await wanted_replay(request, rule, number)
+    replays = request.config_dict[REPLAYS]
+    if posted.get("do") == "apply":
+        if not replays.begin(wanted):
+            raise web.HTTPConflict(text=_("A replay for this repository is in progress. Wait until it ends."))
+        raise web.HTTPSeeOther(f"/rules/{rule.rule_id}/replay?run={number}&done=replay-begun")
+    try:
+        looked = _Looked(run=number, rehearsal=await replays.rehearse(wanted))
+    except (UsageError, TryLaterError) as error:
+        looked = _Looked(run=number, error=told(error))
+    return await _page(request, rule, looked)
+
+
+async def wanted_replay(request: web.Request, rule: Rule, number: int) -> Replay:
+    """The replay of that run with the rule; answers 404 for a run that is not there, or not theirs."""
+    _who, run = await asked_for(request, History, number)
+
+    def read(session: Session, settings: Settings) -> Replay:
+        files = files_with(session, settings, rule, session.get_one(History, number))
+        return Replay(run=number, repository_id=run.repository_id, files=files)
+
+    return await database_of(request).run(read, request.config_dict[SETTINGS])
+
+
+async def _page(request: web.Request, rule: Rule, looked: _Looked) -> web.Response:
+    replays = request.config_dict[REPLAYS]
+    runs = await database_of(request).run(
+        kept_runs, among=visible_repositories(who_asks(request)), repository_id=rule.repository_id
+    )
+    chosen = next((run for run in runs if run.history_id == looked.run), None)
+    under_way = [run for run in runs if replays.of(run.repository_id) == run.history_id]
+    return render(
+        request,
+        "rule_replay.html",
+        status=422 if looked.error else 200,
+        headers={"Refresh": str(_REFRESH_SECONDS)} if under_way and looked.rehearsal is None else None,
+        rule=rule,
+        runs=runs,
+        chosen=chosen,
+        looked=looked,
+        under_way=under_way,
+        failure=replays.failure_of(chosen.repository_id) if chosen else "",
+        outcomes=_outcomes(),
+    )
+
+
+def _outcomes() -> dict[str, str]:
+    """What a replay would do with a record, in words."""
+    return {
+        ReplayEffect.NEW.value: _("new: would be stored"),
+        ReplayEffect.UPDATED.value: _("updated: a changed version would be stored"),
+        ReplayEffect.UNCHANGED.value: _("unchanged"),
+        ReplayEffect.LEFT_OUT_NOW.value: _("now filtered out; its stored version is kept"),
+        ReplayEffect.LEFT_OUT.value: _("filtered out, not stored"),
+        ReplayEffect.DELETED.value: _("deleted"),
+        ReplayEffect.SUPERSEDED.value: _("superseded: a later harvest stored another version, which is kept"),
+        ReplayEffect.LIMIT.value: _("a rule reached a limit; the result is unknown"),
+    }
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
+
+
+ROUTES: Final = (
+    web.get(f"/rules/{NUMBER}/replay", show),
+    web.post(f"/rules/{NUMBER}/replay", replay),
+)

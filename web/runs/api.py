@@ -1,0 +1,227 @@
+"""Runs that have ended over the API: listed, shown with warnings and changes; released, removed."""
+
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final
+
+from aiohttp import web
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from harvester.cli.store import run_of
+from harvester.harvest.approval import get_hold, release
+from harvester.harvest.checkpoint import only_harvest
+from harvester.harvest.models import Hold
+from harvester.models import History, Repository
+from harvester.store.changes import ChangeLine, read_changes
+from harvester.vocabulary import RunStatus
+from manager.jobs.runs import Choice, find_runs
+from manager.jobs.views import HistoryView, remove_history
+from oai.database import Database
+from oai.rights import Right
+from oai.settings import Settings
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import Moment, Out, Page, Paged
+from web.auth.access import asked_for, visible_repositories
+
+_TAG: Final = "runs"
+
+
+class RunLine(Out):
+    """A run as lists show it."""
+
+    run_id: int
+    repository_id: int
+    repository_name: str
+    metadata_prefix: str | None
+    set_spec: str | None
+    status: str
+    verdict: str = Field(description="complete, partial or failed.")
+    failure_reason: str | None
+    failure_code: str | None = Field(description="Failure code; see the reference of failure codes.")
+    failure_facts: dict[str, Any] | None = Field(description="Facts that belong to the failure code.")
+    harvest_start_time: datetime
+    harvest_end_time: datetime
+    record_count: int
+    new_count: int
+    updated_count: int
+    unchanged_count: int
+    deleted_count: int
+    filtered_count: int
+    invalid_count: int
+    requests: int
+    bytes: int
+    job_id: int | None
+    recurring_id: int | None
+
+
+class RunOut(RunLine):
+    """A run in full."""
+
+    warnings: list[str]
+    evidence: dict[str, Any] = Field(description="Details of the run on which the outcome is based.")
+    harvest_method: int
+    host: str | None
+    process_id: int | None
+    raw_path: str | None
+    replay_of: int | None
+
+
+class RunQuery(Paged):
+    """Which runs."""
+
+    repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
+    status: RunStatus | None = Field(None, description="Limit to this outcome.")
+    since: Moment | None = Field(None, description="Ended at this time or later.")
+    until: Moment | None = Field(None, description="Ended before this time.")
+
+
+class ChangeOut(Out):
+    """A line of the change feed."""
+
+    change_id: int
+    changed: datetime
+    repository_id: int
+    identifier: str
+    metadata_prefix: str
+    change: str = Field(description="new, updated or deleted.")
+    filename: str | None
+    datestamp: str
+
+
+class Released(Out):
+    """What a yes to a held run did."""
+
+    run_id: int
+    kind: str = Field(description="deletions or updates.")
+    would_delete: int
+    would_update: int
+    deleted: int
+
+
+async def _list(call: Call) -> Page[RunLine]:
+    query = call.asked(RunQuery)
+    choice = Choice(
+        repository_id=query.repository,
+        statuses=frozenset({query.status.value}) if query.status is not None else None,
+        since=query.since,
+        until=query.until,
+        among=visible_repositories(call.who),
+    )
+    limit, before = query.limit + 1, after(call, int)
+    rows = await call.database.run(find_runs, choice, limit=limit, before=before)
+    return page_of(call, rows, _line, lambda row: row.history.history_id)
+
+
+async def _show(call: Call) -> RunOut:
+    row = await run_asked(call)
+    repository = await call.database.run(lambda session: session.get_one(Repository, row.repository_id))
+    return RunOut(**_columns(RunOut, row, repository.repository_name or repository.base_url))
+
+
+async def _remove(call: Call) -> None:
+    await call.database.run(remove_history, (await run_asked(call)).history_id)
+
+
+async def _changes(call: Call) -> Page[ChangeOut]:
+    row = await run_asked(call)
+    limit, since = call.asked(Paged).limit + 1, after(call, int) or 0
+
+    def work(session: Session) -> list[ChangeLine]:
+        _, run = run_of(session, row.history_id)
+        return list(islice(read_changes(session, since=since, run=run), limit))
+
+    return page_of(call, await call.database.run(work), ChangeOut.model_validate, lambda line: line.change_id)
+
+
+async def _release(call: Call) -> Released:
+    row = await run_asked(call)
+    hold, deleted = await call.database.run_apart(_released, call.settings, row.history_id)
+    return Released(
+        run_id=hold.history_id,
+        kind=hold.kind,
+        would_delete=hold.would_delete,
+        would_update=hold.would_update,
+        deleted=deleted,
+    )
+
+
+def _released(database: Database, settings: Settings, number: int) -> tuple[Hold, int]:
+    with database.session() as session:
+        _, repository_id = get_hold(session, number)
+        session.rollback()
+    with only_harvest(database, repository_id):
+        return release(database, settings, number)
+
+
+def attachment(data: bytes, name: str) -> web.Response:
+    """Others' bytes, which no browser is to show as a page of ours."""
+    return web.Response(
+        body=data,
+        content_type="application/octet-stream",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+async def run_asked(call: Call) -> History:
+    """The run in the path; answers 404 for one that is not there, or not theirs."""
+    _, row = await asked_for(call.request, History, call.place["run"])
+    return row
+
+
+def _line(view: HistoryView) -> RunLine:
+    return RunLine(**_columns(RunLine, view.history, view.repository_name))
+
+
+def _columns(shape: type[RunLine], run: History, repository_name: str) -> dict[str, Any]:
+    columns = {name: getattr(run, name) for name in shape.model_fields if hasattr(run, name)}
+    return {**columns, "run_id": run.history_id, "repository_name": repository_name}
+
+
+def _of_run(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    declared = {"method": "GET", "right": Right.LOOK, **more}
+    return Operation(name=name, path=f"/runs/{{run}}{step}", tag=_TAG, summary=summary, work=work, **declared)
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listRuns",
+        method="GET",
+        path="/runs",
+        tag=_TAG,
+        summary="List finished runs, newest first.",
+        right=Right.LOOK,
+        work=_list,
+        query=RunQuery,
+        answer=Page[RunLine],
+    ),
+    _of_run("getRun", "", "Show a run with its warnings and details.", _show, answer=RunOut),
+    _of_run(
+        "removeRun",
+        "",
+        "Remove a run from the history; its records are kept.",
+        _remove,
+        method="DELETE",
+        right=Right.HARVEST,
+        status=204,
+    ),
+    _of_run(
+        "listChanges",
+        "/changes",
+        "List the changes of a run, as long as the change feed keeps them.",
+        _changes,
+        query=Paged,
+        answer=Page[ChangeOut],
+        faults=frozenset({409}),
+    ),
+    _of_run(
+        "releaseRun",
+        "/release",
+        "Approve a run that the mass-change guard holds.",
+        _release,
+        method="POST",
+        right=Right.HARVEST,
+        answer=Released,
+    ),
+)

@@ -1,0 +1,262 @@
+"""History (UIUC tab 3): every harvest that has ended, as list, timeline and calendar; exported; deleted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from aiohttp import web
+from sqlalchemy.orm import Session
+
+from harvester.listing import name_repositories
+from harvester.models import History, Repository
+from harvester.vocabulary import RunStatus
+from manager.jobs.runs import TROUBLED, Choice, count_runs, days_of, find_runs
+from manager.jobs.views import HistoryView, remove_history
+from oai.datestamps import utc_now
+from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.runs.words import YEAR_DAYS, day_link, first_day, is_made_up
+from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.formats import clock, look_of
+from web.site.i18n import _
+from web.site.paging import number_in
+from web.site.params import chosen_repository
+from web.site.plots import Span, heat_map, timeline
+from web.site.render import render
+from web.site.zones import here, local, midnight, today
+from web.threads import database_of
+
+_DAY: Final = timedelta(days=1)
+TROUBLE: Final = "trouble"
+"""The filter for every status that somebody should look at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """The filters of the history as they stand in the address."""
+
+    repository: int | None
+    status: str
+    prefix: str
+    words: str
+    since: date | None
+    until: date | None
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is filtered."""
+        return any((self.repository, self.status, self.prefix, self.words, self.since, self.until))
+
+    def query(self, **more: object) -> str:
+        """The address's query with these filters, and what is added; `?` and all, or nothing."""
+        pairs = {
+            "repository": self.repository,
+            "status": self.status,
+            "format": self.prefix,
+            "find": self.words,
+            "since": self.since,
+            "until": self.until,
+            **more,
+        }
+        given = {name: str(value) for name, value in pairs.items() if value}
+        return f"?{urlencode(given)}" if given else ""
+
+    def choice(self, request: web.Request) -> Choice:
+        """The runs that they choose, among those that may be seen."""
+        statuses = None
+        if self.status == TROUBLE:
+            statuses = frozenset(status.value for status in TROUBLED)
+        elif self.status:
+            statuses = frozenset({self.status})
+        return Choice(
+            repository_id=self.repository,
+            statuses=statuses,
+            metadata_prefix=self.prefix or None,
+            words=self.words or None,
+            since=midnight(self.since) if self.since else None,
+            until=midnight(self.until + _DAY) if self.until else None,
+            among=visible_repositories(who_asks(request)),
+        )
+
+
+def filters_of(request: web.Request) -> Filters:
+    """The filters in the address; what cannot be read is left out."""
+    query = request.query
+    status = query.get("status", "")
+    return Filters(
+        repository=chosen_repository(request),
+        status=status if status == TROUBLE or status in set(RunStatus) else "",
+        prefix=query.get("format", "").strip(),
+        words=query.get("find", "").strip().replace("\0", ""),
+        since=_date(query.get("since", "")),
+        until=_date(query.get("until", "")),
+    )
+
+
+def _date(text: str) -> date | None:
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if date.min < found < date.max else None
+
+
+_PAGE: Final = 25
+_TIMELINE_DAYS: Final = 7
+_TIMELINE_RUNS: Final = 300
+_CHOICES: Final = 1000
+_COLUMNS: Final = {**columns_of("repository_name"), **columns_of(
+    "history_id", "repository_id", "metadata_prefix", "set_spec", "harvest_start_time", "harvest_end_time",
+    "status", "verdict", "failure_reason", "record_count", "new_count", "updated_count", "unchanged_count",
+    "deleted_count", "filtered_count", "invalid_count", "requests", "bytes", "job_id", "recurring_id", "host",
+    of="history",
+)}  # fmt: skip
+
+
+async def listing(request: web.Request) -> web.Response:
+    """The runs that the filters choose: the newest first, a week's timeline, or a year's calendar."""
+    filters = filters_of(request)
+    view = request.query.get("view", "")
+    if filters.repository is not None:
+        await asked_for(request, Repository, filters.repository)
+    database = database_of(request)
+    shared: dict[str, Any] = {
+        "filters": filters,
+        "view": view if view in {"timeline", "calendar"} else "",
+        "repositories": await database.run(
+            name_repositories, limit=_CHOICES, among=visible_repositories(who_asks(request))
+        ),
+        "statuses": [TROUBLE, *RunStatus],
+        "trouble": TROUBLE,
+    }
+    if view == "calendar":
+        return render(request, "runs_calendar.html", **shared, **await _calendar(request, filters))
+    if view == "timeline":
+        return render(request, "runs_timeline.html", **shared, **await _timeline(request, filters))
+    before = number_in(request, "before")
+    # One more than is shown tells whether there are older ones.
+    runs = await database.run(find_runs, filters.choice(request), limit=_PAGE + 1, before=before)
+    return render(
+        request,
+        "runs.html",
+        **shared,
+        runs=runs[:_PAGE],
+        older=runs[_PAGE - 1].history.history_id if len(runs) > _PAGE else None,
+        newest=before is None,
+    )
+
+
+async def as_file(request: web.Request) -> web.StreamResponse:
+    """The runs that the filters choose."""
+    filters = filters_of(request)
+    if filters.repository is not None:
+        await asked_for(request, Repository, filters.repository)
+    choice = filters.choice(request)
+
+    async def behind(last: HistoryView | None) -> Sequence[HistoryView]:
+        before = last.history.history_id if last else None
+        return await database_of(request).run(find_runs, choice, limit=AT_ONCE, before=before)
+
+    return await export(request, "runs", _COLUMNS, behind)
+
+
+@needs(Right.HARVEST)
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask before an entry goes."""
+    _who, run = await asked_for(request, History)
+    _again, repository = await asked_for(request, Repository, run.repository_id)
+    name = repository.repository_name or repository.base_url
+    return render(
+        request,
+        "confirm.html",
+        title=_("Remove run %(number)s of %(name)s from the history?")
+        % {"number": run.history_id, "name": name},
+        steps=[(_("Overview"), "/"), (_("History"), "/runs")],
+        lines=[_("Only this history entry is removed. Harvested records are kept.")],
+        button=_("Remove entry"),
+        back=f"/runs/{run.history_id}",
+    )
+
+
+@needs(Right.HARVEST)
+async def remove(request: web.Request) -> web.Response:
+    """Remove the entry."""
+    _who, run = await asked_for(request, History)
+    await database_of(request).run(remove_history, run.history_id)
+    raise web.HTTPSeeOther("/runs?done=run-removed")
+
+
+@needs(Right.HARVEST)
+async def remove_several(request: web.Request) -> web.Response:
+    """Remove the entries that were ticked, after a page that says how many."""
+    posted = await request.post()
+    ticked = [int(text) for text in map(str, posted.getall("run", [])) if text.isdecimal()][:_PAGE]
+    if not ticked:
+        raise web.HTTPBadRequest(text=_("Select the entries to remove."))
+    for number in ticked:
+        await asked_for(request, History, number)
+    if posted.get("sure") != "yes":
+        return render(request, "runs_remove.html", runs=ticked)
+
+    def gone(session: Session) -> None:
+        for number in ticked:
+            remove_history(session, number)
+
+    await database_of(request).run(gone)
+    about(request, "run", " ".join(map(str, ticked)))
+    raise web.HTTPSeeOther("/runs?done=runs-removed")
+
+
+async def _calendar(request: web.Request, filters: Filters) -> dict[str, Any]:
+    day = today()
+    begin = first_day(day, YEAR_DAYS)
+    days = await database_of(request).run(days_of, filters.choice(request).within(begin), zone=here().key)
+    plot = heat_map(
+        days,
+        local(begin).date(),
+        day,
+        link=day_link(filters.repository),
+        label=_("Days of the year, by the worst outcome of their runs"),
+    )
+    return {"days": days, "plot": plot}
+
+
+async def _timeline(request: web.Request, filters: Filters) -> dict[str, Any]:
+    now = utc_now()
+    # What ends in this very second is shown, too.
+    end = midnight(filters.until + timedelta(days=1)) if filters.until else now + timedelta(seconds=1)
+    begin = end - timedelta(days=_TIMELINE_DAYS)
+    choice: Choice = filters.choice(request).within(begin, end)
+    database = database_of(request)
+    runs = await database.run(find_runs, choice, limit=_TIMELINE_RUNS)
+    every = await database.run(count_runs, choice) if len(runs) == _TIMELINE_RUNS else len(runs)
+    spans = [_span(view) for view in reversed(runs)]
+    plot = timeline(spans, begin, end, label=_("Runs of seven days, one row per repository"))
+    return {"runs": runs, "every": every, "plot": plot, "begin": begin, "end": end}
+
+
+def _span(view: HistoryView) -> Span:
+    run = view.history
+    begun = clock(run.harvest_start_time)
+    facts = [view.repository_name, run.metadata_prefix or "", _(run.status), begun]
+    title = " · ".join([*facts, _("generated by the demo")] if is_made_up(run) else facts)
+    return Span(
+        row=view.repository_name,
+        begun=run.harvest_start_time,
+        ended=run.harvest_end_time,
+        tone=look_of(run.status).tone,
+        title=title,
+        link=f"/runs/{run.history_id}",
+    )
+
+
+_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
+
+ROUTES = (
+    web.get("/runs", listing),
+    web.get(f"/runs.{KINDS}", as_file, allow_head=False),
+    web.post("/runs/remove", remove_several),
+    web.get(f"/runs/{_NUMBER}/remove", confirm_removal),
+    web.post(f"/runs/{_NUMBER}/remove", remove),
+)

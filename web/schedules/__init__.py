@@ -1,0 +1,1 @@
+"""Schedules, as pages and over the API."""

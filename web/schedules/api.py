@@ -1,0 +1,271 @@
+"""Schedules over the API: listed, added, shown, changed, removed, paused, resumed, run out of turn."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ConfigDict, Field, create_model
+from sqlalchemy.orm import Session
+
+from harvester.harvest_plan import Parameter, Surface, carried
+from harvester.models import Repository
+from manager.models import RecurringJob
+from manager.schedules.service import (
+    MOST_RECORDS,
+    ScheduleView,
+    add_schedule,
+    change_schedule,
+    find_schedules,
+    find_view,
+    pause_schedule,
+    remove_schedule,
+    resume_schedule,
+    run_now,
+    sample_schedule,
+)
+from oai.rights import Right
+from oai.settings import Settings
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import In, Out, Page, Paged
+from web.auth.access import about, asked_for, visible_repositories
+from web.schedules.forms import ScheduleForm
+
+_TAG: Final = "schedules"
+_ORDER: Final = (
+    "metadata_prefix", "set_spec", "frequency", "time_zone", "start_date", "end_date", "harvest_from",
+    "harvest_to", "method", "validation", "incremental", "filter_file_path", "normalize_file_path",
+)  # fmt: skip
+"""What an answer begins with, as programs have always got it; further parameters follow."""
+
+
+class _Named(Out):
+    schedule_id: int
+    repository_id: int
+    repository_name: str
+
+
+def _answered(one: Parameter) -> tuple[Any, Any]:
+    kind: Any = str if one.kind is Path else one.kind
+    return kind | None if one.stored is None else kind, Field(description=one.about)
+
+
+def _place(one: Parameter) -> int:
+    return _ORDER.index(one.column) if one.column in _ORDER else len(_ORDER)
+
+
+if TYPE_CHECKING:
+    _Parameters = _Named
+else:
+    _columns = {one.column: _answered(one) for one in sorted(carried(Surface.API), key=_place)}
+    _Parameters = create_model("_Parameters", __base__=_Named, **_columns)
+
+
+class ScheduleOut(_Parameters):
+    """What is harvested, and how often."""
+
+    state: str
+    state_reason: str | None
+    state_failure: dict[str, Any] | None = Field(description="The reason as a failure code with its facts.")
+    next_due: datetime | None
+
+
+class ScheduleQuery(Paged):
+    """Which schedules."""
+
+    repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
+
+
+class NewSchedule(ScheduleForm):
+    """A schedule that is to be; what the form's page asks for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    repository_id: int = Field(ge=1, le=999_999_999)
+
+
+class ScheduleChange(NewSchedule):
+    """The whole schedule as it is to be from now on; it stays with its repository."""
+
+
+class SampleOfSchedule(In):
+    """How many records."""
+
+    records: int = Field(100, ge=1, le=MOST_RECORDS)
+
+
+class Started(Out):
+    """A job was made."""
+
+    job_id: int
+
+
+async def _list(call: Call) -> Page[ScheduleOut]:
+    query = call.asked(ScheduleQuery)
+    rows = await call.database.run(
+        find_schedules,
+        limit=query.limit + 1,
+        after=after(call, int) or 0,
+        repository_id=query.repository,
+        among=visible_repositories(call.who),
+    )
+    return page_of(call, rows, _shown, lambda view: view.schedule.id)
+
+
+async def _add(call: Call) -> ScheduleOut:
+    asked = call.sent(NewSchedule)
+    await _own_repository(call, asked.repository_id)
+    columns = asked.columns()
+
+    def add(session: Session) -> ScheduleView:
+        return find_view(session, add_schedule(session, **columns).id)
+
+    view = await call.database.run(add)
+    about(call.request, "schedule", view.schedule.id, view.repository_name)
+    return _shown(view)
+
+
+async def _show(call: Call) -> ScheduleOut:
+    number = (await _asked(call)).id
+    return _shown(await call.database.run(find_view, number))
+
+
+async def _change(call: Call) -> ScheduleOut:
+    row = await _asked(call)
+    asked = call.sent(ScheduleChange)
+    columns = {**asked.columns(), "repository_id": row.repository_id}
+
+    def change(session: Session) -> ScheduleView:
+        change_schedule(session, row.id, **columns)
+        return find_view(session, row.id)
+
+    return _shown(await call.database.run(change))
+
+
+async def _remove(call: Call) -> None:
+    await call.database.run(remove_schedule, (await _asked(call)).id)
+
+
+async def _pause(call: Call) -> ScheduleOut:
+    return await _after(call, pause_schedule)
+
+
+async def _resume(call: Call) -> ScheduleOut:
+    return await _after(call, resume_schedule)
+
+
+async def _run(call: Call) -> Started:
+    job = await call.database.run(run_now, (await _asked(call)).id)
+    about(call.request, "schedule", job.recurring_id, job_id=job.job_id)
+    return Started(job_id=job.job_id)
+
+
+async def _sample(call: Call) -> Started:
+    number, asked = (await _asked(call)).id, call.sent(SampleOfSchedule)
+    job = await call.database.run(sample_schedule, number, asked.records)
+    about(call.request, "schedule", number, job_id=job.job_id, records=asked.records)
+    return Started(job_id=job.job_id)
+
+
+async def _after(call: Call, step: Any) -> ScheduleOut:  # noqa: ANN401 one of the two above
+    number = (await _asked(call)).id
+
+    def work(session: Session) -> ScheduleView:
+        step(session, number)
+        session.flush()
+        return find_view(session, number)
+
+    return _shown(await call.database.run(work))
+
+
+async def _asked(call: Call) -> RecurringJob:
+    _, row = await asked_for(call.request, RecurringJob, call.place["schedule"])
+    return row
+
+
+async def _own_repository(call: Call, number: int) -> None:
+    await asked_for(call.request, Repository, number)
+
+
+def _shown(view: ScheduleView) -> ScheduleOut:
+    row = view.schedule
+    columns = {name: getattr(row, name) for name in ScheduleOut.model_fields if hasattr(row, name)}
+    own = {
+        "schedule_id": row.id,
+        "repository_name": view.repository_name,
+        "state": view.state,
+        "next_due": view.next_due,
+    }
+    return ScheduleOut(**{**columns, **own})
+
+
+def _data(settings: Settings) -> dict[str, Any]:
+    """Where relative rule files lie."""
+    return {"data": settings.data}
+
+
+def _step(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    declared = {"answer": ScheduleOut, "method": "POST", "right": Right.HARVEST, **more}
+    return Operation(
+        name=name, path=f"/schedules/{{schedule}}{step}", tag=_TAG, summary=summary, work=work, **declared
+    )
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listSchedules",
+        method="GET",
+        path="/schedules",
+        tag=_TAG,
+        summary="List schedules by number, for one repository or all.",
+        right=Right.LOOK,
+        work=_list,
+        query=ScheduleQuery,
+        answer=Page[ScheduleOut],
+    ),
+    Operation(
+        name="addSchedule",
+        method="POST",
+        path="/schedules",
+        tag=_TAG,
+        summary="Add a schedule; without a frequency it runs once.",
+        right=Right.HARVEST,
+        work=_add,
+        body=NewSchedule,
+        answer=ScheduleOut,
+        status=201,
+        faults=frozenset({404}),
+        context=_data,
+    ),
+    _step("getSchedule", "", "Show a schedule.", _show, method="GET", right=Right.LOOK),
+    _step(
+        "changeSchedule",
+        "",
+        "Change a schedule; its next job is planned again.",
+        _change,
+        method="PUT",
+        body=ScheduleChange,
+        context=_data,
+    ),
+    _step(
+        "removeSchedule",
+        "",
+        "Remove a schedule with its planned jobs; a running harvest continues.",
+        _remove,
+        method="DELETE",
+        answer=None,
+        status=204,
+    ),
+    _step("pauseSchedule", "/pause", "Pause a schedule; it creates no jobs until it is resumed.", _pause),
+    _step("resumeSchedule", "/resume", "Resume a schedule.", _resume),
+    _step("runSchedule", "/run", "Run a schedule now.", _run, answer=Started, status=201),
+    _step(
+        "sampleSchedule",
+        "/sample",
+        "Harvest a few records now, beside the schedule.",
+        _sample,
+        body=SampleOfSchedule,
+        answer=Started,
+        status=201,
+    ),
+)

@@ -1,0 +1,212 @@
+"""The form that plans a harvest, checked field by field; and what it will do, in words."""
+
+from collections.abc import Callable
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, ValidationInfo, create_model, field_validator, model_validator
+
+from harvester.access import Access
+from harvester.harvest_plan import PREFIX, Parameter, Surface, carried
+from harvester.rules.filters import load_filters
+from harvester.rules.normalisation import load_mappings
+from manager.schedules.frequency import parse_frequency, parse_zone
+from oai.datestamps import parse_datestamp, utc_now
+from oai.errors import ZatvaError
+from web.site.forms import FormModel
+from web.site.i18n import _, told
+
+FURTHER: Final = [one for one in carried(Surface.FORM) if one.label]
+"""The parameters that pages lay out as they are declared."""
+_SHOWN_RUNS: Final = 3
+
+
+def _form_field(one: Parameter) -> tuple[Any, Any]:
+    """Type and field, as pydantic takes them."""
+    kind: Any = str if one.kind is Path else one.kind
+    default, limits = one.form, dict(one.limits)
+    if one.choices is not None and kind is int:
+        limits |= {"ge": min(one.choices), "le": max(one.choices)}
+    elif one.choices is not None:
+        kind = one.choices
+        default = None if default is None else kind(default)
+    return kind | None if default is None else kind, Field(default, description=one.about, **limits)
+
+
+if TYPE_CHECKING:
+    # What readers of a checked form may rely on; `harvester.harvest_plan` declares the fields.
+
+    class _Parameters(FormModel):
+        metadata_prefix: str
+        set_spec: str | None
+        frequency: str
+        time_zone: str
+        start_date: datetime | None
+        end_date: datetime | None
+        incremental: bool
+        filter_file_path: str | None
+        normalize_file_path: str | None
+
+else:
+    _Parameters = create_model(
+        "_Parameters", __base__=FormModel, **{one.column: _form_field(one) for one in carried(Surface.FORM)}
+    )
+
+
+class PlanForm(_Parameters):
+    """What is harvested, when and how; empty texts mean what the field's hint says."""
+
+    @field_validator(*(one.column for one in carried(Surface.FORM) if one.form is None), mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("priority", mode="before")
+    @classmethod
+    def _empty_is_zero(cls, value: object) -> object:
+        return 0 if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("frequency")
+    @classmethod
+    def _frequency_is_known(cls, value: str) -> str:
+        if value:
+            _as_value_error(parse_frequency, value)
+        return value
+
+    @field_validator("time_zone")
+    @classmethod
+    def _zone_is_known(cls, value: str) -> str:
+        _as_value_error(parse_zone, value or "UTC")
+        return value or "UTC"
+
+    @field_validator("harvest_from", "harvest_to")
+    @classmethod
+    def _is_a_datestamp(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_datestamp(value)
+        return value
+
+    @field_validator("filter_file_path")
+    @classmethod
+    def _filters_are_good(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return _rule_file(value, info, load_filters)
+
+    @field_validator("normalize_file_path")
+    @classmethod
+    def _mappings_are_good(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return _rule_file(value, info, load_mappings)
+
+    @model_validator(mode="after")
+    def _times_are_local(self) -> Self:
+        """Give start and end the schedule's zone: the fields show a clock on the wall."""
+        zone = ZoneInfo(self.time_zone)
+        local = {
+            name: value.replace(tzinfo=zone)
+            for name in ("start_date", "end_date")
+            if (value := getattr(self, name)) is not None and value.tzinfo is None
+        }
+        return self.model_copy(update=local) if local else self
+
+    def columns(self) -> dict[str, Any]:
+        """The columns for a schedule; a start that was left empty is left to the database's clock."""
+        columns = self.model_dump()
+        if columns["start_date"] is None:
+            del columns["start_date"]
+        return columns
+
+    def next_runs(self, now: datetime | None = None) -> list[datetime]:
+        """When it will run next, three times at most (UTC); none for a one-off."""
+        moment = now or utc_now()
+        start = self.start_date or moment
+        if not self.frequency:
+            return []
+        zone = ZoneInfo(self.time_zone)
+        upcoming = parse_frequency(self.frequency).upcoming(moment, start=start, zone=zone)
+        due = list(islice(upcoming, _SHOWN_RUNS))
+        return [each for each in due if self.end_date is None or each <= self.end_date]
+
+    def in_words(self, access: Access) -> str:
+        """The plan as a sentence, for a repository that can be asked for so much."""
+        if not self.set_spec:
+            what = _("the whole repository in the format %(prefix)s")
+        elif access.query is None:
+            what = _("the set %(set)s in the format %(prefix)s")
+        else:
+            what = _("the records found by the query %(set)s in the format %(prefix)s")
+        what %= {"set": self.set_spec, "prefix": self.metadata_prefix}
+        if not self.frequency:
+            return _("Once, on request: %(what)s.") % {"what": what}
+        changes = self.incremental and access.query is None
+        how = _("only changed records") if changes else _("all records each time")
+        return _("%(often)s (%(zone)s): %(what)s, %(how)s.") % {
+            "often": self.frequency,
+            "zone": self.time_zone,
+            "what": what,
+            "how": how,
+        }
+
+
+class ScheduleForm(PlanForm):
+    """A plan for one repository."""
+
+    repository_id: int
+    metadata_prefix: str = Field(pattern=PREFIX, max_length=60)
+
+
+def methods() -> list[tuple[str, str]]:
+    """The methods to choose from."""
+    return [
+        ("0", _("ListRecords: whole pages of records")),
+        ("1", _("ListIdentifiers, then GetRecord for each record: for repositories whose lists break off")),
+    ]
+
+
+def levels() -> list[tuple[str, str]]:
+    """The levels of checking to choose from."""
+    return [
+        ("2", _("Loose: skip invalid records and report them")),
+        ("0", _("Strict: stop at XML that is not well-formed")),
+        ("1", _("Very strict: each record must fit its schema")),
+    ]
+
+
+def slices() -> list[tuple[str, str]]:
+    """How a list may be divided."""
+    return [
+        ("", _("Not divided")),
+        ("month", _("Month by month: if lists break off before the end")),
+        ("day", _("Day by day: if lists break off even month by month")),
+    ]
+
+
+def overlaps() -> list[tuple[str, str]]:
+    """What becomes of a run that is due while the last one is under way."""
+    return [
+        ("skip", _("Skip it")),
+        ("queue", _("Start it when the last run has ended")),
+    ]
+
+
+def _rule_file(value: str | None, info: ValidationInfo, load: Callable[[Path], object]) -> str | None:
+    """The file's absolute path, once its rules have been read; it lies in the data folder."""
+    if value is None:
+        return None
+    root = Path((info.context or {})["data"]).resolve()
+    path = (root / value).resolve()
+    # Errors tell what is in a file, and whether there is one: nobody looks around on the machine that way.
+    if not path.is_relative_to(root):
+        raise ValueError(
+            _("Rule files must be in the data folder; enter a path below it, such as rules/books.xml.")
+        )
+    _as_value_error(load, path)
+    return str(path)
+
+
+def _as_value_error(check: Callable[[Any], object], value: object) -> None:
+    try:
+        check(value)
+    except ZatvaError as error:
+        raise ValueError(told(error)) from None

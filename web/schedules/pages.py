@@ -1,0 +1,423 @@
+"""Schedules (UIUC tab 2): what is harvested, and how often."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from itertools import islice, takewhile
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from aiohttp import web
+from pydantic import Field
+
+from harvester.access import SelectionError, access_of
+from harvester.harvest_plan import Surface, carried
+from harvester.listing import name_repositories
+from harvester.models import Repository
+from harvester.probing.findings import Profile
+from manager.models import RecurringJob
+from manager.schedules.calendar import DueGroup, due_groups, schedule_names
+from manager.schedules.frequency import parse_frequency
+from manager.schedules.service import (
+    add_schedule,
+    change_schedule,
+    find_schedules,
+    pause_schedule,
+    remove_schedule,
+    resume_schedule,
+    run_now,
+    sample_schedule,
+)
+from oai.datestamps import utc_now
+from oai.errors import UsageError
+from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.repositories.forms import Details
+from web.schedules.forms import FURTHER, ScheduleForm, levels, methods, overlaps, slices
+from web.site.forms import Form, FormModel, read_form
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS
+from web.site.paging import number_in
+from web.site.params import NUMBER, chosen_repository, number_of, repository_of
+from web.site.render import render
+from web.site.zones import here, local, midnight
+from web.threads import database_of
+
+_WALL_CLOCK: Final = "%Y-%m-%d %H:%M"
+
+
+def suggested_values(details: Details) -> dict[str, str]:
+    """What the form for a new schedule begins with: the examination's profile where there is one."""
+    formats = [row.metadata_prefix for row in details.formats]
+    access = access_of(details.repository.protocol)
+    usual = access.usual_format
+    prefix = usual if usual in formats or not formats else formats[0]
+    profile = Profile.from_json(details.repository.profile) or Profile(metadata_prefix=prefix)
+    return {
+        "metadata_prefix": profile.metadata_prefix,
+        "frequency": "daily at 02:30",
+        "time_zone": here().key,
+        "incremental": "yes" if profile.incremental and access.query is None else "",
+        "validation": str(profile.validation),
+        "method": str(profile.method),
+        "slice": profile.slice or "",
+        "parse_id": "true",
+    }
+
+
+def values_of(schedule: RecurringJob) -> dict[str, str]:
+    """The schedule as its form shows it."""
+    values: dict[str, Any] = {
+        name: getattr(schedule, name) for name in ScheduleForm.model_fields if name != "repository_id"
+    }
+    for name in ("start_date", "end_date"):
+        moment = values[name]
+        values[name] = moment.astimezone(ZoneInfo(schedule.time_zone)).strftime(_WALL_CLOCK) if moment else ""
+    for one in carried(Surface.FORM):
+        if one.kind is bool:
+            yes, no = ("true", "false") if one.form else ("yes", "")
+            values[one.column] = yes if values[one.column] else no
+    return {name: "" if value is None else str(value) for name, value in values.items()}
+
+
+DAYS: Final = 7
+SHOWN: Final = 4
+"""Schedules that a cell names, and each plan that runs often."""
+_HOURLY: Final = DAYS * 25
+"""Runs of a week; what runs oftener stands beside the grid. One day has 25 hours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Due:
+    """One run to come."""
+
+    moment: datetime
+    schedule: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What is due in an hour of a day, in its order; `more` is how many are left out."""
+
+    dues: Sequence[Due] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hour:
+    """An hour of the day with a cell for each day of the week."""
+
+    hour: int
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Week:
+    """The next seven of the reader's days by hours; hours in which nothing is due are left out."""
+
+    days: Sequence[date]
+    hours: Sequence[Hour]
+    often: Sequence[DueGroup]
+    """Those that run oftener than every hour."""
+
+    @property
+    def schedules(self) -> set[int]:
+        """The numbers of all that are named."""
+        dues = {due.schedule for hour in self.hours for cell in hour.cells for due in cell.dues}
+        return dues.union(*(group.first for group in self.often))
+
+
+def end_of_week(now: datetime) -> datetime:
+    """When the last of the reader's seven days ends (UTC)."""
+    return midnight(local(now).date() + timedelta(days=DAYS))
+
+
+def week_of(groups: Iterable[DueGroup], now: datetime) -> Week:
+    """The week with the runs that the schedules will have."""
+    first = local(now).date()
+    days = [first + timedelta(days=count) for count in range(DAYS)]
+    end = end_of_week(now)
+    found: dict[tuple[int, date], list[tuple[datetime, DueGroup]]] = {}
+    often = []
+    for group in groups:
+        moments = _due_times(group, now, end)
+        if len(moments) > _HOURLY:
+            often.append(group)
+            continue
+        for moment in moments:
+            on_the_clock = local(moment)
+            place = (on_the_clock.hour, on_the_clock.date())
+            found.setdefault(place, []).append((moment, group))
+    hours = [
+        Hour(hour=hour, cells=[_cell(found.get((hour, day), [])) for day in days])
+        for hour in sorted({hour for hour, _day in found})
+    ]
+    return Week(days=days, hours=hours, often=often)
+
+
+def _cell(runs: Iterable[tuple[datetime, DueGroup]]) -> Cell:
+    named = sorted((moment, number) for moment, group in runs for number in group.first)[:SHOWN]
+    due = sum(group.schedules for _moment, group in runs)
+    return Cell(dues=[Due(moment=moment, schedule=number) for moment, number in named], more=due - len(named))
+
+
+def _due_times(group: DueGroup, now: datetime, end: datetime) -> list[datetime]:
+    if not group.frequency:
+        return [group.start] if group.start else []
+    try:
+        frequency, zone = parse_frequency(group.frequency), ZoneInfo(group.time_zone)
+        upcoming = frequency.upcoming(now, start=group.start or now, zone=zone)
+        until = min(end, group.end) if group.end else end
+        near = takewhile(lambda moment: moment < until, upcoming)
+        # One more than is shown in the grid tells that it runs oftener.
+        return list(islice(near, _HOURLY + 1))
+    except (UsageError, ValueError):
+        return []
+
+
+SUGGESTED: Final = (
+    "every 6 hours",
+    "daily at 02:30",
+    "weekly on saturday at 01:00",
+    "monthly on 1 at 03:00",
+    "30 2 * * 1-5",
+)
+_CHOICES: Final = 1000
+_PAGE: Final = 50
+_GROUPS: Final = 100
+"""Plans that a week draws: schedules with the same times are one."""
+
+
+class SampleForm(FormModel):
+    """How many records a sample has."""
+
+    records: int = Field(ge=1, le=100_000)
+
+
+async def listing(request: web.Request) -> web.Response:
+    """The schedules, all or one repository's, as a list or as the week to come."""
+    repository_id = chosen_repository(request)
+    if repository_id is not None:
+        await asked_for(request, Repository, repository_id)
+    among = visible_repositories(who_asks(request))
+    chosen: dict[str, Any] = {"repository_id": repository_id, "among": among}
+    week = request.query.get("view") == "week"
+    shown = await (_week(request, chosen) if week else _list(request, chosen))
+    repositories = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
+    return render(
+        request,
+        "schedules.html",
+        repositories=repositories,
+        repository=repository_id,
+        view="week" if week else "",
+        **shown,
+    )
+
+
+async def _list(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    after = number_in(request, "after") or 0
+    found = await database_of(request).run(find_schedules, limit=_PAGE + 1, after=after, **chosen)
+    return {
+        "schedules": found[:_PAGE],
+        "next": found[_PAGE - 1].schedule.id if len(found) > _PAGE else None,
+        "first": not after,
+    }
+
+
+async def _week(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    now, database = utc_now(), database_of(request)
+    until = end_of_week(now)
+    due = await database.run(due_groups, now, until, limit=_GROUPS, named=SHOWN, **chosen)
+    # A thread for it: others are not to wait for a page with thousands of runs.
+    week = await asyncio.to_thread(week_of, due.groups, now)
+    return {
+        "week": week,
+        "names": await database.run(schedule_names, week.schedules),
+        "left_out": due.left_out,
+    }
+
+
+@needs(Right.HARVEST)
+async def new(request: web.Request) -> web.Response:
+    """The form for a new schedule, after the choice of a repository."""
+    repository_id = chosen_repository(request)
+    if repository_id is None:
+        among = visible_repositories(who_asks(request))
+        repositories = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
+        return render(request, "schedule_choose.html", repositories=repositories)
+    await asked_for(request, Repository, repository_id)
+    details = await repository_of(request, repository_id)
+    return _form(request, details, Form(values=suggested_values(details)))
+
+
+@needs(Right.HARVEST)
+async def add(request: web.Request) -> web.Response:
+    """Add the schedule, or show the form again with what is wrong."""
+    repository_id = chosen_repository(request)
+    if repository_id is None:
+        raise web.HTTPNotFound(text=_("Choose a repository first."))
+    await asked_for(request, Repository, repository_id)
+    details = await repository_of(request, repository_id)
+    asked, form = await _read(request, repository_id)
+    if asked is None or form.values.get("do") == "show-plan":
+        return _form(request, details, form, plan=asked)
+    columns = asked.columns()
+    try:
+        made = await database_of(request).run(lambda session: add_schedule(session, **columns))
+    except UsageError as error:
+        return _form(request, details, form.with_error(_field(error), told(error)))
+    about(request, "schedule", made.id, details.name)
+    raise web.HTTPSeeOther("/schedules?done=schedule-added")
+
+
+@needs(Right.HARVEST)
+async def edit(request: web.Request) -> web.Response:
+    """The form for a schedule that there is."""
+    _who, schedule = await asked_for(request, RecurringJob)
+    details = await repository_of(request, schedule.repository_id)
+    return _form(request, details, Form(values=values_of(schedule)), schedule=schedule)
+
+
+@needs(Right.HARVEST)
+async def change(request: web.Request) -> web.Response:
+    """Change the schedule, or show the form again with what is wrong."""
+    _who, schedule = await asked_for(request, RecurringJob)
+    details = await repository_of(request, schedule.repository_id)
+    asked, form = await _read(request, schedule.repository_id)
+    if asked is None or form.values.get("do") == "show-plan":
+        return _form(request, details, form, plan=asked, schedule=schedule)
+    columns = asked.columns()
+    try:
+        await database_of(request).run(lambda session: change_schedule(session, schedule.id, **columns))
+    except UsageError as error:
+        return _form(request, details, form.with_error(_field(error), told(error)), schedule=schedule)
+    raise web.HTTPSeeOther("/schedules?done=schedule-changed")
+
+
+@needs(Right.HARVEST)
+async def run(request: web.Request) -> web.Response:
+    """Make a job of the schedule that is due now."""
+    await asked_for(request, RecurringJob)
+    await database_of(request).run(run_now, number_of(request))
+    raise web.HTTPSeeOther("/jobs?done=harvest-asked")
+
+
+@needs(Right.HARVEST)
+async def sample(request: web.Request) -> web.Response:
+    """Make a job that ends after so many records."""
+    await asked_for(request, RecurringJob)
+    asked, _shown = read_form(SampleForm, await request.post())
+    if asked is None:
+        raise web.HTTPBadRequest(text=_("Enter a number of records from 1 to 100000."))
+    await database_of(request).run(sample_schedule, number_of(request), asked.records)
+    raise web.HTTPSeeOther("/jobs?done=harvest-asked")
+
+
+@needs(Right.HARVEST)
+async def pause(request: web.Request) -> web.Response:
+    """Let the schedule make no jobs until it is resumed."""
+    await asked_for(request, RecurringJob)
+    await database_of(request).run(pause_schedule, number_of(request))
+    raise web.HTTPSeeOther("/schedules?done=schedule-paused")
+
+
+@needs(Right.HARVEST)
+async def resume(request: web.Request) -> web.Response:
+    """Let the schedule make jobs again."""
+    await asked_for(request, RecurringJob)
+    await database_of(request).run(resume_schedule, number_of(request))
+    raise web.HTTPSeeOther("/schedules?done=schedule-resumed")
+
+
+@needs(Right.HARVEST)
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask before a schedule goes."""
+    _who, schedule = await asked_for(request, RecurringJob)
+    details = await repository_of(request, schedule.repository_id)
+    return render(
+        request,
+        "confirm.html",
+        title=_("Remove the schedule of %(subject)s?")
+        % {"subject": f"{details.name} · {schedule.metadata_prefix}"},
+        steps=[(_("Overview"), "/"), (_("Schedules"), "/schedules")],
+        lines=[
+            _("Its planned jobs are removed, too. A harvest that is already running continues."),
+            _("Harvested records and the history are kept."),
+        ],
+        button=_("Remove schedule"),
+        back="/schedules",
+    )
+
+
+@needs(Right.HARVEST)
+async def remove(request: web.Request) -> web.Response:
+    """Remove the schedule."""
+    await asked_for(request, RecurringJob)
+    await database_of(request).run(remove_schedule, number_of(request))
+    raise web.HTTPSeeOther("/schedules?done=schedule-removed")
+
+
+def _field(error: UsageError) -> str:
+    """The field that what is wrong with the plan as a whole is told at."""
+    return "set_spec" if isinstance(error, SelectionError) else "frequency"
+
+
+async def _read(request: web.Request, repository_id: int) -> tuple[ScheduleForm | None, Form]:
+    posted = (await request.post()).copy()
+    posted["repository_id"] = str(repository_id)
+    context = {"data": request.config_dict[SETTINGS].data}
+    # Rule files are read while the form is checked.
+    return await asyncio.to_thread(read_form, ScheduleForm, posted, context)
+
+
+def _form(
+    request: web.Request,
+    details: Details,
+    form: Form,
+    *,
+    plan: ScheduleForm | None = None,
+    schedule: RecurringJob | None = None,
+) -> web.Response:
+    access = access_of(details.repository.protocol)
+    formats = [(row.metadata_prefix, row.metadata_prefix) for row in details.formats]
+    present = form.values.get("metadata_prefix")
+    if isinstance(present, str) and present and (present, present) not in formats:
+        formats.append((present, present))
+    return render(
+        request,
+        "schedule_form.html",
+        status=422 if form.errors else 200,
+        details=details,
+        form=form,
+        schedule=schedule,
+        plan=plan,
+        runs=plan.next_runs() if plan else [],
+        profiled=details.repository.profile is not None and schedule is None,
+        access=access,
+        formats=formats or [(access.usual_format, access.usual_format)],
+        frequencies=SUGGESTED,
+        methods=methods(),
+        levels=levels(),
+        slices=slices(),
+        overlaps=overlaps(),
+        further=FURTHER,
+        layouts=[
+            ("true", _("In folders by identifier")),
+            ("false", _("All in one folder")),
+        ],
+    )
+
+
+ROUTES = (
+    web.get("/schedules", listing),
+    web.get("/schedules/new", new),
+    web.post("/schedules/new", add),
+    web.get(f"/schedules/{NUMBER}/edit", edit),
+    web.post(f"/schedules/{NUMBER}/edit", change),
+    web.post(f"/schedules/{NUMBER}/run", run),
+    web.post(f"/schedules/{NUMBER}/sample", sample),
+    web.post(f"/schedules/{NUMBER}/pause", pause),
+    web.post(f"/schedules/{NUMBER}/resume", resume),
+    web.get(f"/schedules/{NUMBER}/remove", confirm_removal),
+    web.post(f"/schedules/{NUMBER}/remove", remove),
+)

@@ -1,0 +1,1 @@
+"""What all pages share: rendering, languages, formats, live rows, forms, exports."""

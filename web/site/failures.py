@@ -1,0 +1,224 @@
+"""Why something failed, in the reader's language first, and then as whoever noticed it wrote it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from harvester.models import History
+from harvester.reading.errors import (
+    AnswerTooLargeError,
+    BadArgumentError,
+    CannotDisseminateFormatError,
+    EndlessListError,
+    HttpStatusError,
+    MalformedAnswerError,
+    NotOaiPmhError,
+    OaiError,
+    ServerBusyError,
+    TransportError,
+    TransportKind,
+)
+from manager.jobs.estimates import Progress
+from manager.jobs.reasons import Reason
+from manager.models import RecurringJob
+from oai.errors import ZatvaError
+from oai.failures import Explanation, Failure, FailureCode, explained
+from web.site.formats import on_the_clock
+from web.site.forms import Problem
+from web.site.i18n import _, language, mark
+
+_SAY_ALL: Final = ("job_", "manager_", "process_", "run_", "schedule_over")
+"""Codes of the manager whose words have all that the technical reason has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explained:
+    """What happened, in the reader's language."""
+
+    what: str
+    todo: str = ""
+    technical: str = ""
+    """The reason that was noted, in English; empty where it says no more."""
+
+
+def explain(failure: Failure | None, reason: str | None) -> Explained | None:
+    """A failure with the technical reason for it; None where there is neither."""
+    if failure is None and not reason:
+        return None
+    found = failure or Failure(code=FailureCode.OTHER)
+    words = in_words(found)
+    technical = reason or ""
+    if found.code.startswith(_SAY_ALL):
+        technical = str(found.facts.get("said", ""))
+    return Explained(what=words.what, todo=words.todo, technical=technical)
+
+
+def of_run(run: History) -> Explained | None:
+    """Why a run ended as it did; None where it left no reason."""
+    return explain(run.failure, run.failure_reason)
+
+
+def of_schedule(schedule: RecurringJob) -> Explained | None:
+    """Why a schedule makes no more jobs."""
+    return explain(Failure.from_json(schedule.state_failure), schedule.state_reason)
+
+
+def of_job(reason: Reason) -> Explained | None:
+    """Why a job was set aside, or what its harvest waits for."""
+    failure = Failure.from_json(reason.facts.get("failure"))
+    return explain(failure or Failure(code=FailureCode.REQUEST_INVALID), str(reason.facts.get("text", "")))
+
+
+def noted(progress: Progress) -> Explained | None:
+    """What a harvest that continues has noted last."""
+    failure = Failure.from_json(progress.last_failure)
+    if failure is not None:
+        return explain(failure, progress.last_error)
+    if not progress.last_error:
+        return None
+    what = _("A problem occurred, but the harvest continues.")
+    return Explained(what=what, technical=progress.last_error)
+
+
+def in_words(failure: Failure) -> Explanation:
+    """What a failure means and what to do, in the reader's language and on the reader's clock."""
+    return explained(failure, language.get(), lambda moment: str(on_the_clock(moment)))
+
+
+_NOT_FOUND: Final = 404
+_SERVER_FAULT: Final = 500
+_OLD_VERSION: Final = "OAI-PMH 1.1"
+_OTHER_XML: Final = "XML with the root element"
+_CLOSED: Final = frozenset({401, 403})
+_TRANSPORT: Final[Mapping[TransportKind, tuple[str, str]]] = MappingProxyType(
+    {
+        TransportKind.DNS: (
+            mark("The host name does not exist."),
+            mark("Check the spelling of the host name."),
+        ),
+        TransportKind.REFUSED: (
+            mark("The server does not accept connections on this port."),
+            mark("Check the host name and port; the server may also be down or behind a firewall."),
+        ),
+        TransportKind.TLS: (
+            mark("The secure connection could not be established."),
+            mark("The server's certificate is not valid; its administrator has to renew it."),
+        ),
+        TransportKind.TIMEOUT: (
+            mark("The server did not answer in time."),
+            mark("Try again; if the problem persists, ask the repository's administrator."),
+        ),
+        TransportKind.DISCONNECTED: (
+            mark("The connection was interrupted."),
+            mark("Try again; if the problem persists, ask the repository's administrator."),
+        ),
+        TransportKind.REDIRECT: (
+            mark("The address redirects too many times."),
+            mark("Ask the repository's administrator for the current base URL."),
+        ),
+        TransportKind.PRIVATE: (
+            mark("The address is not on the public internet."),
+            mark(
+                "Users cannot send requests to addresses in private networks. An administrator can "
+                "allow it with the setting web.private_addresses."
+            ),
+        ),
+        TransportKind.ADDRESS: (
+            mark("The address is not valid."),
+            mark("Enter it as https://host/path."),
+        ),
+    }
+)
+"""What happened and what to do where no answer came, by its kind."""
+_ANSWERS: Final[Mapping[type[ZatvaError], tuple[str, str]]] = MappingProxyType(
+    {
+        ServerBusyError: (
+            mark("The server asks to retry later."),
+            mark("Wait, then send the form again."),
+        ),
+        EndlessListError: (
+            mark("The repository's list of sets does not end."),
+            mark("Write to its administrator: pages of the list repeat or stay empty."),
+        ),
+        MalformedAnswerError: (
+            mark("The answer is OAI-PMH, but not valid."),
+            mark("Write to the repository's administrator and include the text below."),
+        ),
+        AnswerTooLargeError: (
+            mark("The answer is too large."),
+            mark("If you trust the repository, raise the setting named below."),
+        ),
+    }
+)
+"""The same for kinds that say enough by themselves; of two that fit the first one counts."""
+
+
+def problem_of(error: ZatvaError) -> Problem:
+    """What happened, what to do about it, and the technical text."""
+    title, advice = _words(error)
+    return Problem(title=title, lines=(advice, str(error)))
+
+
+def _words(error: ZatvaError) -> tuple[str, str]:
+    if isinstance(error, TransportError):
+        title, advice = _TRANSPORT[error.kind]
+        return _(title), _(advice)
+    if isinstance(error, HttpStatusError):
+        return _status(error.status)
+    if isinstance(error, BadArgumentError | CannotDisseminateFormatError):
+        return (
+            _("The repository refused the request: %(code)s.") % {"code": error.code},
+            _("Check the metadata format, and the set or query."),
+        )
+    if isinstance(error, OaiError):
+        return (
+            _("The repository answered with the error %(code)s.") % {"code": error.code},
+            _("Check the base URL; if it is correct, ask the repository's administrator."),
+        )
+    return _answer(error)
+
+
+def _answer(error: ZatvaError) -> tuple[str, str]:
+    if isinstance(error, MalformedAnswerError) and _OLD_VERSION in error.reason:
+        return (
+            _("The repository supports only OAI-PMH 1.1, which is obsolete."),
+            _("Ask the repository's administrator for an address that supports version 2.0."),
+        )
+    if isinstance(error, NotOaiPmhError):
+        return _not_oai_pmh(error)
+    for kind, (title, advice) in _ANSWERS.items():
+        if isinstance(error, kind):
+            return _(title), _(advice)
+    return _("The repository could not be read."), _("See the text below for details.")
+
+
+def _not_oai_pmh(error: NotOaiPmhError) -> tuple[str, str]:
+    if _OTHER_XML in str(error):
+        return (
+            _("The answer is XML, but not OAI-PMH."),
+            _("It may be a feed or another service. Look for the repository's OAI-PMH base URL."),
+        )
+    return (
+        _("The server answered, but not with OAI-PMH."),
+        _("Look for the repository's OAI-PMH base URL: it usually differs from the home page."),
+    )
+
+
+def _status(status: int) -> tuple[str, str]:
+    if status == _NOT_FOUND:
+        return (
+            _("The server has no page at this address (HTTP 404)."),
+            _("Check the path after the host name."),
+        )
+    if status in _CLOSED:
+        return (
+            _("The server denies access (HTTP %(status)s).") % {"status": status},
+            _("Ask the repository's administrator to allow OAI-PMH requests from this server's IP address."),
+        )
+    if status >= _SERVER_FAULT:
+        return (
+            _("The server reports an internal error (HTTP %(status)s).") % {"status": status},
+            _("Try again later; if the problem persists, inform the repository's administrator."),
+        )
+    return _("The server answered with HTTP %(status)s.") % {"status": status}, _("Check the base URL.")

@@ -1,0 +1,127 @@
+"""Errors as answers: a real page for people, plain text for scripts."""
+
+import logging
+from types import MappingProxyType
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from harvester.reading.errors import RepositoryBusyError
+from oai.connections import leave_unread
+from oai.errors import TryLaterError, ZatvaError
+from web.api.faults import problem
+from web.auth.access import STREAMS, canonical, is_api
+from web.auth.identify import fresh_session
+from web.auth.sessions import set_session
+from web.site.i18n import _, told
+from web.site.render import render
+
+_log = logging.getLogger("web.faults")
+
+
+@web.middleware
+async def faults(request: web.Request, handler: Handler) -> web.StreamResponse:  # noqa: PLR0911 each fault has its own
+    """Turn whatever goes wrong into an answer that says what it was and what to do."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        if error.status < 400:  # noqa: PLR2004 a redirect
+            raise
+        return _answer(request, error.status, _explanation(error), _kept_headers(error))
+    except web.RequestPayloadError:
+        leave_unread(request)
+        text = _("The form could not be read: it is incomplete or not in UTF-8.")
+        return _answer(request, 400, text, {})
+    except RepositoryBusyError as error:
+        return _answer(request, 409, told(error), {})
+    except (TryLaterError, OperationalError, PoolTimeoutError) as error:
+        _log.warning("%s %s: %s", request.method, request.path, error)
+        text = _("The database is not responding. Try again in a moment.")
+        return _answer(request, 503, text, {"Retry-After": "5"})
+    except ZatvaError as error:
+        return _answer(request, 400, told(error), {})
+    except Exception:  # noqa: BLE001 the last resort: logged in full, told to nobody
+        _log.exception("%s %s", request.method, request.path)
+        text = _("An internal error occurred in Zatva. See the log of the dashboard for details.")
+        return _answer(request, 500, text, {})
+
+
+def _answer(request: web.Request, status: int, text: str, headers: dict[str, str]) -> web.StreamResponse:
+    if canonical(request) in STREAMS or canonical(request) == "/static":
+        return web.Response(status=status, text=text, headers=headers)
+    if is_api(request):
+        return problem(status, text, headers=headers)
+    return render(
+        request, "fault.html", status=status, headers=headers, title=_title(status), text=text, code=status
+    )
+
+
+def _title(status: int) -> str:
+    return {
+        400: _("Request not possible"),
+        401: _("Sign-in required"),
+        403: _("Access denied"),
+        404: _("Page not found"),
+        405: _("Method not allowed"),
+        408: _("Request timed out"),
+        409: _("Not possible in the current state"),
+        413: _("Request too large"),
+        503: _("Try again in a moment"),
+    }.get(status, _("Internal error"))
+
+
+def _explanation(error: web.HTTPException) -> str:
+    """The words that were given with the error, or ours in place of aiohttp's own."""
+    given = error.text or ""
+    if error.status == 408:  # noqa: PLR2004 our servers' own, in English
+        return _("The form took too long to send, so no changes were made. Send it again.")
+    if given and given != f"{error.status}: {error.reason}":
+        return given
+    return {
+        404: _("It may have been removed, or the address may contain a mistake."),
+        405: _("This address does not accept that request method."),
+        413: _("The form contains more data than this page accepts."),
+    }.get(error.status, error.reason)
+
+
+def _kept_headers(error: web.HTTPException) -> dict[str, str]:
+    return {name: error.headers[name] for name in ("Allow", "Retry-After") if name in error.headers}
+
+
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; "
+    "form-action 'self'; object-src 'none'"
+)
+EVERYWHERE: Final = MappingProxyType(
+    {
+        "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+        # A sign-in link's token stands in its address; other sites never see our addresses.
+        "Referrer-Policy": "same-origin",
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+    }
+)
+_A_YEAR: Final = "public, max-age=31536000, immutable"
+
+
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Add the headers to an answer that is about to be sent."""
+    response.headers.update(EVERYWHERE)
+    token = fresh_session(request)
+    if token:
+        # The answer's own cookies stand in its headers already; one that is added to them now is lost.
+        carrier = web.Response()
+        set_session(request, carrier, token)
+        for cookie in carrier.cookies.values():
+            response.headers.add("Set-Cookie", cookie.OutputString())
+    if canonical(request) != "/static":
+        response.headers.setdefault("Cache-Control", "no-store")
+    elif response.status < 300 and "v" in request.query:  # noqa: PLR2004 the successes
+        response.headers["Cache-Control"] = _A_YEAR
+    else:
+        response.headers["Cache-Control"] = "no-cache"

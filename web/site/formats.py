@@ -1,0 +1,175 @@
+"""How figures, sizes, times and durations are written for people."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Final
+
+from markupsafe import Markup
+
+from manager.jobs.reasons import Reason, in_words
+from oai.datestamps import parse_datestamp
+from web.site.i18n import _
+from web.site.zones import here, local
+
+_THIN_SPACE: Final = "\u202f"
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+_DAY: Final = 86400
+_KIBI: Final = 1024
+_CLOCK: Final = "%Y-%m-%d %H:%M:%S"
+_TIMES: Final = frozenset({"at", "since", "until"})
+"""The facts of reasons that are times."""
+
+
+def number(value: int) -> str:
+    """The number with its thousands set apart by narrow blanks that never break."""
+    return f"{value:,}".replace(",", _THIN_SPACE)
+
+
+def moment(value: datetime | None) -> Markup | str:
+    """A `<time>` element on the reader's clock to the second, with UTC in its tooltip where that differs."""
+    if value is None:
+        return _("never")
+    utc, shown = value.astimezone(UTC), clock(value)
+    told = f"{utc:{_CLOCK}} UTC"
+    title = Markup("") if shown == told else Markup(' title="{}"').format(told)
+    return Markup('<time datetime="{}"{}>{}</time>').format(utc.strftime("%Y-%m-%dT%H:%M:%SZ"), title, shown)
+
+
+def hour(value: datetime) -> Markup:
+    """A `<time>` element with hour and minute on the reader's clock, and the whole moment in its tooltip."""
+    utc = value.astimezone(UTC)
+    # A week has hundreds of them, and nothing in a time is to be escaped.
+    return Markup(  # noqa: S704 see above
+        f'<time datetime="{utc:%Y-%m-%dT%H:%M:%SZ}" title="{utc:{_CLOCK}} UTC">{local(value):%H:%M}</time>'
+    )
+
+
+def clock(value: datetime) -> str:
+    """The moment on the reader's clock; the zone is named in UTC and in the hour that autumn repeats."""
+    shown = local(value)
+    twice = shown.replace(fold=1 - shown.fold).utcoffset() != shown.utcoffset()
+    return f"{shown:{_CLOCK}} {shown:%Z}" if twice or here().key == "UTC" else f"{shown:{_CLOCK}}"
+
+
+def duration(seconds: float) -> str:
+    """A length of time: `45 s`, `2:30 min`, `1:05 h`, `3 d 4 h`."""
+    whole = max(0, round(seconds))
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}:{whole % _MINUTE:02d} min"
+    if whole < _DAY:
+        return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02d} h"
+    return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
+
+
+def reason(value: Reason) -> str:
+    """Why a job waits, in the reader's language and on the reader's clock."""
+    facts = {name: on_the_clock(fact) if name in _TIMES else fact for name, fact in value.facts.items()}
+    return in_words(replace(value, facts=facts), _)
+
+
+def on_the_clock(fact: object) -> object:
+    """A datestamp on the reader's clock; anything else as it is, for a row written by hand may hold it."""
+    try:
+        return clock(parse_datestamp(str(fact)).moment)
+    except ValueError:
+        return fact
+
+
+def size(count: int) -> str:
+    """A number of bytes with a binary unit and three figures at most."""
+    value, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        if value < _KIBI:
+            break
+        value, unit = value / _KIBI, larger
+    digits = 0 if unit == "B" or value >= 10 else 1  # noqa: PLR2004 two figures are enough
+    return f"{value:.{digits}f} {unit}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """The icon's name in `icons.py`, and the tone's name in `style.css`."""
+
+    icon: str
+    tone: str
+
+
+_UNKNOWN: Final = Look(icon="dot", tone="neutral")
+
+_LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
+    {
+        "queued": Look(icon="clock", tone="neutral"),
+        "starting": Look(icon="play", tone="active"),
+        "running": Look(icon="play", tone="active"),
+        "waiting": Look(icon="hourglass", tone="caution"),
+        "pausing": Look(icon="pause", tone="neutral"),
+        "paused": Look(icon="pause", tone="neutral"),
+        "stopping": Look(icon="stop", tone="caution"),
+        "restarting": Look(icon="repeat", tone="caution"),
+        "completed": Look(icon="check", tone="good"),
+        "completed with errors": Look(icon="warning", tone="caution"),
+        "no changes": Look(icon="equals", tone="good"),
+        "incomplete": Look(icon="half", tone="caution"),
+        "held": Look(icon="hand", tone="caution"),
+        "failed": Look(icon="cross", tone="bad"),
+        "killed": Look(icon="stop", tone="bad"),
+        "lost": Look(icon="cross", tone="bad"),
+        "missed": Look(icon="warning", tone="caution"),
+        "skipped (overlap)": Look(icon="skip", tone="neutral"),
+        # Of schedules.
+        "scheduled": Look(icon="clock", tone="neutral"),
+        "new": Look(icon="dot", tone="neutral"),
+        "recurring": Look(icon="repeat", tone="good"),
+        "one-off": Look(icon="once", tone="neutral"),
+        "set aside": Look(icon="warning", tone="bad"),
+        "suspended": Look(icon="warning", tone="bad"),
+        # Of lines of logs.
+        "error": Look(icon="cross", tone="bad"),
+        "warning": Look(icon="warning", tone="caution"),
+        "info": Look(icon="dot", tone="neutral"),
+        # Of examinations.
+        "good": Look(icon="check", tone="good"),
+        "odd": Look(icon="warning", tone="caution"),
+        "bad": Look(icon="cross", tone="bad"),
+        "unknown": Look(icon="dot", tone="neutral"),
+        # Of messages.
+        "on its way": Look(icon="play", tone="active"),
+        "sent": Look(icon="check", tone="good"),
+        "given up": Look(icon="cross", tone="bad"),
+        "unsure": Look(icon="warning", tone="caution"),
+        # Of users, tokens and workers.
+        "active": Look(icon="check", tone="good"),
+        "invited": Look(icon="clock", tone="neutral"),
+        "disabled": Look(icon="stop", tone="bad"),
+        "expired": Look(icon="clock", tone="neutral"),
+        "revoked": Look(icon="stop", tone="bad"),
+        "draining": Look(icon="hourglass", tone="caution"),
+        # Of documents and collections.
+        "open": Look(icon="check", tone="good"),
+        "reading room": Look(icon="person", tone="caution"),
+        "embargo": Look(icon="hourglass", tone="caution"),
+        "withheld": Look(icon="stop", tone="bad"),
+        "hidden": Look(icon="stop", tone="bad"),
+        # Of files that are indexed, lists that are harvested, checks.
+        "done": Look(icon="check", tone="good"),
+        "under way": Look(icon="play", tone="active"),
+        "finished": Look(icon="check", tone="good"),
+        "abandoned": Look(icon="half", tone="caution"),
+        "passed": Look(icon="check", tone="good"),
+        "not applicable": Look(icon="dot", tone="neutral"),
+        "could not be done": Look(icon="warning", tone="caution"),
+        # Of verdicts.
+        "complete": Look(icon="check", tone="good"),
+        "partial": Look(icon="half", tone="caution"),
+    }
+)
+
+
+def look_of(state: str) -> Look:
+    """How the state is shown; a word that is not in the table is shown neutrally."""
+    return _LOOKS.get(state, _UNKNOWN)

@@ -1,0 +1,100 @@
+"""What forms carry: checked by pydantic models, with what was typed kept for the next try."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Any, Final, Self, TypeVar
+
+from multidict import MultiMapping
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from web.site.i18n import _
+
+_Model = TypeVar("_Model", bound=BaseModel)
+_LONGEST_PATH: Final = 1000
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What stopped the work as a whole: what happened, and what to do."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """A form as its page shows it: the values in its fields, and what is wrong with them."""
+
+    values: Mapping[str, object]
+    errors: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    problem: Problem | None = None
+
+    def with_error(self, name: str, message: str, problem: Problem | None = None) -> Self:
+        """The same form with one more error, by the name of the field."""
+        return type(self)(values=self.values, errors={**self.errors, name: message}, problem=problem)
+
+
+class FormModel(BaseModel):
+    """The base of the models: blanks around values do not count, and other fields are left alone."""
+
+    model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_plain_text(cls, value: object) -> object:
+        if isinstance(value, str) and _has_control_characters(value):
+            raise ValueError(_("Remove control characters."))
+        return value
+
+
+def read_form(
+    model: type[_Model], posted: MultiMapping[Any], context: Mapping[str, Any] | None = None
+) -> tuple[_Model | None, Form]:
+    """The checked form, or None where something is wrong; and the form to show again."""
+    values = {name: value for name, value in posted.items() if isinstance(value, str)}
+    try:
+        return model.model_validate(values, context=dict(context or {})), Form(values=values)
+    except ValidationError as error:
+        errors: dict[str, str] = {}
+        for fault in error.errors(include_url=False):
+            name = str(fault["loc"][0]) if fault["loc"] else ""
+            errors.setdefault(name, _in_words(fault))
+        return None, Form(values=values, errors=errors)
+
+
+def relative_folder(text: str, root: Path) -> str:
+    """The folder as a path below `root`, with `/`.
+
+    Raises ValueError for a path that leaves it, is the root itself, or cannot be a path.
+    """
+    if _has_control_characters(text) or len(text) > _LONGEST_PATH:
+        raise ValueError(_("Enter a folder name of at most 1000 characters, without control characters."))
+    if ".." in PurePosixPath(text).parts:
+        raise ValueError(_("Leave out `..`: files are stored only below the store."))
+    try:
+        inside = (root / text).resolve().relative_to(root.resolve())
+    except ValueError:
+        raise ValueError(_("Enter a folder below the store, such as `mzk` or `libraries/mzk`.")) from None
+    if not inside.parts:
+        raise ValueError(_("Enter a separate folder below the store, such as `mzk`."))
+    return inside.as_posix()
+
+
+def _has_control_characters(text: str) -> bool:
+    return any(character < " " for character in text)
+
+
+def _in_words(fault: Mapping[str, Any]) -> str:
+    if fault["type"] == "value_error":
+        return str(fault["ctx"]["error"])
+    return {
+        "missing": _("Fill in this field."),
+        "string_too_short": _("Fill in this field."),
+        "string_too_long": _("The text is too long."),
+        "int_parsing": _("Choose one of the options."),
+        "enum": _("Choose one of the options."),
+        "literal_error": _("Choose one of the options."),
+    }.get(fault["type"], str(fault["msg"]))

@@ -1,0 +1,114 @@
+"""`/healthz`, `/readyz`, `/metrics`: whether the dashboard lives, can answer, and how much it does."""
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from oai.connections import Connections
+from oai.errors import TryLaterError
+from oai.rights import Right
+from web.auth.access import canonical, needs
+from web.threads import DatabaseThreads, database_of
+
+_PATIENCE: Final = 10.0
+_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_STREAM: Final = "/events"
+
+
+class Metrics:
+    """Counts of what was asked and answered since the process began."""
+
+    def __init__(self, database: DatabaseThreads, connections: Connections) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._requests = Counter(
+            "zatva_web_requests",
+            "Requests by route, method and status.",
+            ("route", "method", "status"),
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "zatva_web_request_seconds",
+            "Time from the request until its answer is ready, without event streams.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        for name, meaning, value in (
+            ("database_work", "Tasks that use or wait for a database thread.", lambda: database.pending),
+            ("connections_open", "Open connections of clients.", lambda: connections.open),
+            ("connections_refused", "Connections refused so far.", lambda: connections.refused),
+        ):
+            Gauge(f"zatva_web_{name}", meaning, registry=self.registry).set_function(value)
+
+    def count(self, *, route: str, method: str, status: int, seconds: float) -> None:
+        """Count a request that has been answered."""
+        self._requests.labels(route, method, str(status)).inc()
+        if route != _STREAM:
+            self._seconds.labels(route).observe(seconds)
+
+
+METRICS: Final = web.AppKey("web_metrics", Metrics)
+
+
+@web.middleware
+async def counting(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Count every request, by the route as it was declared: addresses are without number."""
+    clock = asyncio.get_running_loop().time
+    begun, status = clock(), 500
+    try:
+        response = await handler(request)
+        status = response.status
+    except web.HTTPException as error:
+        status = error.status
+        raise
+    finally:
+        request.config_dict[METRICS].count(
+            route=canonical(request) or "(none)",
+            method=request.method,
+            status=status,
+            seconds=clock() - begun,
+        )
+    return response
+
+
+@needs(Right.ANYBODY)
+async def alive(_: web.Request) -> web.Response:
+    """The process lives."""
+    return web.Response(text="alive\n")
+
+
+@needs(Right.ANYBODY)
+async def ready(request: web.Request) -> web.Response:
+    """The database answers in time; else 503."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await database_of(request).run(_answers)
+    except (SQLAlchemyError, TryLaterError, TimeoutError):
+        return web.Response(status=503, text="the database does not answer\n")
+    return web.Response(text="ready\n")
+
+
+@needs(Right.LOOK_AROUND)
+async def metrics(request: web.Request) -> web.Response:
+    """For Prometheus, which comes with an API token."""
+    body = generate_latest(request.config_dict[METRICS].registry)
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _answers(session: Session) -> None:
+    session.execute(text("SELECT 1"))
+
+
+ROUTES: Final = (
+    web.get("/healthz", alive),
+    web.get("/readyz", ready),
+    web.get("/metrics", metrics),
+)

@@ -1,0 +1,193 @@
+"""The dashboard's words: every text that people read goes through `_`, in templates and here alike.
+
+English is the source language; `web.site.i18n` sets a request's own in `translations`. `mark` is for texts
+that stand in a table before there is a request: it only lets the extraction see them.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache
+from gettext import NullTranslations, c2py
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from oai.errors import ZatvaError
+
+translations: ContextVar[NullTranslations] = ContextVar("translations", default=NullTranslations())  # noqa: B039 never changed
+language: ContextVar[str] = ContextVar("language", default="en")
+"""The code of the language that pages are in."""
+
+
+def _(message: str) -> str:
+    """The message in the request's language."""
+    return translations.get().gettext(message)
+
+
+def ngettext(singular: str, plural: str, count: int) -> str:
+    """The message for that many, in the request's language."""
+    return translations.get().ngettext(singular, plural, count)
+
+
+def told(error: Exception) -> str:
+    """What an error says, in the request's language where it is one of ours."""
+    return error.in_words(_) if isinstance(error, ZatvaError) else str(error)
+
+
+def mark(message: str) -> str:
+    """The message itself; it is translated where it is shown."""
+    return message
+
+
+_KEYWORD: Final = re.compile(r'(msgid_plural|msgid|msgstr)(?:\[(\d+)\])?\s+(".*")$')
+_PLURALS: Final = re.compile(r"^Plural-Forms:.*\bplural=([^;\n]+)", re.MULTILINE)
+_FUZZY: Final = "#, "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """A message and its translations: one, or one for each form of the plural."""
+
+    source: str
+    plural: str | None
+    translations: tuple[str, ...]
+    fuzzy: bool
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is a translation of each form, and a person has looked at it."""
+        return bool(self.translations) and all(self.translations) and not self.fuzzy
+
+
+@dataclass
+class _Draft:
+    parts: dict[str, str] = field(default_factory=dict)
+    fuzzy: bool = False
+    key: str = ""
+
+    def take(self, line: str) -> None:
+        found = _KEYWORD.match(line)
+        if found:
+            self.key = found[1] + (f"[{found[2]}]" if found[2] else "")
+        text = found[3] if found else line
+        # A string of the format is one of Python's, too.
+        self.parts[self.key] = self.parts.get(self.key, "") + ast.literal_eval(text)
+
+    def message(self) -> Message:
+        return Message(
+            source=self.parts.get("msgid", ""),
+            plural=self.parts.get("msgid_plural"),
+            translations=tuple(text for key, text in sorted(self.parts.items()) if key.startswith("msgstr")),
+            fuzzy=self.fuzzy,
+        )
+
+
+class Catalogue(NullTranslations):
+    """The messages of one language, for gettext's calls; what is missing is as it was."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        super().__init__()
+        self._texts = {message.source: message.translations for message in messages if message.is_complete}
+        self._form = c2py(_plural_forms(messages))
+
+    def gettext(self, message: str) -> str:
+        """The message in this language."""
+        found = self._texts.get(message) if message else None
+        return found[0] if found else message
+
+    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
+        """The message in the form for that many."""
+        found = self._texts.get(msgid1)
+        if not found:
+            return msgid1 if n == 1 else msgid2
+        return found[min(self._form(n), len(found) - 1)]
+
+
+def read_catalogue(text: str) -> list[Message]:
+    """Every message of a catalogue; the first one, with an empty source, is its header.
+
+    Raises ValueError for a line that is none of the format's.
+    """
+    return list(_messages(text))
+
+
+def _messages(text: str) -> Iterator[Message]:
+    draft = _Draft()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("#~") or not line.strip():
+            continue
+        if (line.startswith(("#", "msgid "))) and any(key.startswith("msgstr") for key in draft.parts):
+            yield draft.message()
+            draft = _Draft()
+        if line.startswith("#"):
+            draft.fuzzy = draft.fuzzy or (line.startswith(_FUZZY) and "fuzzy" in line)
+            continue
+        try:
+            draft.take(line)
+        except (ValueError, SyntaxError):
+            raise ValueError(f"line {number} of the catalogue: {line!r} is not in PO format") from None
+    if draft.parts:
+        yield draft.message()
+
+
+def _plural_forms(messages: list[Message]) -> str:
+    header: Mapping[str, str] = {message.source: "".join(message.translations) for message in messages}
+    found = _PLURALS.search(header.get("", ""))
+    return found[1].strip() if found else "n != 1"
+
+
+LANGUAGES: Final = MappingProxyType({"en": "English", "cs": "Čeština", "sk": "Slovenčina"})
+"""Codes, and what the languages call themselves."""
+SOURCE: Final = "en"
+CATALOGUES: Final = Path(__file__).parent.parent / "translations"
+"""The folder of `cs.po` and `sk.po`."""
+
+
+@web.middleware
+async def languages(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Speak the language that the browser asks for, until it is known whose it is."""
+    speak(accepted(request.headers.get("Accept-Language", "")))
+    return await handler(request)
+
+
+def speak(code: str) -> None:
+    """Let the texts of this request be in that language."""
+    translations.set(catalogue(code))
+    language.set(code if code in LANGUAGES else SOURCE)
+
+
+@cache
+def catalogue(code: str) -> NullTranslations:
+    """The texts in that language; those of English, and of a language that we lack, are as they are."""
+    file = CATALOGUES / f"{code}.po"
+    if code == SOURCE or code not in LANGUAGES:
+        return NullTranslations()
+    return Catalogue(read_catalogue(file.read_text(encoding="utf-8")))
+
+
+def accepted(header: str) -> str:
+    """The best of our languages by an Accept-Language header (RFC 9110, section 12.5.4), or English."""
+    best, found = 0.0, SOURCE
+    for part in header.split(","):
+        name, _, parameters = part.strip().partition(";")
+        code = name.strip().lower().partition("-")[0]
+        weight = _weight(parameters)
+        if code in LANGUAGES and weight > best:
+            best, found = weight, code
+    return found
+
+
+def _weight(parameters: str) -> float:
+    name, _, value = parameters.strip().partition("=")
+    if name.strip() != "q":
+        return 1.0
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,276 @@
+"""Live pages: rows that changed are pushed to every browser that follows them (server-sent events).
+
+One poller reads once a second what somebody follows, and only that: the rows of a topic that one organisation
+sees, from one place in the list on. They are rendered once for each language and time zone that is followed
+in, by the template that the page itself uses, and are sent to all who follow alike. An event's id is
+`<epoch>.<version>`, from which a browser that comes back gets what changed meanwhile.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from jinja2 import Environment, Template
+from sqlalchemy import Select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from oai.errors import TryLaterError
+from web.auth.access import repositories_of
+from web.site.i18n import SOURCE, speak
+from web.site.zones import live_in
+from web.threads import DatabaseThreads
+
+HEARTBEAT_SECONDS: Final = 15.0
+HEARTBEAT: Final = b": still here\n\n"
+_NOTHING_SEEN: Final = -1
+_RETRY: Final = b"retry: 2000\n\n"
+_MOST_KEPT: Final = 64
+"""Feeds that are kept though nobody follows them, for browsers that come back."""
+
+_log = logging.getLogger("web.events")
+
+Rows = Sequence[tuple[str, Mapping[str, Any]]]
+"""Pairs of a row's element id and what its template is given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topic:
+    """Something that can be followed: how its rows are read, and the template of one row.
+
+    `load` is given the repositories that are seen (None: all) and the place in the list, empty for its
+    beginning; `is_place` tells what can be one.
+    """
+
+    load: Callable[[Session, Select[int] | None, str], Rows]
+    template: str
+    is_place: Callable[[str], bool] = lambda _: False
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Reading:
+    """Which rows are read: of which topic, from where on, and whose."""
+
+    topic: str
+    """The topic's name, and behind a colon the place where there is one: as browsers ask for it."""
+    sees_everything: bool = True
+    organisation_id: int = 0
+
+    @property
+    def name(self) -> str:
+        """The topic's name alone."""
+        return self.topic.partition(":")[0]
+
+    def load(self, session: Session, topic: Topic) -> Rows:
+        """Read them."""
+        among = None if self.sees_everything else repositories_of(self.organisation_id)
+        return topic.load(session, among, self.topic.partition(":")[2])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Follower:
+    """Whose rows are followed, and how they are told."""
+
+    sees_everything: bool = True
+    organisation_id: int = 0
+    language: str = SOURCE
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """A row as it was last read: what its template was given, what came of it, and when that changed."""
+
+    context: Mapping[str, Any]
+    html: str
+    version: int
+
+
+class _Feed:
+    """The rows of one reading as they were last read, in one language and time zone."""
+
+    def __init__(self, reading: Reading, language: str, zone: str) -> None:
+        self.reading = reading
+        self.watchers = 0
+        self.fresh = False
+        self._language = language
+        self._zone = zone
+        self._rows: dict[str, _Row] = {}
+        self._order_version = _NOTHING_SEEN
+
+    def rendered(self, loaded: Rows, template: Template, version: int) -> dict[str, _Row]:
+        """The rows of this moment; those that changed are rendered, as of `version`."""
+        speak(self._language)
+        live_in(self._zone)
+        rows = {}
+        for name, context in loaded:
+            known = self._rows.get(name)
+            if known is None or known.context != context:
+                html = template.render(context)
+                at = known.version if known is not None and known.html == html else version
+                known = _Row(context=context, html=html, version=at)
+            rows[name] = known
+        return rows
+
+    def update(self, rows: dict[str, _Row], version: int) -> bool:
+        """Take new rows over; whether followers have to be told."""
+        if list(self._rows) != list(rows) or self._order_version == _NOTHING_SEEN:
+            self._order_version = version
+        self._rows = rows
+        changed = self._order_version == version or any(row.version == version for row in rows.values())
+        first_look, self.fresh = not self.fresh, True
+        return changed or first_look
+
+    def since(self, version: int) -> dict[str, Any] | None:
+        """What a follower that has seen `version` lacks, or None where it lacks nothing."""
+        if not self.fresh:
+            return None
+        rows = {name: row.html for name, row in self._rows.items() if row.version > version}
+        if self._order_version > version:
+            return {"rows": rows, "order": list(self._rows)}
+        return {"rows": rows} if rows else None
+
+
+class Hub:
+    """Joins the poller and the followers."""
+
+    def __init__(
+        self,
+        database: DatabaseThreads,
+        templates: Environment,
+        topics: Mapping[str, Topic],
+        *,
+        poll_seconds: float,
+    ) -> None:
+        self._database = database
+        self._templates = templates
+        self._topics = topics
+        self._feeds: OrderedDict[tuple[Reading, str, str], _Feed] = OrderedDict()
+        self._poll_seconds = poll_seconds
+        self._epoch = secrets.token_hex(4)
+        self._version = 0
+        self._watched = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._closed = False
+
+    def knows(self, topic: str) -> bool:
+        """Whether there is such a topic, and such a place in its list."""
+        name, _, place = topic.partition(":")
+        return name in self._topics and (not place or self._topics[name].is_place(place))
+
+    @property
+    def followed(self) -> int:
+        """How many feeds somebody follows: each is read again and again."""
+        return sum(feed.watchers > 0 for feed in self._feeds.values())
+
+    def close(self) -> None:
+        """Let every follower end."""
+        self._closed = True
+        self._tell()
+
+    async def poll(self) -> None:
+        """Read what is followed, again and again; runs until cancelled."""
+        while True:
+            await self._watched.wait()
+            watched = [feed for feed in self._feeds.values() if feed.watchers]
+            for reading, feeds in groupby(sorted(watched, key=_reading), _reading):
+                await self._read(reading, list(feeds))
+            await asyncio.sleep(self._poll_seconds)
+
+    async def follow(
+        self,
+        topics: Sequence[str],
+        last_event_id: str | None,
+        follower: Follower,
+    ) -> AsyncGenerator[bytes, None]:
+        """Frames for one follower, until the hub is closed; comments while there is nothing to tell."""
+        seen = self._seen(last_event_id)
+        feeds = {topic: self._feed(topic, follower) for topic in topics}
+        with self._watching(feeds.values()):
+            yield _RETRY
+            while not self._closed:
+                # All of one moment, before anything is sent: sending takes time in which rows change.
+                changed, version, frames = self._changed, self._version, self._frames(feeds, seen)
+                for frame in frames:
+                    yield frame
+                if all(feed.fresh for feed in feeds.values()):
+                    seen = version
+                try:
+                    await asyncio.wait_for(changed.wait(), HEARTBEAT_SECONDS)
+                except TimeoutError:
+                    yield HEARTBEAT
+
+    def _feed(self, topic: str, follower: Follower) -> _Feed:
+        reading = Reading(
+            topic=topic,
+            sees_everything=follower.sees_everything,
+            organisation_id=0 if follower.sees_everything else follower.organisation_id,
+        )
+        key = (reading, follower.language, follower.zone)
+        feed = self._feeds.setdefault(key, _Feed(*key))
+        self._feeds.move_to_end(key)
+        idle = [known for known, each in self._feeds.items() if not each.watchers and each is not feed]
+        for known in idle[:-_MOST_KEPT]:
+            del self._feeds[known]
+        return feed
+
+    async def _read(self, reading: Reading, feeds: Sequence[_Feed]) -> None:
+        topic, version = self._topics[reading.name], self._version + 1
+        template = self._templates.get_template(topic.template)
+
+        def read(session: Session) -> list[dict[str, _Row]]:
+            loaded = reading.load(session, topic)
+            return [feed.rendered(loaded, template, version) for feed in feeds]
+
+        try:
+            found = await self._database.run(read)
+        except (SQLAlchemyError, TryLaterError) as error:
+            _log.warning("live rows: %s", error)
+            return
+        news = [feed.update(rows, version) for feed, rows in zip(feeds, found, strict=True)]
+        if any(news):
+            self._version = version
+            self._tell()
+
+    def _frames(self, feeds: Mapping[str, _Feed], seen: int) -> list[bytes]:
+        frames = []
+        for name, feed in feeds.items():
+            news = feed.since(seen)
+            if news is not None:
+                data = json.dumps(news, ensure_ascii=False)
+                frames.append(f"id: {self._epoch}.{self._version}\nevent: {name}\ndata: {data}\n\n".encode())
+        return frames
+
+    def _seen(self, last_event_id: str | None) -> int:
+        epoch, _, version = (last_event_id or "").partition(".")
+        return int(version) if epoch == self._epoch and version.isdecimal() else _NOTHING_SEEN
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    @contextlib.contextmanager
+    def _watching(self, feeds: Collection[_Feed]) -> Iterator[None]:
+        for feed in feeds:
+            feed.watchers += 1
+        self._watched.set()
+        try:
+            yield
+        finally:
+            for feed in feeds:
+                feed.watchers -= 1
+                # What nobody follows is not read, so it is not to be shown as it was.
+                feed.fresh = feed.fresh and feed.watchers > 0
+            if not self.followed:
+                self._watched.clear()
+
+
+def _reading(feed: _Feed) -> Reading:
+    return feed.reading

@@ -1,0 +1,39 @@
+"""Finding what an address names, or answering that there is no such thing."""
+
+from aiohttp import web
+
+from harvester.models import Repository
+from web.auth.access import asked_for
+from web.repositories.forms import Details, details
+from web.site.i18n import _
+from web.threads import database_of
+
+NUMBER = r"{id:[1-9][0-9]{0,8}}"
+"""The part of an address that is a number, short enough for the database's integers."""
+
+
+def number_of(request: web.Request) -> int:
+    """The number in the address."""
+    return int(request.match_info["id"])
+
+
+async def repository_of(request: web.Request, repository_id: int) -> Details:
+    """The repository of that number; answers 404 where there is none that whoever asks may see."""
+    await asked_for(request, Repository, repository_id)
+    found = await database_of(request).run(details, repository_id)
+    if found is None:
+        raise web.HTTPNotFound(
+            text=_("Repository %(number)s does not exist; it may have been removed.")
+            % {"number": repository_id}
+        )
+    return found
+
+
+def chosen_repository(request: web.Request) -> int | None:
+    """The repository that the query asks for, if any; answers 404 for what is no number."""
+    text = request.query.get("repository", "")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:  # noqa: PLR2004 as in NUMBER
+        raise web.HTTPNotFound(text=_("The repository does not exist."))
+    return int(text)

@@ -1,0 +1,242 @@
+"""Pages out of templates: plain Jinja2 with escaping on, and what every page needs at hand."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from aiohttp import web
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from harvester.access import access_of
+from oai.rights import Right
+from web.auth.access import signed_in
+from web.auth.csrf import FIELD, expected_token
+from web.auth.sessions import SignedIn
+from web.runs.words import is_made_up
+from web.site import failures, formats
+from web.site.formats import look_of
+from web.site.i18n import _, language, mark, ngettext
+from web.site.zones import here
+
+_SHAPES: Final = MappingProxyType(
+    {
+        "ear": (
+            '<path d="M8 15V6M8 6c-2 0-3-1.2-3-3 2 0 3 1.2 3 3zm0 0c2 0 3-1.2 3-3-2 0-3 1.2-3 3z'
+            "M8 10c-2.2 0-3.5-1.2-3.5-3.2 2.2 0 3.5 1.2 3.5 3.2zm0 0c2.2 0 3.5-1.2 3.5-3.2C9.3"
+            " 6.8 8 8 8 10zm0 3.7c-2.2 0-3.5-1.2-3.5-3.2 2.2 0 3.5 1.2 3.5 3.2zm0 0c2.2 0 3.5-1.2"
+            ' 3.5-3.2-2.2 0-3.5 1.2-3.5 3.2z"/>'
+        ),
+        "person": ('<circle cx="8" cy="5" r="2.7"/><path d="M2.8 14c.5-3 2.6-4.6 5.2-4.6s4.7 1.6 5.2 4.6"/>'),
+        "dot": '<circle cx="8" cy="8" r="2.5"/>',
+        "clock": '<circle cx="8" cy="8" r="6"/><path d="M8 4.6V8l2.4 1.6"/>',
+        "play": '<path d="M5 3.2v9.6l7.6-4.8z" fill="currentColor"/>',
+        "hourglass": (
+            '<path d="M4 2.5h8M4 13.5h8M5 2.5c0 3 3 3.8 3 5.5s-3 2.5-3 5.5M11 2.5c0 3-3 3.8-3'
+            ' 5.5s3 2.5 3 5.5"/>'
+        ),
+        "pause": '<path d="M5.5 3.5v9M10.5 3.5v9" stroke-width="2.4"/>',
+        "stop": '<rect x="4" y="4" width="8" height="8" rx="1" fill="currentColor"/>',
+        "check": '<path d="M3 8.5l3.3 3.3L13 4.8" stroke-width="2"/>',
+        "warning": '<path d="M8 2.5l6 11H2zM8 6.8v3M8 11.6v.3"/>',
+        "equals": '<path d="M3.5 6h9M3.5 10h9" stroke-width="2"/>',
+        "half": ('<circle cx="8" cy="8" r="5.5"/><path d="M8 2.5a5.5 5.5 0 0 1 0 11z" fill="currentColor"/>'),
+        "hand": '<path d="M8 2.5v6M8 11.5v.5" stroke-width="2"/><circle cx="8" cy="8" r="6.5"/>',
+        "cross": '<path d="M4 4l8 8M12 4l-8 8" stroke-width="2"/>',
+        "skip": '<path d="M3 4l5 4-5 4zM8 4l5 4-5 4z"/>',
+        "repeat": '<path d="M13 7a5 5 0 0 0-9-2M3 9a5 5 0 0 0 9 2M4 2v3h3M12 14v-3H9"/>',
+        "once": '<path d="M2.5 8H13M9.5 4.5L13 8l-3.5 3.5"/>',
+        "plus": '<path d="M8 3v10M3 8h10" stroke-width="2"/>',
+        "bin": '<path d="M2.5 4.5h11M6 4.5v-2h4v2M4 4.5l.7 9h6.6l.7-9M6.7 7v4M9.3 7v4"/>',
+    }
+)
+
+
+def icon(name: str) -> Markup:
+    """The icon as inline SVG, hidden from screen readers: a word always stands beside it."""
+    return Markup(  # noqa: S704 our own drawings
+        f'<svg class="icon" viewBox="0 0 16 16" aria-hidden="true" focusable="false">{_SHAPES[name]}</svg>'
+    )
+
+
+_SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "repository-added": mark("The repository was added. Schedule its first harvest next."),
+        "repository-removed": mark("The repository was removed. Its files are kept."),
+        "repository-changed": mark("The repository was changed."),
+        "repository-asked": mark("The repository's details were refreshed."),
+        "alert-added": mark("The rule was added. Send a test message to check the delivery."),
+        "alert-changed": mark("The rule was changed."),
+        "alert-removed": mark("The rule was removed."),
+        "alert-tried": mark("The manager is sending a test message; see its state under Messages."),
+        "schedule-changed": mark("The schedule was changed; its next run is being planned."),
+        "job-paused": mark(
+            "The job is paused until you resume it. A running harvest finishes its page first."
+        ),
+        "job-resumed": mark("The job was resumed."),
+        "job-killed": mark("The harvest is being killed. Committed records are kept."),
+        "run-released": mark("The run was approved."),
+        "runs-removed": mark("The entries were removed from the history."),
+        "harvest-asked": mark("The harvest is queued and starts as soon as a worker is free."),
+        "schedule-added": mark("The schedule was added."),
+        "schedule-paused": mark("The schedule is paused. A harvest that is already running continues."),
+        "schedule-resumed": mark("The schedule was resumed."),
+        "schedule-removed": mark("The schedule was removed."),
+        "job-removed": mark("The job was removed."),
+        "job-stopping": mark("The job is stopping: it finishes its page and keeps what it has stored."),
+        "run-removed": mark("The entry was removed from the history."),
+        "document-hidden": mark("The document is hidden; harvesters see it as deleted."),
+        "document-shown": mark("The document is no longer hidden."),
+        "collection-added": mark("The collection was created. Add documents next."),
+        "collection-changed": mark("The collection was changed."),
+        "collection-removed": mark("The collection was removed. Its documents stay in the archive."),
+        "rule-made": mark("The rule was saved. To use it, enter its file name in a schedule."),
+        "rule-saved": mark("The rule was saved; the next harvest uses this version."),
+        "rule-restored": mark("The earlier version was restored."),
+        "rule-removed": mark("The rule was removed. Its file is kept."),
+        "replay-begun": mark("The replay has started; its result will appear in the history."),
+        "import-begun": mark("The import has started; its figures are updated on this page."),
+        "import-changed": mark("The import settings were saved."),
+        "set-saved": mark("The filtering set was saved."),
+        "set-removed": mark("The filtering set was removed."),
+        "rule-changed": mark("The rule was changed; it is being applied to the documents."),
+        "documents-assigned": mark("The documents were added to the collection."),
+        "documents-taken-out": mark("The documents were removed from the collection."),
+        "check-started": mark("The self-test has started. Refresh the page in a moment."),
+        "signed-out": mark("You are signed out."),
+        "signed-out-everywhere": mark("You are signed out in all browsers."),
+        "password-changed": mark("The password was changed. Other browsers were signed out."),
+        "language-changed": mark("The language was changed."),
+        "time-zone-changed": mark("The time zone was changed."),
+        "session-ended": mark("The browser was signed out."),
+        "token-revoked": mark("The token was revoked and is no longer valid."),
+        "user-changed": mark("The user was changed."),
+        "user-disabled": mark(
+            "The user was disabled: all sessions ended, and API tokens are no longer accepted."
+        ),
+        "user-enabled": mark("The user was enabled."),
+        "organisation-added": mark("The organisation was added."),
+        "organisation-changed": mark("The organisation was changed."),
+        "organisation-removed": mark(
+            "The organisation was removed. Its repositories now belong to the administrators."
+        ),
+        "repository-given": mark("The repository with its schedules and jobs was assigned."),
+    }
+)
+
+
+def notice_of(done: str | None) -> str | None:
+    """The sentence for `?done=…`, or None for a word that is not one of ours."""
+    sentence = _SENTENCES.get(done or "")
+    return None if sentence is None else _(sentence)
+
+
+STATIC: Final = Path(__file__).parent.parent / "static"
+_TEMPLATES: Final = Path(__file__).parent.parent / "templates"
+
+TEMPLATES = web.AppKey("templates", Environment)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tab:
+    """An entry of the navigation."""
+
+    path: str
+    title: str
+    current: str | None
+    """What `aria-current` says: page on its own page, true on those below it."""
+
+
+def make_environment() -> Environment:
+    """The templates, ready to render; a name that a template does not get is an error."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
+    )
+    environment.policies["ext.i18n.trimmed"] = True
+    environment.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
+    environment.filters.update(
+        number=formats.number,
+        moment=formats.moment,
+        hour=formats.hour,
+        duration=formats.duration,
+        size=formats.size,
+        reason=formats.reason,
+    )
+    environment.globals.update(
+        icon=icon,
+        look_of=look_of,
+        static=_static_urls().__getitem__,
+        access_of=access_of,
+        failures=failures,
+        is_made_up=is_made_up,
+    )
+    return environment
+
+
+def render(
+    request: web.Request,
+    template: str,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    **context: Any,  # noqa: ANN401 whatever the template shows
+) -> web.Response:
+    """The page as an answer; besides `context` the template knows who asks, where, and the form token."""
+    page, who = request.config_dict[TEMPLATES].get_template(template), signed_in(request)
+    shared = {
+        "who": who,
+        "language": language.get(),
+        "zone": here().key,
+        "tabs": _tabs(request.path, who),
+        "seldom_tabs": _seldom_tabs(request.path, who),
+        "notice": notice_of(request.query.get("done")),
+        "csrf_field": FIELD,
+        "csrf_token": expected_token(request),
+    }
+    text = page.render({**shared, **context})
+    return web.Response(text=text, content_type="text/html", status=status, headers=headers)
+
+
+def _tabs(path: str, who: SignedIn | None) -> list[Tab]:
+    """What is needed daily; more would not fit into one row."""
+    archive = {"/archive": _("Archive")} if who is not None and who.may(Right.LOOK_AROUND) else {}
+    titles = {
+        "/": _("Overview"),
+        "/repositories": _("Repositories"),
+        "/schedules": _("Schedules"),
+        "/jobs": _("Current jobs"),
+        "/runs": _("History"),
+        "/records": _("Records"),
+        "/alerts": _("Alerts"),
+        **archive,
+    }
+    return [_tab(path, place, title) for place, title in titles.items()]
+
+
+def _seldom_tabs(path: str, who: SignedIn | None) -> list[Tab]:
+    """What is set up once and then left alone."""
+    administration = {"/admin": _("Administration")} if who is not None and who.may(Right.ADMINISTER) else {}
+    titles = {"/imports": _("Imports"), "/rules": _("Rules"), **administration}
+    return [_tab(path, place, title) for place, title in titles.items()]
+
+
+def _tab(path: str, place: str, title: str) -> Tab:
+    below = place != "/" and path.startswith(f"{place}/")
+    return Tab(path=place, title=title, current="page" if path == place else "true" if below else None)
+
+
+def _static_urls() -> dict[str, str]:
+    """Each static file's address with a mark of its content, so that browsers may keep it for ever."""
+    return {
+        file.name: f"/static/{file.name}?v={hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
+        for file in STATIC.iterdir()
+        if file.is_file()
+    }
