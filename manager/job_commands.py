@@ -14,7 +14,7 @@ from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.jobs import control as job_control
 from manager.jobs import views as jobs
 from manager.jobs.reasons import in_words
-from manager.jobs.runs import Choice, find_runs
+from manager.jobs.runs import RunFilter, find_runs
 from manager.jobs.views import JobView
 from manager.models import UNDER_WAY, Job, JobStatus
 from oai.cli import Invocation
@@ -101,7 +101,7 @@ def list_history(invocation: Invocation) -> ExitCode:
     given = invocation.arguments
     if given.history_id is not None:
         return _show_run(invocation)
-    choice = Choice(repository_id=given.repository)
+    choice = RunFilter(repository_id=given.repository)
     with open_database(invocation.settings) as database, database.session() as session:
         views = find_runs(session, choice, limit=given.limit, before=given.before)
         rows = [{**columns_of(view.history), "repository_name": view.repository_name} for view in views]

@@ -45,7 +45,7 @@ Index = Callable[[int], Awaitable[None]]
 """Takes the id of an archive file of an indexing run."""
 
 
-class _Door(JobManager):
+class DrainingJobManager(JobManager):
     """Hands out tasks until it is closed.
 
     The queue's own way to end a worker would stop its signs of life at once.
@@ -128,7 +128,7 @@ async def open_queue(
         kwargs={"application_name": "zatva worker", "connect_timeout": 10},
     )
     app = procrastinate.App(connector=connector)
-    app.job_manager = _Door(connector, closed)
+    app.job_manager = DrainingJobManager(connector, closed)
 
     @app.task(name=TASK, queue=QUEUE)
     async def task(job_id: int) -> None:

@@ -125,7 +125,7 @@ def add(invocation: Invocation) -> ExitCode:
     if (arguments.file is None) == (arguments.example is None):
         raise UsageError("give a file, or an example with --example")
     content = example_of(arguments.example).content if arguments.example else _content(arguments.file)
-    draft = versions.Draft(
+    draft = versions.RuleDraft(
         kind=kind_of(content, source=arguments.file or arguments.example),
         name=arguments.name,
         content=content,

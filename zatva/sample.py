@@ -32,7 +32,7 @@ _PIXEL: Final = bytes.fromhex(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page:
+class SamplePage:
     """One thing that a crawler would have fetched."""
 
     url: str
@@ -53,12 +53,12 @@ def write_archive(folder: Path, *, pages: int = 400, seed: int = 1) -> list[Path
     return files
 
 
-def _pages(count: int, chance: random.Random) -> Iterator[Page]:
+def _pages(count: int, chance: random.Random) -> Iterator[SamplePage]:
     for number in range(count):
         host, subject = chance.choice(_HOSTS), chance.choice(_SUBJECTS)
         captured = _FIRST_CAPTURE + timedelta(minutes=7 * number)
         if number % 8 == 7:  # noqa: PLR2004 about one in eight is a picture
-            yield Page(
+            yield SamplePage(
                 url=f"http://{host}/images/{subject}-{number}.gif",
                 captured=captured,
                 content_type="image/gif",
@@ -67,7 +67,7 @@ def _pages(count: int, chance: random.Random) -> Iterator[Page]:
             continue
         title = f"{subject.title()} no. {number} & its readers"
         body = f"<!doctype html><title>{escape(title)}</title><h1>{escape(title)}</h1>"
-        yield Page(
+        yield SamplePage(
             url=f"http://{host}/{subject}/{number}.html?lang=en&view={chance.randrange(3)}",
             captured=captured,
             content_type="text/html; charset=utf-8",
@@ -75,7 +75,7 @@ def _pages(count: int, chance: random.Random) -> Iterator[Page]:
         )
 
 
-def _write_warc(path: Path, pages: list[Page], *, gzip: bool) -> None:
+def _write_warc(path: Path, pages: list[SamplePage], *, gzip: bool) -> None:
     with path.open("wb") as file:
         writer = WARCWriter(file, gzip=gzip)
         writer.write_record(writer.create_warcinfo_record(path.name, {"software": "Zatva's sample"}))
@@ -91,12 +91,12 @@ def _write_warc(path: Path, pages: list[Page], *, gzip: bool) -> None:
             record.raw_stream.close()  # warcio put the content into a file of its own for the digest
 
 
-def _http_headers(page: Page) -> StatusAndHeaders:
+def _http_headers(page: SamplePage) -> StatusAndHeaders:
     headers = [("Content-Type", page.content_type), ("Content-Length", str(len(page.content)))]
     return StatusAndHeaders("200 OK", headers, protocol="HTTP/1.1")
 
 
-def _write_arc(path: Path, pages: list[Page]) -> None:
+def _write_arc(path: Path, pages: list[SamplePage]) -> None:
     about = b"1 0 Zatva\nURL IP-address Archive-date Content-type Archive-length\n\n"
     with path.open("wb") as file:
         stamp = pages[0].captured.strftime("%Y%m%d%H%M%S")

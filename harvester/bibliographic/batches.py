@@ -197,7 +197,7 @@ class Rows:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Batch:
+class ImportBatch:
     """What becomes of some records."""
 
     rows: Rows
@@ -215,7 +215,7 @@ class Converting:
     folder: Path
     chooser: Chooser
 
-    def batch(self, candidates: Sequence[Candidate]) -> Batch:
+    def batch(self, candidates: Sequence[Candidate]) -> ImportBatch:
         """Look at each record; whatever is in one, the others are not touched by it."""
         draft = _Draft(counts=Counter(seen=len(candidates)))
         with _nothing_collected():
@@ -320,7 +320,7 @@ class _Draft:
             )
         )
 
-    def finish(self) -> Batch:
+    def finish(self) -> ImportBatch:
         """The batch."""
         rows = Rows(
             ids=self.ids,
@@ -328,7 +328,7 @@ class _Draft:
             contributors=f"[{','.join(self.contributors)}]",
             identifiers=f"[{','.join(self.identifiers)}]",
         )
-        return Batch(
+        return ImportBatch(
             rows=rows, same=self.same, omitted=self.omitted, welcome=self.welcome, counts=self.counts
         )
 

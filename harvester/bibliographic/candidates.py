@@ -94,7 +94,7 @@ _FORGET_OMISSIONS = text(
 FIRST = uuid.UUID(int=0)
 
 
-class Scope(NamedTuple):
+class ImportScope(NamedTuple):
     """What an import is of."""
 
     repository_id: int
@@ -114,13 +114,13 @@ class Scope(NamedTuple):
         }
 
 
-def read_candidates(session: Session, scope: Scope, *, after: uuid.UUID, most: int) -> list[Candidate]:
+def read_candidates(session: Session, scope: ImportScope, *, after: uuid.UUID, most: int) -> list[Candidate]:
     """The next records to look at, in the order of their keys."""
     rows = session.execute(_PAGE, {**scope.parameters(), "after": after, "most": most})
     return [Candidate._make(row) for row in rows]
 
 
-def count_candidates(session: Session, scope: Scope) -> int:
+def count_candidates(session: Session, scope: ImportScope) -> int:
     """How many records there are to look at."""
     return int(session.execute(_COUNT, scope.parameters()).scalar_one())
 
@@ -131,7 +131,7 @@ def read_sample(session: Session, repository_id: int, metadata_prefix: str, *, m
     return [Candidate._make(row) for row in session.execute(_SAMPLE, values)]
 
 
-def departed(session: Session, scope: Scope, *, most: int) -> Iterator[Sequence[int]]:
+def departed(session: Session, scope: ImportScope, *, most: int) -> Iterator[Sequence[int]]:
     """The numbers of rows whose records were deleted, or whose format is imported no more, so many at a time.
 
     They are looked for once, and stay found whatever is deleted or committed meanwhile in another session.
@@ -146,7 +146,7 @@ def forget(session: Session, numbers: Sequence[int]) -> None:
     session.execute(_FORGET, {"ids": arrays.of_numbers(numbers)})
 
 
-def forget_omissions(session: Session, scope: Scope) -> None:
+def forget_omissions(session: Session, scope: ImportScope) -> None:
     """Forget why records have no rows that were deleted, or whose format is imported no more."""
     values = {"repository_id": scope.repository_id, "prefix": scope.metadata_prefix}
     session.execute(_FORGET_OMISSIONS, values)

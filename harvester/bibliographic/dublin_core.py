@@ -14,12 +14,12 @@ from harvester.bibliographic.record import (
     BibliographicRecord,
     Contributor,
     Identifier,
-    Kind,
     Link,
     Note,
     NoteKind,
     Publication,
     RawField,
+    RecordKind,
     Related,
     Subject,
     TitleVariant,
@@ -75,14 +75,14 @@ _NOT_PUBLISHED: Final = frozenset({"modified", "available", "valid", "dateSubmit
 
 
 @dataclass(kw_only=True)
-class Draft:
+class DublinCoreDraft:
     """What the elements have given so far."""
 
     titles: list[Element] = field(default_factory=list)
     contributors: list[Contributor] = field(default_factory=list)
     publishers: list[str] = field(default_factory=list)
     dates: list[Element] = field(default_factory=list)
-    kinds: list[Kind] = field(default_factory=list)
+    kinds: list[RecordKind] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
     formats: list[str] = field(default_factory=list)
     subjects: list[Subject] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Draft:
         return BibliographicRecord(
             title=title,
             sort_title=sort_key(title),
-            kind=self.kinds[0] if self.kinds else Kind.OTHER,
+            kind=self.kinds[0] if self.kinds else RecordKind.OTHER,
             years=find_years(date) if date else Years(),
             date_text=date,
             languages=tuple(self.languages),
@@ -162,18 +162,18 @@ _RELATIONS: Final = {
     "hasFormat": "other form",
 }  # fmt: skip
 _KINDS: Final = {
-    Kind.BOOK: "book kniha monografie monografia text buch bookpart chapter kapitola",
-    Kind.ARTICLE: "article clanek clanok articles journalarticle preprint",
-    Kind.SERIAL: "journal periodical serial casopis periodikum noviny newspaper",
-    Kind.COLLECTION: "collection sbirka zbierka",
-    Kind.MANUSCRIPT: "manuscript rukopis thesis masterthesis doctoralthesis bachelorthesis",
-    Kind.MAP: "map mapa cartographic",
-    Kind.PICTURE: "image stillimage photograph fotografie fotografia picture obraz grafika",
-    Kind.FILM: "movingimage video film",
-    Kind.MUSIC: "music hudba musicalscore hudebnina",
-    Kind.SOUND: "sound audio zvuk",
-    Kind.ELECTRONIC: "software dataset interactiveresource webpage website service",
-    Kind.OBJECT: "physicalobject object predmet",
+    RecordKind.BOOK: "book kniha monografie monografia text buch bookpart chapter kapitola",
+    RecordKind.ARTICLE: "article clanek clanok articles journalarticle preprint",
+    RecordKind.SERIAL: "journal periodical serial casopis periodikum noviny newspaper",
+    RecordKind.COLLECTION: "collection sbirka zbierka",
+    RecordKind.MANUSCRIPT: "manuscript rukopis thesis masterthesis doctoralthesis bachelorthesis",
+    RecordKind.MAP: "map mapa cartographic",
+    RecordKind.PICTURE: "image stillimage photograph fotografie fotografia picture obraz grafika",
+    RecordKind.FILM: "movingimage video film",
+    RecordKind.MUSIC: "music hudba musicalscore hudebnina",
+    RecordKind.SOUND: "sound audio zvuk",
+    RecordKind.ELECTRONIC: "software dataset interactiveresource webpage website service",
+    RecordKind.OBJECT: "physicalobject object predmet",
 }
 _KIND_OF: Final = {word: kind for kind, words in _KINDS.items() for word in words.split()}
 
@@ -199,7 +199,7 @@ class DublinCoreConverter:
 
     def convert(self, element: etree._Element) -> BibliographicRecord:
         """The record; whatever is in it, nothing is raised and nothing is lost."""
-        draft = Draft()
+        draft = DublinCoreDraft()
         for child in element.iter(etree.Element):
             _read(child, element, draft)
         return draft.finish()
@@ -211,7 +211,7 @@ class DublinCoreConverter:
             yield RawField(name=found.name, values=(("", found.text),))
 
 
-def _read(child: etree._Element, root: etree._Element, draft: Draft) -> None:
+def _read(child: etree._Element, root: etree._Element, draft: DublinCoreDraft) -> None:
     """Read one element, at whatever depth; text between elements is told."""
     stray = tidy(" ".join((child.text or "", *(one.tail or "" for one in child)))) if len(child) else ""
     if child is root or len(child):
@@ -231,18 +231,18 @@ def _read(child: etree._Element, root: etree._Element, draft: Draft) -> None:
     _keep_qualifiers(found, draft)
 
 
-def _keep_qualifiers(found: Element, draft: Draft) -> None:
+def _keep_qualifiers(found: Element, draft: DublinCoreDraft) -> None:
     """Keep the scheme of an element that has no place for it."""
     if found.scheme and found.name not in {"subject", "language", "identifier"}:
         text = f"{found.scheme}: {found.text}"
         draft.notes.append(Note(kind=NoteKind.KEPT, field=f"dc:{found.term}", text=text))
 
 
-def _take_title(found: Element, draft: Draft) -> None:
+def _take_title(found: Element, draft: DublinCoreDraft) -> None:
     draft.titles.append(found)
 
 
-def _take_name(found: Element, draft: Draft) -> None:
+def _take_name(found: Element, draft: DublinCoreDraft) -> None:
     text, roles = found.text, ["cre" if found.name == "creator" else "ctb"]
     role = _ROLE.search(text)
     if role and len(relator(role[1])) == 3:  # noqa: PLR2004 a code: the brackets tell a role
@@ -266,30 +266,30 @@ def _take_name(found: Element, draft: Draft) -> None:
         draft.note(found, NoteKind.BROKEN, "a name without letters")
 
 
-def _take_subject(found: Element, draft: Draft) -> None:
+def _take_subject(found: Element, draft: DublinCoreDraft) -> None:
     draft.subjects.append(Subject(text=found.text, source=found.scheme))
 
 
-def _take_publisher(found: Element, draft: Draft) -> None:
+def _take_publisher(found: Element, draft: DublinCoreDraft) -> None:
     draft.publishers.append(found.text)
 
 
-def _take_date(found: Element, draft: Draft) -> None:
+def _take_date(found: Element, draft: DublinCoreDraft) -> None:
     draft.dates.append(found)
 
 
-def _take_type(found: Element, draft: Draft) -> None:
+def _take_type(found: Element, draft: DublinCoreDraft) -> None:
     word = fold(found.text.rpartition("/")[2]).replace(" ", "")
     if word in _KIND_OF:
         draft.kinds.append(_KIND_OF[word])
     draft.genres.append(Subject(text=found.text, kind="genre", source=found.scheme))
 
 
-def _take_format(found: Element, draft: Draft) -> None:
+def _take_format(found: Element, draft: DublinCoreDraft) -> None:
     draft.formats.append(found.text)
 
 
-def _take_language(found: Element, draft: Draft) -> None:
+def _take_language(found: Element, draft: DublinCoreDraft) -> None:
     code = language_code(found.text)
     if code is None:
         draft.note(found, NoteKind.BROKEN, "unknown language")
@@ -299,7 +299,7 @@ def _take_language(found: Element, draft: Draft) -> None:
         draft.note(found, NoteKind.KEPT)
 
 
-def _take_identifier(found: Element, draft: Draft) -> None:
+def _take_identifier(found: Element, draft: DublinCoreDraft) -> None:
     text = found.text
     scheme, value, good = _identified(text, found.scheme.lower())
     state = "valid" if good else "invalid"
@@ -330,28 +330,28 @@ def _identified(text: str, scheme: str) -> tuple[str, str, bool]:
     return scheme or "other", text, True
 
 
-def _take_relation(found: Element, draft: Draft) -> None:
+def _take_relation(found: Element, draft: DublinCoreDraft) -> None:
     relation = "original" if found.name == "source" else _RELATIONS.get(found.term, "related")
     label = found.term if found.term not in {"relation", "source"} else ""
     draft.related.append(Related(relation=relation, title=found.text, label=label))
 
 
-def _take_coverage(found: Element, draft: Draft) -> None:
+def _take_coverage(found: Element, draft: DublinCoreDraft) -> None:
     kind = (
         "place" if found.term == "spatial" else "chronology" if find_years(found.text) != Years() else "place"
     )
     draft.subjects.append(Subject(text=found.text, kind=kind, source=found.scheme))
 
 
-def _take_note(found: Element, draft: Draft) -> None:
+def _take_note(found: Element, draft: DublinCoreDraft) -> None:
     draft.note(found)
 
 
-def _take_unknown(found: Element, draft: Draft) -> None:
+def _take_unknown(found: Element, draft: DublinCoreDraft) -> None:
     draft.note(found, NoteKind.KEPT)
 
 
-_TAKERS: Final[dict[str, Callable[[Element, Draft], None]]] = {
+_TAKERS: Final[dict[str, Callable[[Element, DublinCoreDraft], None]]] = {
     "title": _take_title,
     "creator": _take_name,
     "contributor": _take_name,

@@ -7,7 +7,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.conditions import Condition, Conditions, Match, Operator
-from harvester.bibliographic.models import FilteringCondition, FilteringSet, Source
+from harvester.bibliographic.models import FilteringCondition, FilteringSet, ImportSource
 from oai.errors import UsageError
 
 
@@ -129,7 +129,9 @@ def _named(session: Session, row: FilteringSet) -> NamedSet:
         .execution_options(populate_existing=True)
     )
     used_by = session.scalars(
-        select(Source.repository_id).where(Source.set_id == row.set_id).order_by(Source.repository_id)
+        select(ImportSource.repository_id)
+        .where(ImportSource.set_id == row.set_id)
+        .order_by(ImportSource.repository_id)
     )
     return NamedSet(
         set_id=row.set_id,

@@ -20,11 +20,11 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic import imports
-from harvester.bibliographic.batches import Batch, Chooser, Converting
+from harvester.bibliographic.batches import Chooser, Converting, ImportBatch
 from harvester.bibliographic.candidates import (
     FIRST,
     Candidate,
-    Scope,
+    ImportScope,
     count_candidates,
     departed,
     forget,
@@ -61,7 +61,7 @@ def processes_for(records: int) -> int:
 
 def convert_all(
     pages: Iterable[Sequence[Candidate]], converting: Converting, *, processes: int
-) -> Generator[Batch, None, None]:
+) -> Generator[ImportBatch, None, None]:
     """Convert pages of candidates; close it to end early.
 
     Raises ZatvaError where a process ended by force.
@@ -85,8 +85,8 @@ def convert_all(
 
 def _in_order(
     pool: ProcessPoolExecutor, pages: Iterable[Sequence[Candidate]], *, most: int
-) -> Iterator[Batch]:
-    under_way: deque[Future[Batch]] = deque()
+) -> Iterator[ImportBatch]:
+    under_way: deque[Future[ImportBatch]] = deque()
     for page in pages:
         with interrupts_held_back():
             under_way.append(pool.submit(_work, page))
@@ -114,7 +114,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(candidates: Sequence[Candidate]) -> Batch:
+def _work(candidates: Sequence[Candidate]) -> ImportBatch:
     return _Process.converting.batch(candidates)
 
 
@@ -176,7 +176,7 @@ class _Work:
                 session, self.repository_id, started_by=started_by, metadata_prefix=prefix
             )
             session.commit()
-        scope = Scope(
+        scope = ImportScope(
             repository_id=self.repository_id, metadata_prefix=prefix or "", bases=chooser.bases(), anew=anew
         )
         try:
@@ -193,7 +193,7 @@ class _Work:
             raise
         return self._end(import_id, self._state())
 
-    def _all(self, import_id: int, scope: Scope, chooser: Chooser, folder: Path) -> None:
+    def _all(self, import_id: int, scope: ImportScope, chooser: Chooser, folder: Path) -> None:
         with self.database.session() as session:
             expected = count_candidates(session, scope)
             imports.note_counts(session, import_id, self.counts, expected=expected)
@@ -208,7 +208,7 @@ class _Work:
                 self._write(import_id, scope, batch)
                 self.on_progress(self.counts, expected)
 
-    def _pages(self, scope: Scope) -> Iterator[Sequence[Candidate]]:
+    def _pages(self, scope: ImportScope) -> Iterator[Sequence[Candidate]]:
         """The candidates, read ahead of what is written: that changes only what lies before them."""
         after = FIRST
         while True:
@@ -219,7 +219,7 @@ class _Work:
             after = candidates[-1].key
             yield candidates
 
-    def _forget(self, import_id: int, scope: Scope) -> None:
+    def _forget(self, import_id: int, scope: ImportScope) -> None:
         with self.database.session() as reading, self.database.session() as session:
             forget_omissions(session, scope)
             session.commit()
@@ -229,7 +229,7 @@ class _Work:
                 imports.note_counts(session, import_id, self.counts)
                 session.commit()
 
-    def _write(self, import_id: int, scope: Scope, batch: Batch) -> None:
+    def _write(self, import_id: int, scope: ImportScope, batch: ImportBatch) -> None:
         """Write the batch and the counts in one transaction."""
         with self.database.session() as session:
             table = Table(

@@ -76,7 +76,7 @@ class FilteringCondition(Base):
     """Whether no such field may be there."""
 
 
-class Source(Base):
+class ImportSource(Base):
     """How the records of a repository are imported; one without a row is imported by the defaults."""
 
     __tablename__ = "bibliographic_source"

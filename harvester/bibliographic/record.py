@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class RecordKind(StrEnum):
     """What is described, in one word; the facet `type`."""
 
     BOOK = "book"
@@ -172,7 +172,7 @@ class BibliographicRecord:
     """The title without leading articles, folded (see `folding`)."""
     statement: str = ""
     """Statement of responsibility."""
-    kind: Kind = Kind.OTHER
+    kind: RecordKind = RecordKind.OTHER
     control_number: str = ""
     control_source: str = ""
     """Whose control number it is (MARC 003)."""

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.models import BibliographicRow, ContributorRow, IdentifierRow, Source
+from harvester.bibliographic.models import BibliographicRow, ContributorRow, IdentifierRow, ImportSource
 from harvester.bibliographic.record import Contributor, Identifier
 from harvester.bibliographic.sources import local_part, record_url
 from harvester.models import Record, Repository
@@ -74,7 +74,7 @@ def get_record(session: Session, bibliographic_id: int) -> FoundRecord:
             f"no bibliographic record {bibliographic_id}; find records with `zatva import search`"
         )
     repository = session.get_one(Repository, row.repository_id)
-    source = session.get(Source, row.repository_id)
+    source = session.get(ImportSource, row.repository_id)
     return FoundRecord(
         **{name: getattr(row, name) for name in _GIVEN},
         repository_name=repository.repository_name or repository.base_url,

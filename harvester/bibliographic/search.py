@@ -165,7 +165,7 @@ def _spellings(given: str) -> list[str]:
 _MOST_HITS: Final = 1000
 
 
-class Order(StrEnum):
+class SearchOrder(StrEnum):
     """What the hits are sorted by."""
 
     RELEVANCE = "relevance"
@@ -219,15 +219,15 @@ class _Sorting:
 
 
 _SORTINGS: Final = {
-    Order.RELEVANCE: _Sorting(
+    SearchOrder.RELEVANCE: _Sorting(
         columns=("ts_rank(row.words, to_tsquery('simple', :words))", "-row.bibliographic_id"),
         types=("float4", "bigint"),
         direction="DESC",
     ),
-    Order.TITLE: _Sorting(
+    SearchOrder.TITLE: _Sorting(
         columns=("row.sort_title", "row.bibliographic_id"), types=("text", "bigint"), direction="ASC"
     ),
-    Order.NEWEST: _Sorting(
+    SearchOrder.NEWEST: _Sorting(
         columns=("row.sort_year", "row.bibliographic_id"), types=("integer", "bigint"), direction="DESC"
     ),
 }
@@ -242,7 +242,12 @@ _NAMES: Final = """
 
 
 def search(
-    session: Session, wanted: Search, *, order: Order | None = None, after: str | None = None, limit: int = 50
+    session: Session,
+    wanted: Search,
+    *,
+    order: SearchOrder | None = None,
+    after: str | None = None,
+    limit: int = 50,
 ) -> HitPage:
     """A page of hits; `after` is the `next` of the page before it, in the same order.
 
@@ -272,25 +277,25 @@ def search(
     )
 
 
-def _chosen(order: Order | None, *, has_words: bool) -> Order:
+def _chosen(order: SearchOrder | None, *, has_words: bool) -> SearchOrder:
     """The order that is asked for; nothing is more relevant than another where no words are searched."""
     if has_words:
-        return order or Order.RELEVANCE
-    return Order.TITLE if order in {None, Order.RELEVANCE} else order
+        return order or SearchOrder.RELEVANCE
+    return SearchOrder.TITLE if order in {None, SearchOrder.RELEVANCE} else order
 
 
-def _key(order: Order, first: object, second: object) -> str:
+def _key(order: SearchOrder, first: object, second: object) -> str:
     whole = json.dumps([order.value, str(first), str(second)], ensure_ascii=False)
     return base64.urlsafe_b64encode(whole.encode()).decode().rstrip("=")
 
 
-def _position(after: str, order: Order) -> tuple[str, str]:
+def _position(after: str, order: SearchOrder) -> tuple[str, str]:
     """The key of the last hit. Raises UsageError where it is none, or one of another order."""
     try:
         whole = json.loads(base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)))
         kind, first, second = whole
         int(second)
-        if order is not Order.TITLE:
+        if order is not SearchOrder.TITLE:
             float(first)
     except (binascii.Error, ValueError, TypeError):
         raise UsageError(f"{after!r} is not a page key; take it from the previous page") from None

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from harvester.bibliographic.candidates import read_sample
 from harvester.bibliographic.converters import Converter, converter_for, converter_of_namespace
-from harvester.bibliographic.models import Source
+from harvester.bibliographic.models import ImportSource
 from harvester.bibliographic.stored_metadata import NoMetadataError, UnreadableFileError, read_metadata
 from harvester.repositories import get_repository
 from oai.errors import UsageError
@@ -49,7 +49,7 @@ class SourceSettings:
 def source_settings(session: Session, repository_id: int) -> SourceSettings:
     """The settings of a repository's import. Raises UsageError where there is no such repository."""
     get_repository(session, repository_id)
-    row = session.get(Source, repository_id)
+    row = session.get(ImportSource, repository_id)
     if row is None:
         return SourceSettings(repository_id=repository_id)
     return SourceSettings(
@@ -67,7 +67,7 @@ def save_source(session: Session, settings: SourceSettings) -> None:
     if settings.record_url_template is not None:
         check_template(settings.record_url_template)
     session.merge(
-        Source(
+        ImportSource(
             repository_id=settings.repository_id,
             record_url_template=settings.record_url_template,
             after_harvest=settings.after_harvest,

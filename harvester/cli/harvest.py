@@ -18,11 +18,11 @@ from harvester import repositories
 from harvester.access import access_of
 from harvester.client.repository_client import open_client
 from harvester.harvest import checkpoint
-from harvester.harvest.plan import Plan, Standing, Target, plan, was_cut_off
+from harvester.harvest.plan import RunPlan, Standing, Target, plan, was_cut_off
 from harvester.harvest.preparation import target
 from harvester.harvest.process import end_with_parent, run_harvest
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import Outcome
+from harvester.harvest.result import RunOutcome
 from harvester.harvest.source import replay_request
 from harvester.harvest.verdict import End, Evidence, judge
 from harvester.harvest_plan import PARAMETERS, Parameter, Surface, carried
@@ -42,7 +42,7 @@ from oai.settings import Settings
 
 def rehearse(
     session: Session, settings: Settings, request: HarvestRequest, *, url: str | None, folder: str | None
-) -> Plan:
+) -> RunPlan:
     """The plan of the harvest, with nothing written.
 
     A repository that has been asked before is not asked again; another one is asked who it is. It is the one
@@ -117,7 +117,7 @@ def harvest(invocation: Invocation) -> ExitCode:
     invocation = replace(invocation, settings=overridden(invocation.settings, arguments))
     request = _request(invocation)
     request.check()
-    request.preparer()
+    request.transformer()
     if arguments.dry_run:
         return _rehearsed(invocation, request)
     with open_database(invocation.settings) as database:
@@ -129,7 +129,7 @@ def harvest(invocation: Invocation) -> ExitCode:
         return _harvest_new(invocation, database, request)
 
 
-def _run(invocation: Invocation, database: Database, request: HarvestRequest) -> Outcome:
+def _run(invocation: Invocation, database: Database, request: HarvestRequest) -> RunOutcome:
     if invocation.arguments.resume:
         _check_cut_off(database, request)
     return run_harvest(invocation, database, request)
@@ -164,7 +164,7 @@ def _unanswered(invocation: Invocation, error: TransportError, *, seconds: float
     """Tell as of any harvest that failed, but of no repository and no run."""
     evidence = Evidence(end=End.ERROR, listed=0, changes=0)
     verdict, status = judge(evidence)
-    outcome = Outcome(
+    outcome = RunOutcome(
         repository_id=0,
         status=status,
         verdict=verdict,
@@ -297,7 +297,7 @@ def _number(named: str) -> int | None:
     return int(named) if named.isascii() and named.isdigit() else None
 
 
-def _told(invocation: Invocation, outcome: Outcome) -> ExitCode:
+def _told(invocation: Invocation, outcome: RunOutcome) -> ExitCode:
     invocation.console.result(outcome.as_json(), outcome.in_words())
     if outcome.failure_reason:
         # Not a note, which --quiet would leave out: without the reason nobody knows what to do.

@@ -15,7 +15,7 @@ from harvester.bibliographic.filtering_sets import NamedSet
 from harvester.bibliographic.importer import run_import
 from harvester.bibliographic.imports import ImportFacts, list_omissions
 from harvester.bibliographic.record_view import FoundRecord, get_record
-from harvester.bibliographic.search import Hit, Order, Search, count_facets, search
+from harvester.bibliographic.search import Hit, Search, SearchOrder, count_facets, search
 from harvester.bibliographic.sources import SourceSettings, save_source, source_settings
 from harvester.repositories import get_repository, list_repositories
 from oai.cli import Invocation
@@ -325,7 +325,7 @@ def search_records(invocation: Invocation) -> ExitCode:
             found = asdict(count_facets(session, wanted))
             invocation.console.result(found, _facets_in_words(found))
             return ExitCode.DONE
-        order = Order(arguments.order) if arguments.order else None
+        order = SearchOrder(arguments.order) if arguments.order else None
         page = search(session, wanted, order=order, after=arguments.after, limit=arguments.limit)
     rows = [_row(hit) for hit in page.hits]
     invocation.console.table(rows, _RECORD_COLUMNS, empty="no records found")

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from harvester import repositories
 from harvester.access import access_of
 from harvester.cli.harvest import overridden
-from harvester.client.probe import Exchange, Findings
+from harvester.client.probe import Exchange, ProbeFindings
 from harvester.memory import limit_memory
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.probing.diagnose import examine, keep_report
@@ -182,16 +182,16 @@ def probe_repository(invocation: Invocation) -> ExitCode:
         "max_wait": min(patient.max_wait, _MAX_WAIT),
         "max_wait_total": min(patient.max_wait_total, _MAX_WAIT_TOTAL),
     }
-    brisk = patient.model_copy(update=waits)
-    settings = settings.model_copy(update={"harvester": brisk})
-    limit_memory(brisk.max_memory)
+    no_retry_client = patient.model_copy(update=waits)
+    settings = settings.model_copy(update={"harvester": no_retry_client})
+    limit_memory(no_retry_client.max_memory)
     looked = asyncio.run(look(base_url, settings, protocol=protocol, set_spec=arguments.set, on_wait=on_wait))
     shown = _as_json(looked.findings) | {"odd": list(looked.odd)}
     invocation.console.result(shown, "\n".join(_lines(shown)))
     return ExitCode.DONE
 
 
-def _as_json(found: Findings) -> dict[str, Any]:
+def _as_json(found: ProbeFindings) -> dict[str, Any]:
     identity = found.identity
     return {
         "base_url": found.base_url,

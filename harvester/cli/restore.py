@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harvester.cli.harvest import overridden
 from harvester.repositories import check_base_url
 from harvester.restoring.addresses import read_scope
-from harvester.restoring.outcome import Outcome, Plan
+from harvester.restoring.outcome import RestoreOutcome, RestorePlan
 from harvester.restoring.restore import Restore, plan, restore
 from oai.cli import Invocation
 from oai.console import Advance, Console
@@ -47,8 +47,10 @@ def restore_site(invocation: Invocation) -> ExitCode:
     return done.exit_code
 
 
-def _run(console: Console, asked: Restore, *, rehearsal: bool) -> Outcome | Plan:
-    work: Callable[[Restore], Coroutine[Any, Any, Outcome | Plan]] = plan if rehearsal else restore
+def _run(console: Console, asked: Restore, *, rehearsal: bool) -> RestoreOutcome | RestorePlan:
+    work: Callable[[Restore], Coroutine[Any, Any, RestoreOutcome | RestorePlan]] = (
+        plan if rehearsal else restore
+    )
     with contextlib.ExitStack() as stack:
         steps: dict[str, Advance] = {}
 

@@ -22,7 +22,7 @@ from harvester.harvest.result import get_history
 from harvester.models import Repository
 from harvester.repositories import get_repository
 from harvester.store.atomic_files import ENDING
-from harvester.store.audit import Audit, Auditor, Finding
+from harvester.store.audit import Audit, Auditor, StoreFinding
 from harvester.store.changes import read_changes
 from harvester.store.export import Exported, Form, export
 from harvester.store.models import RecordChange
@@ -169,7 +169,7 @@ def _audited(
     return audit
 
 
-def _tell_finding(console: Console, repository_id: int, finding: Finding) -> None:
+def _tell_finding(console: Console, repository_id: int, finding: StoreFinding) -> None:
     facts = {"repository_id": repository_id, **asdict(finding), "kind": finding.kind.value}
     what = "unfinished" if finding.unfinished else finding.kind.value
     console.result(facts, f"{what}: {finding.path}{', removed' if finding.removed else ''}")

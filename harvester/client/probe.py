@@ -29,7 +29,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Findings:
+class ProbeFindings:
     """What came. What could not be had is None or empty, with the reason in `failures` by its verb."""
 
     base_url: str
@@ -69,7 +69,7 @@ class Watching:
         return reply
 
 
-async def probe(client: ProtocolClient, watching: Watching | None, *, set_spec: str = "") -> Findings:
+async def probe(client: ProtocolClient, watching: Watching | None, *, set_spec: str = "") -> ProbeFindings:
     """Ask for Identify, the formats, and the first pages of sets and of records.
 
     `watching` is the client's transport, where it has one; `set_spec` is of the records. A single
@@ -90,7 +90,7 @@ async def probe(client: ProtocolClient, watching: Watching | None, *, set_spec: 
             break
     if identity is None and not formats and page is None:
         raise failures[Verb.IDENTIFY]
-    return Findings(
+    return ProbeFindings(
         base_url=client.base_url,
         identity=identity,
         formats=formats,
@@ -138,7 +138,7 @@ _NEEDS_ENCODING = re.compile(r"[^A-Za-z0-9._~!*'()-]")
 _SET_SPEC = re.compile(r"[A-Za-z0-9\-_.!~*'()]+(?::[A-Za-z0-9\-_.!~*'()]+)*")
 
 
-def oddities(findings: Findings, *, now: datetime) -> Sequence[str]:
+def oddities(findings: ProbeFindings, *, now: datetime) -> Sequence[str]:
     """What a harvester should know before it begins, most general first; `now` has a time zone."""
     found = [words for look in _LOOKS for words in look(findings)]
     return [*found, *_clock(findings, now)]
@@ -153,12 +153,12 @@ def faults(page: Page) -> Iterator[str]:
         yield f"{len(page.faults):,} parts of the first page cannot be read; the first: {first}."
 
 
-def _failures(findings: Findings) -> Iterator[str]:
+def _failures(findings: ProbeFindings) -> Iterator[str]:
     for verb, error in findings.failures.items():
         yield f"{verb} was not answered correctly: {_without_url(error)}"
 
 
-def _redirects(findings: Findings) -> Iterator[str]:
+def _redirects(findings: ProbeFindings) -> Iterator[str]:
     hops = next((exchange.reply.hops for exchange in findings.exchanges if exchange.reply.hops), ())
     if hops:
         yield f"The address redirects to {hops[-1].partition('?')[0]}; use that as the base URL."
@@ -167,7 +167,7 @@ def _redirects(findings: Findings) -> Iterator[str]:
         yield f"Identify declares a different base URL: {identity.base_url!r}."
 
 
-def _statuses(findings: Findings) -> Iterator[str]:
+def _statuses(findings: ProbeFindings) -> Iterator[str]:
     for exchange in findings.exchanges:
         reply = exchange.reply
         if reply.status != _SUCCESS:
@@ -178,14 +178,14 @@ def _statuses(findings: Findings) -> Iterator[str]:
         yield "Long addresses are rejected (HTTP status 414); POST is used instead."
 
 
-def _content(findings: Findings) -> Iterator[str]:
+def _content(findings: ProbeFindings) -> Iterator[str]:
     kinds = {exchange.reply.headers.get("Content-Type", "") for exchange in findings.exchanges}
     for kind in sorted(kinds):
         if not kind.lower().startswith("text/xml"):
             yield f"The Content-Type is {kind!r}, not 'text/xml'."
 
 
-def _compression(findings: Findings) -> Iterator[str]:
+def _compression(findings: ProbeFindings) -> Iterator[str]:
     for announced, found in dict.fromkeys(map(_compressions, findings.exchanges)):
         if announced and not found:
             yield f"Content-Encoding says {announced!r}, but the answer is not compressed."
@@ -202,7 +202,7 @@ def _compressions(exchange: Exchange) -> tuple[str, tuple[str, ...]]:
     return announced if announced != "identity" else "", tuple(exchange.reply.compression)
 
 
-def _identity(findings: Findings) -> Iterator[str]:
+def _identity(findings: ProbeFindings) -> Iterator[str]:
     identity = findings.identity
     if identity is None:
         return
@@ -219,7 +219,7 @@ def _identity(findings: Findings) -> Iterator[str]:
         )
 
 
-def _granularity(findings: Findings) -> Iterator[str]:
+def _granularity(findings: ProbeFindings) -> Iterator[str]:
     identity = findings.identity
     if identity is None:
         return
@@ -247,7 +247,7 @@ def _wrong_date(text: str, granularity: str) -> str:
     return "" if found.granularity == granularity else f"is {text!r}, but the granularity is {granularity}"
 
 
-def _response_dates(findings: Findings) -> Iterator[str]:
+def _response_dates(findings: ProbeFindings) -> Iterator[str]:
     dates = [findings.identity.response_date] if findings.identity else []
     dates += [page.response_date for page in (findings.sets, findings.page) if page is not None]
     odd = [date for date in dates if _wrong_date(date, Granularity.SECOND)]
@@ -255,7 +255,7 @@ def _response_dates(findings: Findings) -> Iterator[str]:
         yield f"responseDate is {odd[0]!r}, not UTC written as {Granularity.SECOND}."
 
 
-def _clock(findings: Findings, now: datetime) -> Iterator[str]:
+def _clock(findings: ProbeFindings, now: datetime) -> Iterator[str]:
     date = findings.identity.response_date if findings.identity else ""
     if _wrong_date(date, Granularity.SECOND):
         return
@@ -267,7 +267,7 @@ def _clock(findings: Findings, now: datetime) -> Iterator[str]:
         )
 
 
-def _sets(findings: Findings) -> Iterator[str]:
+def _sets(findings: ProbeFindings) -> Iterator[str]:
     sets = findings.sets.sets if findings.sets else ()
     odd = [found.set_spec for found in sets if not _SET_SPEC.fullmatch(found.set_spec)]
     if odd:
@@ -277,13 +277,13 @@ def _sets(findings: Findings) -> Iterator[str]:
         )
 
 
-def _formats(findings: Findings) -> Iterator[str]:
+def _formats(findings: ProbeFindings) -> Iterator[str]:
     prefixes = [found.metadata_prefix for found in findings.formats]
     if prefixes and "oai_dc" not in prefixes:
         yield "The required format oai_dc is missing."
 
 
-def _records(findings: Findings) -> Iterator[str]:
+def _records(findings: ProbeFindings) -> Iterator[str]:
     page = findings.page
     if page is None:
         return
@@ -292,7 +292,7 @@ def _records(findings: Findings) -> Iterator[str]:
         yield f"No records in {findings.metadata_prefix}."
 
 
-def _tokens(findings: Findings) -> Iterator[str]:
+def _tokens(findings: ProbeFindings) -> Iterator[str]:
     token = findings.page.token if findings.page else None
     if token is None or not token.value:
         return
@@ -306,7 +306,7 @@ def _tokens(findings: Findings) -> Iterator[str]:
         yield f"Resumption tokens expire; the first one at {token.expiration_date!r}."
 
 
-def _speed(findings: Findings) -> Iterator[str]:
+def _speed(findings: ProbeFindings) -> Iterator[str]:
     for exchange in findings.exchanges:
         if exchange.seconds > _SLOW_SECONDS:
             yield f"{exchange.verb} took {exchange.seconds:,.1f} seconds."
@@ -316,7 +316,7 @@ def _without_url(error: ClientError) -> str:
     return re.sub(r"^https?://\S+: ", "", str(error))
 
 
-_LOOKS: tuple[Callable[[Findings], Iterator[str]], ...] = (
+_LOOKS: tuple[Callable[[ProbeFindings], Iterator[str]], ...] = (
     _failures,
     _redirects,
     _statuses,

@@ -21,7 +21,7 @@ _TOKEN: Final = re.compile(r"([1-9][0-9]{0,17})(?:/([0-9]{1,18}))?")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class QueryCursor:
     """A place in a result: the position to go on from, and how many records there were so far."""
 
     position: int = 1
@@ -45,14 +45,14 @@ class Place:
             yield Fault(offset=-1, reason=reason, raw=b"", failure=failure)
 
 
-def read_place(token: str) -> Place:
+def read_place(token: str) -> QueryCursor:
     """The place that a token names; the beginning where it is empty. Raises UsageError."""
     if not token:
-        return Place()
+        return QueryCursor()
     match = _TOKEN.fullmatch(token)
     if match is None:
         raise UsageError(f"{token!r} is not a valid position in a result; harvest with --full")
-    return Place(position=int(match[1]), size=int(match[2]) if match[2] else None)
+    return QueryCursor(position=int(match[1]), size=int(match[2]) if match[2] else None)
 
 
 def no_sets() -> Listing[SetPage, SetInfo]:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from harvester.harvest import seen_identifiers
-from harvester.harvest.plan import Plan, Standing
+from harvester.harvest.plan import RunPlan, Standing
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import watermark
 from harvester.harvest.run_warnings import Note, columns_of, notes_of
@@ -71,7 +71,9 @@ def _undated(session: Session, row: Harvest) -> str | None:
     return (row.run_response_date or "") if found else None
 
 
-def begin(session: Session, request: HarvestRequest, plan: Plan, *, now: datetime, looks: bool) -> Checkpoint:
+def begin(
+    session: Session, request: HarvestRequest, plan: RunPlan, *, now: datetime, looks: bool
+) -> Checkpoint:
     """Find or make the row, and note the run that begins as planned.
 
     `looks` says whether a run that begins now is to find what has disappeared. One that is resumed does so

@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 from harvester.client.repository_client import Traffic
 from harvester.harvest import checkpoint, seen_identifiers
 from harvester.harvest.checkpoint import Checkpoint
-from harvester.harvest.fetch import Taken
-from harvester.harvest.plan import Plan
-from harvester.harvest.progress import Progress, StateChange, progress_from_json
-from harvester.harvest.run_warnings import Note, Notes
+from harvester.harvest.fetch import PreparedPage
+from harvester.harvest.plan import RunPlan
+from harvester.harvest.progress import RunProgress, StateChange, progress_from_json
+from harvester.harvest.run_warnings import Note, Warnings
 from harvester.harvest.seen_identifiers import Marks
 from harvester.harvest.transform import Refusal
 from harvester.harvest.verdict import PROPER
@@ -59,7 +59,7 @@ _OLD_SECONDS = 1.0
 
 
 @dataclass(kw_only=True)
-class Uncommitted:
+class UnitOfWork:
     """One session for several groups of pages, with the run's counts as they were before the first.
 
     What fails once fails for good: behind later pages, nobody would ask for those that are lost.
@@ -114,11 +114,11 @@ class Uncommitted:
 class RunState:
     """What a run has done so far: as its row keeps it, and what only its own process knows."""
 
-    warnings: Notes = field(default_factory=Notes)
+    warnings: Warnings = field(default_factory=Warnings)
     traffic: Traffic = field(default_factory=Traffic)
     token: str = ""
     """Of the page after the last one that was stored."""
-    progress: Progress = field(default_factory=Progress)
+    progress: RunProgress = field(default_factory=RunProgress)
     response_date: str | None = None
     complete_list_size: int | None = None
     counts: Counter[str] = field(default_factory=Counter)
@@ -129,7 +129,7 @@ class RunState:
     first_outdated: str | None = None
     """Of the records that came again with an older datestamp, to this process."""
 
-    def take_up(self, point: Checkpoint, plan: Plan) -> None:
+    def take_up(self, point: Checkpoint, plan: RunPlan) -> None:
         """Begin with the state that the checkpoint has, or that a new run begins with."""
         self.progress = progress_from_json(dict(point.state), point.marks)
         self.progress.windows = [replace(window, put_off=False) for window in plan.windows]
@@ -138,7 +138,7 @@ class RunState:
         self.counts = self.progress.forget_answer(Counter(point.counts))
         self.resumed = Counter(self.counts)
         before = self.warnings.kept
-        self.warnings = Notes(kept=list(point.warnings))
+        self.warnings = Warnings(kept=list(point.warnings))
         for note in before:
             self.warnings.keep(note)
         if point.lost:
@@ -149,7 +149,7 @@ class RunState:
         self.first_refusal = self.first_refusal or refusal.in_words()
         self.warnings.warn(refusal.in_words(), refusal.noted())
 
-    def note_page(self, taken: Taken) -> None:
+    def note_page(self, taken: PreparedPage) -> None:
         """Note what a stored page says of its list."""
         fetched = taken.fetched
         page = fetched.page
@@ -191,7 +191,7 @@ class Checkpointer:
     begun: float
     """By the monotonic clock."""
     pace: Pace = field(default_factory=Pace)
-    _uncommitted: Uncommitted = field(default_factory=Uncommitted)
+    _uncommitted: UnitOfWork = field(default_factory=UnitOfWork)
     _marks: Marks = field(init=False)
     """Of the list whose marks were saved last; so many of them were."""
     _marks_saved: int = field(init=False)

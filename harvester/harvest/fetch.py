@@ -13,9 +13,9 @@ from xml.sax.saxutils import unescape
 
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Selection
-from harvester.harvest.page_reader_process import Document, PageOfDocuments
+from harvester.harvest.page_reader_process import PageOfDocuments, RecordDocument
 from harvester.harvest.seen_identifiers import Known
-from harvester.harvest.transform import Batch, Entry, Refusal
+from harvester.harvest.transform import Entry, RecordBatch, Refusal
 from harvester.harvest.verdict import End
 from harvester.reading.answers import Fault, Header, Page
 from harvester.reading.errors import (
@@ -41,7 +41,7 @@ _OF_THE_WAY = frozenset({TransportKind.TIMEOUT, TransportKind.DISCONNECTED})
 
 
 @dataclass(kw_only=True)
-class Allowance:
+class RequestBudget:
     """How many requests a run may spend on finding what breaks an answer, and how long on working around it.
 
     Both are of one process: a run that is resumed has them again, or it could never get past its fault. Waits
@@ -130,16 +130,16 @@ class Fetched:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fetching:
+class PageFetcher:
     """How the records of one list are fetched."""
 
     client: ProtocolClient
-    brisk: ProtocolClient
+    no_retry_client: ProtocolClient
     """The same repository with little patience, for requests of which many fail."""
     metadata_prefix: str
     verb: Verb
     loose: bool
-    allowance: Allowance
+    budget: RequestBudget
     around_fault: bool = False
     """The list, or a longer one, broke before: what is waited for in vain counts as work around a fault."""
     one_by_one: bool = False
@@ -151,7 +151,7 @@ class Fetching:
 
     async def pages(self, selection: Selection, *, resumption_token: str) -> AsyncIterator[Fetched]:
         """The list's pages with their records."""
-        client = self.brisk if self.one_by_one else self.client
+        client = self.no_retry_client if self.one_by_one else self.client
         verb = Verb.LIST_IDENTIFIERS if self.one_by_one else self.verb
         left = self.most
         pages = client.pages(verb, selection, resumption_token=resumption_token, loose=self.loose)
@@ -165,7 +165,7 @@ class Fetching:
 
     async def _next(self, pages: AsyncIterator[Page]) -> Page | None:
         """The next page; None behind the last one."""
-        begun = self.allowance.now()
+        begun = self.budget.now()
         try:
             page = await anext(pages, None)
         except ClientError:
@@ -177,14 +177,14 @@ class Fetching:
 
     def _count_in_vain(self, begun: float) -> None:
         if self.around_fault:
-            self.allowance.count_since(begun)
+            self.budget.count_since(begun)
 
     async def _fetched(self, page: Page, verb: Verb, left: int | None) -> Fetched:
         refused: list[Refusal] = []
         mended: list[Entry] = []
         notes: list[str] = []
         # What is broken of a page that breaks off is asked for again with what is missing of it.
-        if page.faults and not (page.cut_off and self.allowance.left):
+        if page.faults and not (page.cut_off and self.budget.left):
             refused, mended = await self._mend(page, notes)
         entries: list[Entry]
         gave_up = False
@@ -220,10 +220,10 @@ class Fetching:
         return refused, mended
 
     async def _try(self, identifier: str, notes: list[str]) -> Entry | Refusal | None:
-        if not self.allowance.spend():
+        if not self.budget.spend():
             return None
-        with self.allowance.working():
-            return await self._one(identifier, self.brisk, notes)
+        with self.budget.working():
+            return await self._one(identifier, self.no_retry_client, notes)
 
     async def _each(
         self, headers: Sequence[Header], notes: list[str]
@@ -261,7 +261,7 @@ class Fetching:
         except ClientError as error:
             if not self.loose or not is_of_the_answer(error):
                 raise
-            await check_alive(self.brisk, error)
+            await check_alive(self.no_retry_client, error)
             url, raw = where(error)
             failure = failure_of(error)
             return Refusal(reason=str(error), url=url, identifier=identifier, raw=raw, failure=failure)
@@ -276,7 +276,7 @@ class Fetching:
 
 def _entries(page: Page) -> list[Entry]:
     if isinstance(page, PageOfDocuments):
-        return [(header, Document(page.documents, place)) for place, header in enumerate(page.headers)]
+        return [(header, RecordDocument(page.documents, place)) for place, header in enumerate(page.headers)]
     return [(record.header, record.element) for record in page.records]
 
 
@@ -326,11 +326,11 @@ _PAGE_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class PreparedPage:
     """A page as it was fetched, and as it is to be stored."""
 
     fetched: Fetched
-    batch: Batch
+    batch: RecordBatch
 
     @cached_property
     def weight(self) -> int:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from harvester.client.exchange import Send
 from harvester.harvest.approval import HeldRunError
 from harvester.harvest.checkpoint import only_harvest
-from harvester.harvest.list_harvest import Course, introduce
-from harvester.harvest.page_pipeline import Progress, Pump, Steps
-from harvester.harvest.page_reader import PageReading
+from harvester.harvest.list_harvest import ListHarvester, introduce
+from harvester.harvest.page_pipeline import PagePipeline, Progress, RunThread
+from harvester.harvest.page_reader import PageReader
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import Outcome
+from harvester.harvest.result import RunOutcome
 from harvester.harvest.run import PreparedRun, Requested, Run
 from harvester.harvest.source import as_it_is
 from harvester.harvest.verdict import End
@@ -41,7 +41,7 @@ async def harvest(
     stop: asyncio.Event,
     on_progress: Progress = _no_progress,
     around: Callable[[Send], Send] = as_it_is,
-) -> Outcome:
+) -> RunOutcome:
     """Run a harvest to its end, and write its history row; commits by itself, about page by page.
 
     `around` is put between the run and the network. When `stop` is set it finishes the page at hand, and the
@@ -66,7 +66,7 @@ class _Attempt:
     phase: Requested | PreparedRun | Run
 
 
-async def _concluded(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress) -> Outcome:
+async def _concluded(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress) -> RunOutcome:
     """Run the harvest, and conclude it while the repository is still ours alone."""
     try:
         end = await _harvest(attempt, stop, on_progress)
@@ -92,13 +92,13 @@ async def _harvest(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress
     with (
         ThreadPoolExecutor(1, thread_name_prefix="intake") as thread,
         FileStore(prepared.folder) as store,
-        PageReading(plain=prepared.preparer.plain, ahead=prepared.request.max_records is None) as reading,
+        PageReader(plain=prepared.transformer.plain, ahead=prepared.request.max_records is None) as reading,
     ):
-        steps = Steps(thread=thread, stop=stop)
+        steps = RunThread(thread=thread, stop=stop)
 
         def waits(seconds: float, reason: str) -> None:
             _log.info("waiting %.1f s: %s", seconds, reason)
-            prepared.allowance.note_wait(seconds)
+            prepared.budget.note_wait(seconds)
             if isinstance(attempt.phase, Run):
                 failure = getattr(reason, "failure", None)
                 thread.submit(attempt.phase.checkpointer.note_wait, seconds, reason, failure)
@@ -107,8 +107,8 @@ async def _harvest(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress
             prepared.state.traffic = client.traffic
             await introduce(prepared, client, steps)
             attempt.phase = run = prepared.begin(store)
-            pump = Pump(run=run, steps=steps, on_progress=on_progress)
-            return await Course(run=run, client=client, pump=pump).all()
+            pump = PagePipeline(run=run, steps=steps, on_progress=on_progress)
+            return await ListHarvester(run=run, client=client, pump=pump).all()
 
 
 def _out_of_memory(phase: Requested | PreparedRun | Run) -> AnswerTooLargeError:

@@ -5,10 +5,10 @@ from functools import partial
 
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Selection
-from harvester.harvest.fetch import Allowance, Fetching, check_alive, where
-from harvester.harvest.page_pipeline import Pump, Steps
-from harvester.harvest.plan import Plan
-from harvester.harvest.progress import Progress, StateChange
+from harvester.harvest.fetch import PageFetcher, RequestBudget, check_alive, where
+from harvester.harvest.page_pipeline import PagePipeline, RunThread
+from harvester.harvest.plan import RunPlan
+from harvester.harvest.progress import RunProgress, StateChange
 from harvester.harvest.recovery import (
     Breakage,
     Division,
@@ -51,7 +51,7 @@ class Sounding:
     response_date: str | None = None
 
 
-async def sound(client: ProtocolClient, verb: Verb, selection: Selection) -> Sounding:
+async def probe_window(client: ProtocolClient, verb: Verb, selection: Selection) -> Sounding:
     """Ask for the window's first page, by the verb that its slices are asked for by.
 
     A window counts as empty by noRecordsMatch, or by a whole list of nothing. Whatever else comes does not:
@@ -71,7 +71,7 @@ _TRIES_WHILE_SEARCHING = 1
 _FAILED_SOUNDINGS = 3
 
 
-async def introduce(prepared: PreparedRun, client: ProtocolClient, steps: Steps) -> None:
+async def introduce(prepared: PreparedRun, client: ProtocolClient, steps: RunThread) -> None:
     """Ask the repository what it is, and fetch the schemas that a very strict run validates by."""
     loose = prepared.request.validation is Level.LOOSE
     try:
@@ -90,16 +90,16 @@ async def introduce(prepared: PreparedRun, client: ProtocolClient, steps: Steps)
         await steps.in_thread(partial(prepared.note_identity, identity))
     if prepared.request.validation is Level.VERY_STRICT:
         opening = open_validator(client, prepared.settings, prepared.request.metadata_prefix)
-        prepared.preparer = replace(prepared.preparer, validator=await steps.or_stop(opening))
+        prepared.transformer = replace(prepared.transformer, validator=await steps.or_stop(opening))
 
 
 @dataclass(kw_only=True)
-class Course:
+class ListHarvester:
     """The asynchronous part of a run: one list after the other, and what to do when one breaks."""
 
     run: Run
     client: ProtocolClient
-    pump: Pump
+    pump: PagePipeline
     _skip: Known = field(default_factory=Known)
     """Records that came before their list broke, so that they are not fetched one by one."""
     _soundings_left: int = _FAILED_SOUNDINGS
@@ -116,19 +116,19 @@ class Course:
         return state.end
 
     @property
-    def _plan(self) -> Plan:
+    def _plan(self) -> RunPlan:
         return self.run.plan
 
     @property
-    def _progress(self) -> Progress:
+    def _progress(self) -> RunProgress:
         return self.run.state.progress
 
     @property
-    def _allowance(self) -> Allowance:
-        return self.run.prepared.allowance
+    def _allowance(self) -> RequestBudget:
+        return self.run.prepared.budget
 
     @property
-    def _steps(self) -> Steps:
+    def _steps(self) -> RunThread:
         return self.pump.steps
 
     @property
@@ -151,8 +151,8 @@ class Course:
         """Whether nothing is in the window; where soundings fail, they are not tried for ever."""
         if not self._soundings_left:
             return False
-        brisk = self.client.with_retries(_TRIES_WHILE_SEARCHING)
-        sounding = sound(brisk, self._plan.verb, self._plan.selection(window))
+        no_retry_client = self.client.with_retries(_TRIES_WHILE_SEARCHING)
+        sounding = probe_window(no_retry_client, self._plan.verb, self._plan.selection(window))
         begun = self._allowance.now()
         found = await self._steps.or_stop(sounding)
         if found.failed:
@@ -183,16 +183,16 @@ class Course:
             await self._finish(window, end)
         return end
 
-    def _fetching(self, window: Window) -> Fetching:
+    def _fetching(self, window: Window) -> PageFetcher:
         request = self.run.request
         most = request.max_records
-        return Fetching(
+        return PageFetcher(
             client=self.client,
-            brisk=self.client.with_retries(_TRIES_WHILE_SEARCHING),
+            no_retry_client=self.client.with_retries(_TRIES_WHILE_SEARCHING),
             metadata_prefix=request.metadata_prefix,
             verb=self._plan.verb,
             loose=self._loose,
-            allowance=self._allowance,
+            budget=self._allowance,
             around_fault=bool(window.halvings or window.taken_up or self._progress.totals["restarts"]),
             one_by_one=window.one_by_one,
             skip=self._skipped() if window.one_by_one else Known(),
@@ -265,7 +265,7 @@ class Course:
         times = replace(self._plan.calendar, granularity=Granularity.DAY)
         self.run.plan = replace(self._plan, calendar=times)
         words = f"all bounds are now whole days, regardless of Identify: {error}"
-        await self._change(Progress.in_days, words)
+        await self._change(RunProgress.in_days, words)
 
     async def _begin_again(self, window: Window, error: ClientError) -> None:
         words = f"the list was started again: {error}"
@@ -283,10 +283,10 @@ class Course:
     async def _divide(self, window: Window, error: ClientError) -> End:
         if not self._allowance.left and not self._allowance.spent:
             raise error
-        brisk = self.client.with_retries(_TRIES_WHILE_SEARCHING)
+        no_retry_client = self.client.with_retries(_TRIES_WHILE_SEARCHING)
         with self._allowance.working():
-            await check_alive(brisk, error)
-            isolation = Isolation(client=brisk, plan=self._plan, allowance=self._allowance)
+            await check_alive(no_retry_client, error)
+            isolation = Isolation(client=no_retry_client, plan=self._plan, budget=self._allowance)
             try:
                 division = await isolation.divide(window, self._progress.watch)
             except AnswerTooLargeError:
@@ -320,7 +320,7 @@ class Course:
         state = self._progress
         if all(window.put_off for window in state.windows[1:]):
             return End.GAVE_UP
-        await self._change(Progress.put_off)
+        await self._change(RunProgress.put_off)
         return state.end
 
     async def _change(self, change: StateChange, words: str | None = None, *, again: bool = False) -> None:

@@ -167,7 +167,7 @@ class Settlement:
 
 
 @dataclass(kw_only=True)
-class Brake:
+class MassChangeGuard:
     """Watches over one run. Its steps take part in the caller's transaction; `settle` commits by itself."""
 
     run: RunKey
@@ -317,7 +317,7 @@ def may_disappear(
     )
 
 
-def begin_brake(
+def open_guard(
     session: Session,
     repository: Repository,
     settings: Settings,
@@ -325,13 +325,13 @@ def begin_brake(
     *,
     run: RunKey,
     point: Checkpoint,
-) -> Brake:
-    """The brake of a run that begins, or is resumed, at the checkpoint. The caller commits."""
+) -> MassChangeGuard:
+    """The mass-change guard of a run that begins, or is resumed, at the checkpoint. The caller commits."""
     deletions.forget_stale(session, run)
     forget_earlier(session, run)
     own, ours = repository, settings.harvester
     updates = ours.brake_updates if own.brake_updates is None else own.brake_updates
-    return Brake(
+    return MassChangeGuard(
         run=run,
         estate=approval.estate(repository, settings, request.metadata_prefix),
         set_spec=request.set_spec,

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from harvester.client.repository_client import Selection
-from harvester.harvest.fetch import Fetched, Fetching, Taken
+from harvester.harvest.fetch import Fetched, PageFetcher, PreparedPage
 from harvester.harvest.run import Run
 from harvester.harvest.verdict import End
 from oai.errors import InterruptedRunError
@@ -22,15 +22,15 @@ _GROUP_RECORDS = 3000
 
 
 @dataclass(kw_only=True)
-class Ahead:
+class PagePrefetcher:
     """The pages in their order; the error that ends the list comes last."""
 
-    _waiting: "asyncio.Queue[Taken | Exception]" = field(default_factory=asyncio.Queue)
+    _waiting: "asyncio.Queue[PreparedPage | Exception]" = field(default_factory=asyncio.Queue)
     _here: asyncio.Event = field(default_factory=asyncio.Event)
     _bytes: int = 0
     _room: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def put(self, taken: Taken) -> None:
+    async def put(self, taken: PreparedPage) -> None:
         """Add a page; returns when there is room for one more."""
         self._add(taken)
         self._count(taken.weight)
@@ -40,12 +40,12 @@ class Ahead:
         """Add the error that ends the list."""
         self._add(error)
 
-    async def group(self) -> tuple[list[Taken], Exception | None]:
+    async def group(self) -> tuple[list[PreparedPage], Exception | None]:
         """The next page, or the next few that are here already, and the error where it follows on them."""
         item = await self._waiting.get()
-        pages: list[Taken] = []
+        pages: list[PreparedPage] = []
         records = size = 0
-        while isinstance(item, Taken):
+        while isinstance(item, PreparedPage):
             pages.append(item)
             records += len(item.batch.records)
             size += item.weight
@@ -62,11 +62,11 @@ class Ahead:
                 await asyncio.wait_for(self._here.wait(), seconds)
         return not self._waiting.empty()
 
-    def done(self, pages: Sequence[Taken]) -> None:
+    def done(self, pages: Sequence[PreparedPage]) -> None:
         """The group was taken in: there is room for others."""
         self._count(-sum(page.weight for page in pages))
 
-    def _add(self, item: "Taken | Exception") -> None:
+    def _add(self, item: "PreparedPage | Exception") -> None:
         self._waiting.put_nowait(item)
         self._here.set()
 
@@ -87,7 +87,7 @@ Progress = Callable[[Counter[str], int | None], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steps:
+class RunThread:
     """Does a run's steps: what touches database and files in one thread, what waits until it is stopped."""
 
     thread: ThreadPoolExecutor
@@ -113,19 +113,19 @@ class Steps:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pump:
+class PagePipeline:
     """Takes one list after the other in."""
 
     run: Run
-    steps: Steps
+    steps: RunThread
     on_progress: Progress
 
-    async def take_list(self, fetching: Fetching, selection: Selection) -> End:
+    async def take_list(self, fetching: PageFetcher, selection: Selection) -> End:
         """Fetch ahead, and take in together the pages that came meanwhile.
 
         They share one sync, and one commit with those that are here by then. All is committed at the end.
         """
-        ahead = Ahead()
+        ahead = PagePrefetcher()
         fetcher = asyncio.create_task(self._fetch(fetching, selection, ahead))
         try:
             while True:
@@ -147,7 +147,7 @@ class Pump:
             await asyncio.gather(fetcher, return_exceptions=True)
             await self.steps.in_thread(self.run.commit)
 
-    async def _fetch(self, fetching: Fetching, selection: Selection, ahead: Ahead) -> None:
+    async def _fetch(self, fetching: PageFetcher, selection: Selection, ahead: PagePrefetcher) -> None:
         """Put the list's pages, or at last the error that ends it, with those that wait.
 
         The next page is asked for while one is prepared, unless that one is large.
@@ -167,15 +167,15 @@ class Pump:
             (earlier,) = await asyncio.gather(behind, return_exceptions=True)
             ahead.fail(earlier if isinstance(earlier, Exception) else error)
 
-    async def _prepare(self, fetched: Fetched, ahead: Ahead) -> None:
+    async def _prepare(self, fetched: Fetched, ahead: PagePrefetcher) -> None:
         """Apply the rules to a page, and put it; returns when there is room for one more."""
-        preparer = self.run.prepared.preparer
-        await preparer.learn(fetched.entries)
-        batch = await asyncio.to_thread(preparer.prepare, fetched.entries, url=fetched.page.url)
-        await ahead.put(Taken(fetched=fetched.bare(), batch=batch))
+        transformer = self.run.prepared.transformer
+        await transformer.learn(fetched.entries)
+        batch = await asyncio.to_thread(transformer.prepare, fetched.entries, url=fetched.page.url)
+        await ahead.put(PreparedPage(fetched=fetched.bare(), batch=batch))
 
 
-def _by_answers(pages: Sequence[Taken]) -> Iterator[Sequence[Taken]]:
+def _by_answers(pages: Sequence[PreparedPage]) -> Iterator[Sequence[PreparedPage]]:
     """The pages in groups: parts of a large answer are by themselves, for it is counted by itself."""
     begin = 0
     for place, taken in enumerate(pages):
@@ -185,6 +185,6 @@ def _by_answers(pages: Sequence[Taken]) -> Iterator[Sequence[Taken]]:
     yield pages[begin:]
 
 
-def _ends_answer(taken: Taken) -> bool:
+def _ends_answer(taken: PreparedPage) -> bool:
     page = taken.fetched.page
     return page.part > 0 and page.rest is None

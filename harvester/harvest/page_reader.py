@@ -24,7 +24,7 @@ _WORTH_SHARE = 0.1
 """Of the time that passes; where reading takes less, the harvest waits for something else anyhow."""
 
 
-class PageReading:
+class PageReader:
     """Reads pages, and begins a process for it where that takes much of the time. `clock` gives seconds.
 
     Pages from the process have documents instead of elements (`PageOfDocuments`), which suits a harvest

@@ -41,7 +41,7 @@ class PageOfDocuments(Page):
     documents: Arriving = field(default_factory=Arriving)
 
 
-class Document(NamedTuple):
+class RecordDocument(NamedTuple):
     """One record of such a page. A tuple, for many are made."""
 
     page: Arriving

@@ -9,10 +9,10 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester.harvest.checkpointer import RunState
-from harvester.harvest.mass_change_guard import Brake
+from harvester.harvest.mass_change_guard import MassChangeGuard
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.seen_identifiers import mark
-from harvester.harvest.transform import Batch, Prepared
+from harvester.harvest.transform import Prepared, RecordBatch
 from harvester.store import deletions
 from harvester.store.deletions import Tombstone
 from harvester.store.files import FileStore
@@ -54,17 +54,17 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Intake:
+class PageWriter:
     """Takes a run's pages in, one after the other."""
 
     store: FileStore
     repository_id: int
     layout: Layout
-    brake: Brake
+    guard: MassChangeGuard
     brought: Brought = lambda _session, _records: ()
     """Which records the run has brought before; of those it is asked that come with an older datestamp."""
 
-    def take(self, session: Session, batch: Batch, *, now: datetime) -> Counter[str]:
+    def take(self, session: Session, batch: RecordBatch, *, now: datetime) -> Counter[str]:
         """Begin the page's files and write its rows. Deletions wait for the run's end.
 
         The caller lets the files settle, and then commits.
@@ -78,8 +78,8 @@ class Intake:
         batch = batch.without(outdated)
         fates = {record.key: fate_of(record, known.get(record.key)) for record in batch.records}
         updated = [record.header.identifier for record in batch.records if fates[record.key] == "updated"]
-        self.brake.check_updates(session, len(updated), updated)
-        self.brake.note_seen(session, [known[key].record_id for key in batch.passed_over if key in known])
+        self.guard.check_updates(session, len(updated), updated)
+        self.guard.note_seen(session, [known[key].record_id for key in batch.passed_over if key in known])
         same = self._mark_same(session, batch, known, fates)
         others = [record for record in batch.records if fates[record.key] != "unchanged"]
         changed = [record for record in others if fates[record.key] not in _NOT_WRITTEN]
@@ -94,18 +94,18 @@ class Intake:
             repository_id=self.repository_id,
             metadata_prefix=self.layout.metadata_prefix,
             now=now,
-            told_by=self.brake.run if self.brake.estate.tell else None,
+            told_by=self.guard.run if self.guard.estate.tell else None,
         )
-        self.brake.note_alive(session, [*written, *same])
+        self.guard.note_alive(session, [*written, *same])
         counts = Counter(fates.values())
         counts["unchanged"] += counts.pop("restored", 0)
         counts["outdated"] = len(outdated)
         return self._with_deletions(session, others, known, fates, counts)
 
-    def _known(self, session: Session, batch: Batch) -> dict[str, KnownRecord]:
+    def _known(self, session: Session, batch: RecordBatch) -> dict[str, KnownRecord]:
         """The rows of the page's records, and of those that the rules passed over where that matters."""
         keys = [record.key for record in batch.records]
-        passed_over = batch.passed_over if self.brake.looks else ()
+        passed_over = batch.passed_over if self.guard.looks else ()
         return known_records(
             session,
             repository_id=self.repository_id,
@@ -113,7 +113,7 @@ class Intake:
             keys=[*keys, *passed_over],
         )
 
-    def _outdated(self, session: Session, batch: Batch, known: Known) -> set[str]:
+    def _outdated(self, session: Session, batch: RecordBatch, known: Known) -> set[str]:
         """Keys of records of which this run has brought a newer version before, or a newer deletion.
 
         A record that came with an older datestamp than it has here is no such one if this run has not brought
@@ -127,10 +127,10 @@ class Intake:
             and is_later(before, record.header.datestamp)
         ]
         outdated = set(self.brought(session, older)) if older else set()
-        if self.brake.any_staged and again:
+        if self.guard.any_staged and again:
             # Staged deletions are in no row yet; what comes alive again would take them back.
             numbers = [known[record.key].record_id for record in again]
-            staged = deletions.staged_datestamps(session, self.brake.run, numbers)
+            staged = deletions.staged_datestamps(session, self.guard.run, numbers)
             outdated |= {
                 record.key
                 for record in again
@@ -158,12 +158,12 @@ class Intake:
             if fates[record.key] == "deleted"
         ]
         if tombstones:
-            counts["deleted"] = self.brake.stage(session, tombstones)
+            counts["deleted"] = self.guard.stage(session, tombstones)
             counts["unchanged"] += len(tombstones) - counts["deleted"]
         return counts
 
     def _mark_same(
-        self, session: Session, batch: Batch, known: Known, fates: dict[str, str]
+        self, session: Session, batch: RecordBatch, known: Known, fates: dict[str, str]
     ) -> Sequence[int]:
         """Flag the records that are as they were, and give their ids; those whose file is lost are restored.
 
@@ -178,7 +178,7 @@ class Intake:
         }
         missing = self.store.missing(list(here))
         same = [known[key].record_id for key, fate in fates.items() if fate == "unchanged"]
-        mark_unchanged(session, same, run_started=self.brake.run.run_started)
+        mark_unchanged(session, same, run_started=self.guard.run.run_started)
         for filename in missing.result():
             fates[here[filename]] = "restored"
         return same
@@ -311,7 +311,7 @@ class ReturnedRecords:
         self.state.first_outdated = self.state.first_outdated or next(iter(names), None)
         return keys
 
-    def count_unchanged(self, session: Session, batch: Batch) -> int:
+    def count_unchanged(self, session: Session, batch: RecordBatch) -> int:
         """How many of the batch's records this run has brought as they are, before a list began again."""
         totals = self.state.progress.totals
         if not any(totals[name] for name in ("restarts", "taken_up", "halvings", "answers_again")):

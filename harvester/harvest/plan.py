@@ -58,7 +58,7 @@ class Standing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class RunPlan:
     """What will be asked for, and why. Bounds are datestamps in the repository's granularity."""
 
     base_url: str
@@ -106,7 +106,7 @@ class Plan:
             until=window.until,
         )
 
-    def with_remarks(self, remarks: Sequence[str]) -> "Plan":
+    def with_remarks(self, remarks: Sequence[str]) -> "RunPlan":
         """The plan with more to say."""
         return replace(self, remarks=[*self.remarks, *remarks])
 
@@ -161,7 +161,7 @@ class Plan:
 
 def plan(
     request: HarvestRequest, target: Target, standing: Standing, *, now: datetime, overlap: float
-) -> Plan:
+) -> RunPlan:
     """The plan of a harvest; `overlap` is how many seconds it reaches back behind the watermark."""
     times = target.calendar(now)
     resumes = was_cut_off(request, standing)
@@ -174,7 +174,7 @@ def plan(
     else:
         from_, why = _from(target.possible(request), standing, times.granularity, overlap)
         windows = [_whole(request, from_, times)]
-    return Plan(
+    return RunPlan(
         base_url=target.base_url,
         verb=Verb.LIST_RECORDS if request.method is Method.RECORDS else Verb.LIST_IDENTIFIERS,
         metadata_prefix=request.metadata_prefix,

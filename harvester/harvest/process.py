@@ -14,7 +14,7 @@ from harvester.bibliographic.importer import import_after_harvest
 from harvester.client.exchange import Send
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import Outcome
+from harvester.harvest.result import RunOutcome
 from harvester.harvest.source import as_it_is
 from harvester.memory import collect_seldom, limit_memory, share_memory
 from oai.cli import Invocation
@@ -31,7 +31,7 @@ def run_harvest(
     request: HarvestRequest,
     *,
     around: Callable[[Send], Send] = as_it_is,
-) -> Outcome:
+) -> RunOutcome:
     """Run the harvest with progress on standard error; the first SIGINT or SIGTERM asks it to stop.
 
     `around` is put between the run and the network.
@@ -50,7 +50,7 @@ def run_harvest(
         # What the repository sends is read here as well; a limit of the system holds whatever it is.
         limit_memory(invocation.settings.harvester.max_memory)
 
-        async def main() -> Outcome:
+        async def main() -> RunOutcome:
             stop = asyncio.Event()
             with _stopped_by_signals(stop, invocation):
                 return await harvest(

@@ -12,7 +12,7 @@ from harvester.harvest.seen_identifiers import Marks
 from harvester.harvest.verdict import End
 from harvester.harvest.windows import Calendar, Window, next_piece, window_from_json
 
-StateChange = Callable[["Progress"], None]
+StateChange = Callable[["RunProgress"], None]
 _ONCE = frozenset({"new", "updated", "deleted"})
 _A_YEAR = 366 * 86_400.0
 
@@ -34,7 +34,7 @@ class AnswerAtHand:
 
 
 @dataclass(kw_only=True)
-class Progress:
+class RunProgress:
     """Goes with each checkpoint; changed by the thread that takes pages in, and by nobody else."""
 
     windows: list[Window] = field(default_factory=list)
@@ -185,9 +185,9 @@ class Progress:
         }
 
 
-def progress_from_json(found: dict[str, Any], marks: Marks) -> Progress:
+def progress_from_json(found: dict[str, Any], marks: Marks) -> RunProgress:
     """How far the run was that wrote the checkpoint, with the marks of the list at hand."""
-    return Progress(
+    return RunProgress(
         windows=[window_from_json(window) for window in found.get("windows", [])],
         watch=watch_from_json(found.get("list", {}), marks),
         totals=Counter(found.get("totals", {})),

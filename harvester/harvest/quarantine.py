@@ -19,8 +19,8 @@ _MOST_BYTES = 1_000_000
 
 
 @dataclass(kw_only=True)
-class Ward:
-    """The quarantine as one run sees it; `open_ward` makes one."""
+class Quarantine:
+    """The quarantine as one run sees it; `open_quarantine` makes one."""
 
     repository_id: int
     metadata_prefix: str
@@ -36,9 +36,9 @@ class Ward:
         """Take note of a page: of the records that were read well, and of what could not be read."""
         if self.occupied:
             self.release(session, keys, now=now)
-        self.admit(session, refusals, now=now)
+        self.add(session, refusals, now=now)
 
-    def admit(self, session: Session, refusals: Sequence[Refusal], *, now: datetime) -> None:
+    def add(self, session: Session, refusals: Sequence[Refusal], *, now: datetime) -> None:
         """Keep what could not be read; what was met before is renewed."""
         latest = {refusal.key(): refusal for refusal in refusals}
         rows = [self._row(key, refusal, now) for key, refusal in latest.items()]
@@ -108,17 +108,17 @@ class Ward:
         }
 
 
-def open_ward(session: Session, request: HarvestRequest, *, run_started: datetime) -> Ward:
+def open_quarantine(session: Session, request: HarvestRequest, *, run_started: datetime) -> Quarantine:
     """The quarantine for a run that begins, or goes on."""
-    ward = Ward(
+    quarantine = Quarantine(
         repository_id=request.repository_id,
         metadata_prefix=request.metadata_prefix,
         set_spec=request.set_spec,
         run_started=run_started,
         job_id=request.job_id,
     )
-    ward.occupied = bool(session.scalar(select(exists().where(*_of(ward)))))
-    return ward
+    quarantine.occupied = bool(session.scalar(select(exists().where(*_of(quarantine)))))
+    return quarantine
 
 
 def quarantined(
@@ -143,10 +143,10 @@ def get_quarantined(session: Session, quarantine_id: int) -> Quarantined:
     return found
 
 
-def _of(ward: Ward) -> tuple[ColumnElement[bool], ...]:
+def _of(quarantine: Quarantine) -> tuple[ColumnElement[bool], ...]:
     return (
-        Quarantined.repository_id == ward.repository_id,
-        Quarantined.metadata_prefix == ward.metadata_prefix,
+        Quarantined.repository_id == quarantine.repository_id,
+        Quarantined.metadata_prefix == quarantine.metadata_prefix,
         Quarantined.resolved.is_(None),
     )
 

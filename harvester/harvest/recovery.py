@@ -6,9 +6,9 @@ from datetime import timedelta
 from enum import StrEnum
 
 from harvester.client.protocol_client import ProtocolClient
-from harvester.harvest.fetch import Allowance, is_of_the_answer
+from harvester.harvest.fetch import RequestBudget, is_of_the_answer
 from harvester.harvest.list_evidence import ListWatch
-from harvester.harvest.plan import Plan
+from harvester.harvest.plan import RunPlan
 from harvester.harvest.windows import Calendar, Window, halves
 from harvester.reading.answers import Page
 from harvester.reading.errors import (
@@ -156,17 +156,17 @@ class Isolation:
     """Divides windows."""
 
     client: ProtocolClient
-    plan: Plan
-    allowance: Allowance
+    plan: RunPlan
+    budget: RequestBudget
 
     async def divide(self, window: Window, watch: ListWatch) -> Division | None:
-        """What to ask for in place of the window; None where the allowance is spent.
+        """What to ask for in place of the window; None where the budget is spent.
 
         Raises ClientError where the repository is not to be reached at all.
         """
         rest = _unread(window, watch, self.plan.calendar)
         shorter = halves(rest, self.plan.calendar)
-        if not self.allowance.spend():
+        if not self.budget.spend():
             return None
         try:
             page = await self._probe(rest)

@@ -16,17 +16,17 @@ from harvester.client.repository_client import Client
 from harvester.client.transport import open_transport
 from harvester.harvest import approval
 from harvester.harvest.checkpoint import only_harvest
-from harvester.harvest.mass_change_guard import Brake
+from harvester.harvest.mass_change_guard import MassChangeGuard
 from harvester.harvest.models import Quarantined
-from harvester.harvest.page_writer import Intake
+from harvester.harvest.page_writer import PageWriter
 from harvester.harvest.preparation import check_wait, choose_layout
-from harvester.harvest.quarantine import Ward
+from harvester.harvest.quarantine import Quarantine
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.transform import Batch, open_validator
+from harvester.harvest.transform import RecordBatch, open_validator
 from harvester.isolated import isolated
 from harvester.models import Harvest
 from harvester.reading.errors import ClientError
-from harvester.rules.rule_limits import Limits
+from harvester.rules.rule_limits import RuleLimits
 from harvester.store import deletions
 from harvester.store.deletions import Estate
 from harvester.store.files import FileStore
@@ -107,9 +107,9 @@ async def fetch_again(
 
 async def ask_for_record(
     base_url: str, settings: Settings, request: HarvestRequest, identifier: str
-) -> tuple[Batch | None, Refetched]:
+) -> tuple[RecordBatch | None, Refetched]:
     """The record, prepared for the store, or None; and what came, taken for broken so far."""
-    batch: Batch | None = None
+    batch: RecordBatch | None = None
     notes: tuple[str, ...] = ()
     reason = ""
     ours = settings.harvester
@@ -142,9 +142,9 @@ async def ask_for_record(
 
 async def _read(
     client: Client, settings: Settings, request: HarvestRequest, identifier: str
-) -> tuple[Batch, tuple[str, ...]]:
+) -> tuple[RecordBatch, tuple[str, ...]]:
     """The record, prepared for the store. Raises ClientError and StrictCheckError."""
-    preparer = request.preparer(Limits(seconds=settings.harvester.rule_seconds))
+    transformer = request.transformer(RuleLimits(seconds=settings.harvester.rule_seconds))
     loose = request.validation is Level.LOOSE
     record = await client.get_record(identifier, request.metadata_prefix, loose=loose)
     if record.header.identifier != identifier:
@@ -152,9 +152,9 @@ async def _read(
     entries = [(record.header, record.element)]
     if request.validation is Level.VERY_STRICT:
         validator = await open_validator(client, settings, request.metadata_prefix)
-        preparer = replace(preparer, validator=validator)
-        await preparer.learn(entries)
-    return await asyncio.to_thread(preparer.prepare, entries, url=client.base_url), record.notes
+        transformer = replace(transformer, validator=validator)
+        await transformer.learn(entries)
+    return await asyncio.to_thread(transformer.prepare, entries, url=client.base_url), record.notes
 
 
 def _base_url(database: Database, repository_id: int) -> str:
@@ -176,13 +176,13 @@ def _note_still_broken(database: Database, quarantine_id: int) -> None:
         session.commit()
 
 
-def _take_in(database: Database, settings: Settings, request: HarvestRequest, batch: Batch) -> Fate:
+def _take_in(database: Database, settings: Settings, request: HarvestRequest, batch: RecordBatch) -> Fate:
     """Take the record in while no harvest of the repository runs, and resolve what is kept of it."""
     now = datetime.now(UTC)
     with only_harvest(database, request.repository_id):
         fate = Fate.FILTERED if batch.passed_over else _store(database, settings, request, batch, now)
         keys = [*batch.passed_over, *(record.key for record in batch.records)]
-        ward = Ward(
+        quarantine = Quarantine(
             repository_id=request.repository_id,
             metadata_prefix=request.metadata_prefix,
             set_spec=request.set_spec,
@@ -190,32 +190,32 @@ def _take_in(database: Database, settings: Settings, request: HarvestRequest, ba
             job_id=None,
         )
         with database.session() as session:
-            ward.release(session, keys, now=now)
+            quarantine.release(session, keys, now=now)
             session.commit()
     return fate
 
 
 def _store(
-    database: Database, settings: Settings, request: HarvestRequest, batch: Batch, now: datetime
+    database: Database, settings: Settings, request: HarvestRequest, batch: RecordBatch, now: datetime
 ) -> Fate:
     with database.session() as session:
         repository = repositories.get_repository(session, request.repository_id)
         estate = approval.estate(repository, settings, request.metadata_prefix)
-        brake = _brake(session, request, estate, now)
+        guard = _open_guard(session, request, estate, now)
         layout = choose_layout(session, request, repository)
         with FileStore(estate.folder) as files:
-            intake = Intake(store=files, repository_id=request.repository_id, layout=layout, brake=brake)
-            counts = intake.take(session, batch, now=now)
+            writer = PageWriter(store=files, repository_id=request.repository_id, layout=layout, guard=guard)
+            counts = writer.take(session, batch, now=now)
         session.commit()
     if counts["deleted"]:
-        deletions.apply_staged(database, brake.run, estate)
+        deletions.apply_staged(database, guard.run, estate)
     if counts["deleted"] or counts["tombstones"]:
         return Fate.DELETED
     return Fate.UNCHANGED if counts["unchanged"] else Fate.STORED
 
 
-def _brake(session: Session, request: HarvestRequest, estate: Estate, now: datetime) -> Brake:
-    """A brake that lets one record by; the change feed is told of it as of a run of its own."""
+def _open_guard(session: Session, request: HarvestRequest, estate: Estate, now: datetime) -> MassChangeGuard:
+    """A guard that lets one record by; the change feed is told of it as of a run of its own."""
     harvest_id = session.scalars(
         select(Harvest.harvest_id).filter_by(
             repository_id=request.repository_id,
@@ -230,7 +230,7 @@ def _brake(session: Session, request: HarvestRequest, estate: Estate, now: datet
             repository_id=request.repository_id,
         )
     run = RunKey(harvest_id=harvest_id, run_started=now)
-    return Brake(
+    return MassChangeGuard(
         run=run,
         estate=estate,
         set_spec=request.set_spec,

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harvester.harvest.transform import Preparer
+from harvester.harvest.transform import Transformer
 from harvester.harvest_plan import HarvestParameters
 from harvester.rules.filters import load_filters
 from harvester.rules.normalisation import load_mappings
-from harvester.rules.rule_limits import Limits
+from harvester.rules.rule_limits import RuleLimits
 from oai.datestamps import Datestamp, format_datestamp, parse_datestamp
 from oai.errors import UsageError
 from oai.vocabulary import Granularity
@@ -46,9 +46,9 @@ class HarvestRequest(HarvestParameters):
         """The same request for a repository that has been found out."""
         return replace(self, repository_id=repository_id)
 
-    def preparer(self, limits: Limits | None = None) -> Preparer:
+    def transformer(self, limits: RuleLimits | None = None) -> Transformer:
         """The rules, read. Raises UsageError with file and line; a validator is still to be given."""
-        return Preparer(
+        return Transformer(
             filters=load_filters(self.filter_file, limits) if self.filter_file else None,
             mappings=load_mappings(self.normalize_file, limits) if self.normalize_file else None,
             level=self.validation,

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from harvester.harvest.progress import Progress
+from harvester.harvest.progress import RunProgress
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.run_warnings import Note, columns_of
 from harvester.harvest.verdict import PROPER, End, Evidence, Verdict, doubts
@@ -45,7 +45,7 @@ _VERDICT_WORDS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """How a harvest ended. `seconds` are this process's; the counts are the whole run's."""
 
     repository_id: int
@@ -149,7 +149,7 @@ def get_history(session: Session, history_id: int) -> History:
 def write_history(
     session: Session,
     request: HarvestRequest,
-    outcome: Outcome,
+    outcome: RunOutcome,
     *,
     run: RunKey | None,
     rules: tuple[str | None, str | None],
@@ -200,7 +200,7 @@ _ENDS = {
 def gather(
     end: End,
     counts: Mapping[str, int],
-    progress: Progress,
+    progress: RunProgress,
     *,
     complete_list_size: int | None,
     isolation_requests: int,

@@ -18,16 +18,16 @@ from harvester.client.exchange import Send
 from harvester.harvest import approval, checkpoint
 from harvester.harvest.approval import Held, HeldRunError
 from harvester.harvest.checkpointer import Checkpointer, Pace, RunState
-from harvester.harvest.fetch import Allowance, Taken
-from harvester.harvest.mass_change_guard import Brake, begin_brake, may_disappear
-from harvester.harvest.page_writer import Intake, Layout, ReturnedRecords
-from harvester.harvest.plan import Plan, plan
+from harvester.harvest.fetch import PreparedPage, RequestBudget
+from harvester.harvest.mass_change_guard import MassChangeGuard, may_disappear, open_guard
+from harvester.harvest.page_writer import Layout, PageWriter, ReturnedRecords
+from harvester.harvest.plan import RunPlan, plan
 from harvester.harvest.preparation import check_wait, choose_layout, note_wait, target
 from harvester.harvest.progress import StateChange
-from harvester.harvest.quarantine import Ward, open_ward
+from harvester.harvest.quarantine import Quarantine, open_quarantine
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import (
-    Outcome,
+    RunOutcome,
     exit_code,
     failure,
     failure_reason,
@@ -38,11 +38,11 @@ from harvester.harvest.result import (
     write_history,
 )
 from harvester.harvest.run_warnings import Note
-from harvester.harvest.source import Source, as_it_is, check_standing, open_source, without_superseded
-from harvester.harvest.transform import Batch, Preparer, Refusal, RefusedRecordError, joined
+from harvester.harvest.source import AnswerSource, as_it_is, check_standing, open_source, without_superseded
+from harvester.harvest.transform import RecordBatch, Refusal, RefusedRecordError, Transformer, joined
 from harvester.harvest.verdict import PROPER, End, Evidence, Verdict, judge
 from harvester.reading.answers import Identity
-from harvester.rules.rule_limits import Limits
+from harvester.rules.rule_limits import RuleLimits
 from harvester.store.changes import prune_changes
 from harvester.store.files import FileStore
 from harvester.store.records import RunKey
@@ -73,7 +73,7 @@ class Requested:
         """
         request, ours = self.request, self.settings.harvester
         request.check()
-        preparer = request.preparer(Limits(seconds=ours.rule_seconds))
+        transformer = request.transformer(RuleLimits(seconds=ours.rule_seconds))
         digests = request.rule_digests()
         with self.database.session() as session:
             repository = repositories.get_repository(session, request.repository_id)
@@ -88,14 +88,14 @@ class Requested:
                 folder=repositories.base_folder(repository, self.settings),
                 layout=layout,
                 source=source,
-                preparer=preparer,
+                transformer=transformer,
                 rule_digests=digests,
-                allowance=Allowance(left=ours.isolation_requests, seconds=ours.max_recovery_seconds),
+                budget=RequestBudget(left=ours.isolation_requests, seconds=ours.max_recovery_seconds),
             )
             session.commit()
         return prepared
 
-    def conclude(self, end: End, error: Exception | None = None) -> Outcome:
+    def conclude(self, end: End, error: Exception | None = None) -> RunOutcome:
         """Write the history row of a run that could not even be prepared."""
         ending = _Ending(requested=self, end=end, error=error, pace=Pace())
         return ending.write_unbegun()
@@ -109,11 +109,11 @@ class PreparedRun:
     base_url: str
     folder: Path
     layout: Layout
-    source: Source
-    preparer: Preparer
+    source: AnswerSource
+    transformer: Transformer
     rule_digests: tuple[str | None, str | None]
     """Of the rules that were read: the filter file's, the normalise file's."""
-    allowance: Allowance
+    budget: RequestBudget
     state: RunState = field(default_factory=RunState)
 
     @property
@@ -149,9 +149,9 @@ class PreparedRun:
             planned = plan(request, target(repository), standing, now=now, overlap=overlap)
             looks = may_disappear(session, repository, request, from_=planned.from_)
             point = checkpoint.begin(session, request, planned, now=datetime.now(UTC), looks=looks)
-            ward = open_ward(session, request, run_started=point.run_started)
+            quarantine = open_quarantine(session, request, run_started=point.run_started)
             key = RunKey(harvest_id=point.harvest_id, run_started=point.run_started)
-            brake = begin_brake(session, repository, self.settings, request, run=key, point=point)
+            guard = open_guard(session, repository, self.settings, request, run=key, point=point)
             session.commit()
         self.source.note_run(request, planned, point)
         self.state.take_up(point, planned)
@@ -159,24 +159,24 @@ class PreparedRun:
             database=database, store=store, state=self.state, point=point, begun=self.requested.begun
         )
         returned = ReturnedRecords(request=request, run_started=key.run_started, state=self.state)
-        intake = Intake(
+        writer = PageWriter(
             store=store,
             repository_id=request.repository_id,
             layout=self.layout,
-            brake=brake,
+            guard=guard,
             brought=returned.keys,
         )
         return Run(
             prepared=self,
             plan=planned,
             checkpointer=checkpointer,
-            intake=intake,
+            writer=writer,
             returned=returned,
-            ward=ward,
-            brake=brake,
+            quarantine=quarantine,
+            guard=guard,
         )
 
-    def conclude(self, end: End, error: Exception | None = None) -> Outcome:
+    def conclude(self, end: End, error: Exception | None = None) -> RunOutcome:
         """Write the history row of a run that ended before its first request for records."""
         ending = _Ending(
             requested=self.requested,
@@ -186,7 +186,7 @@ class PreparedRun:
             state=self.state,
             rule_digests=self.rule_digests,
             raw_path=self.source.raw_path,
-            isolation_requests=self.allowance.spent,
+            isolation_requests=self.budget.spent,
         )
         return ending.write_unbegun()
 
@@ -196,12 +196,12 @@ class Run:
     """A run that stores records."""
 
     prepared: PreparedRun
-    plan: Plan
+    plan: RunPlan
     checkpointer: Checkpointer
-    intake: Intake
+    writer: PageWriter
     returned: ReturnedRecords
-    ward: Ward
-    brake: Brake
+    quarantine: Quarantine
+    guard: MassChangeGuard
 
     @property
     def state(self) -> RunState:
@@ -213,7 +213,7 @@ class Run:
         """What was asked for."""
         return self.prepared.request
 
-    def take(self, pages: Sequence[Taken]) -> None:
+    def take(self, pages: Sequence[PreparedPage]) -> None:
         """Store pages: their files and their rows; `commit` follows.
 
         While nothing but further pages is to be done, it may wait: these pages' files become durable beside
@@ -230,7 +230,7 @@ class Run:
         if self.checkpointer.is_due:
             self.checkpointer.commit()
 
-    def _take(self, pages: Sequence[Taken]) -> None:
+    def _take(self, pages: Sequence[PreparedPage]) -> None:
         state = self.state
         found: Counter[str] = Counter()
         refusals = [refusal for taken in pages for refusal in taken.refused]
@@ -247,16 +247,16 @@ class Run:
         if pages[0].fetched.page.part == 1:
             state.progress.begin_answer()
         again = self.returned.count_unchanged(session, batch)
-        became = self.intake.take(session, batch, now=now)
+        became = self.writer.take(session, batch, now=now)
         found += became + Counter(repeated=became["outdated"])
         found["unchanged"] -= again
-        self.ward.note(session, [record.key for record in batch.records], refusals, now=now)
+        self.quarantine.note(session, [record.key for record in batch.records], refusals, now=now)
         for taken in pages:
             state.note_page(taken)
         state.progress.count(found, answer_ends=pages[-1].fetched.page.rest is None)
         state.counts = state.with_traffic(state.counts + found)
 
-    def _current(self, session: Session, batch: Batch) -> tuple[Batch, int]:
+    def _current(self, session: Session, batch: RecordBatch) -> tuple[RecordBatch, int]:
         """What of a replayed batch is not out of date by now."""
         return without_superseded(
             session,
@@ -274,7 +274,7 @@ class Run:
         self.state.warn_of(refusal)
         self.state.counts["invalid"] += 1
         with self.checkpointer.database.session() as session:
-            self.ward.admit(session, [refusal], now=datetime.now(UTC))
+            self.quarantine.add(session, [refusal], now=datetime.now(UTC))
             session.commit()
 
     def change_course(self, change: StateChange, warning: str | None = None, *, again: bool = False) -> None:
@@ -283,7 +283,7 @@ class Run:
             self.state.warnings.warn(warning)
         self.checkpointer.change_course(change, again=again)
 
-    def conclude(self, end: End, error: Exception | None = None) -> Outcome:
+    def conclude(self, end: End, error: Exception | None = None) -> RunOutcome:
         """Judge the run, move the watermark if it may, and write the history row."""
         prepared, state = self.prepared, self.state
         if isinstance(error, RefusedRecordError):
@@ -297,7 +297,7 @@ class Run:
             state=state,
             rule_digests=prepared.rule_digests,
             raw_path=prepared.source.raw_path,
-            isolation_requests=prepared.allowance.spent,
+            isolation_requests=prepared.budget.spent,
             lost=self.checkpointer.point.lost,
         )
         held = self._settle(ending)
@@ -312,7 +312,7 @@ class Run:
     def _settle(self, ending: "_Ending") -> Held | None:
         """Make the deletions that the run has found, or tell what holds it."""
         verdict, _ = judge(ending.evidence())
-        settlement = self.brake.settle(
+        settlement = self.guard.settle(
             self.checkpointer.database,
             verdict=verdict,
             end=ending.end,
@@ -348,12 +348,12 @@ class Run:
                 " starts where this one started"
             )
 
-    def _write_down(self, ending: "_Ending", outcome: Outcome, held: Held | None) -> int:
+    def _write_down(self, ending: "_Ending", outcome: RunOutcome, held: Held | None) -> int:
         """Write the history row, and end the checkpoint in the same transaction; gives the row's number."""
         with self.checkpointer.database.session() as session:
-            history_id = ending.write_history(session, outcome, run=self.brake.run)
+            history_id = ending.write_history(session, outcome, run=self.guard.run)
             if held is not None:
-                approval.note(session, self.brake.run, held, history_id=history_id)
+                approval.note(session, self.guard.run, held, history_id=history_id)
             ending.note_wait(session)
             self._end_checkpoint(session, outcome, ending.error, history_id)
             session.commit()
@@ -369,7 +369,7 @@ class Run:
         return verdict is Verdict.COMPLETE and self.request.covers(self.checkpointer.point.watermark)
 
     def _end_checkpoint(
-        self, session: Session, outcome: Outcome, error: Exception | None, history_id: int
+        self, session: Session, outcome: RunOutcome, error: Exception | None, history_id: int
     ) -> None:
         moves = self._moves_watermark(outcome.verdict)
         checkpoint.end(
@@ -379,7 +379,7 @@ class Run:
             resumable=resumable(outcome.evidence.end, error),
             error=Note(text=str(error), failure=failure_of(error)) if error else None,
         )
-        self.ward.close(session, history_id=history_id, complete=moves, now=datetime.now(UTC))
+        self.quarantine.close(session, history_id=history_id, complete=moves, now=datetime.now(UTC))
 
 
 @dataclass(kw_only=True)
@@ -410,14 +410,14 @@ class _Ending:
         )
         return replace(found, held=held.in_words() if held else None)
 
-    def outcome(self, held: Held | None = None) -> Outcome:
+    def outcome(self, held: Held | None = None) -> RunOutcome:
         """How the run ended, without the number of its history row."""
         requested, state, error = self.requested, self.state, self.error
         evidence = self.evidence(held)
         verdict, status = judge(evidence)
         strict = requested.request.validation is not Level.LOOSE
         seconds = time.monotonic() - requested.begun
-        return Outcome(
+        return RunOutcome(
             repository_id=requested.request.repository_id,
             status=status,
             verdict=verdict,
@@ -434,7 +434,7 @@ class _Ending:
             pace=self.pace.close(seconds, state.counts["records"], state.traffic.requests),
         )
 
-    def write_unbegun(self) -> Outcome:
+    def write_unbegun(self) -> RunOutcome:
         """Write the history row of a run that has no checkpoint."""
         self.state.counts = self.state.with_traffic(self.state.counts)
         outcome = self.outcome()
@@ -446,7 +446,7 @@ class _Ending:
         prune_changes(self.requested.database, keep_days=keep_days)
         return replace(outcome, history_id=history_id)
 
-    def write_history(self, session: Session, outcome: Outcome, *, run: RunKey | None) -> int:
+    def write_history(self, session: Session, outcome: RunOutcome, *, run: RunKey | None) -> int:
         """Write the row and give its number; the caller commits."""
         return write_history(session, self.requested.request, outcome, run=run, rules=self.rule_digests)
 

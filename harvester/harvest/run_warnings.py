@@ -21,7 +21,7 @@ class Note:
 
 
 @dataclass(kw_only=True)
-class Notes:
+class Warnings:
     """The first thousand warnings of a run; further ones are only counted."""
 
     kept: list[Note] = field(default_factory=list)

@@ -21,11 +21,11 @@ from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import ReadPage
 from harvester.client.transport import HttpTransport, request_headers
 from harvester.harvest.checkpoint import Checkpoint
-from harvester.harvest.plan import Plan, Standing
+from harvester.harvest.plan import RunPlan, Standing
 from harvester.harvest.raw_capture import FETCH_ERROR, RUN_URI
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import get_history
-from harvester.harvest.transform import Batch
+from harvester.harvest.transform import RecordBatch
 from harvester.models import History
 from harvester.protocols import http_client, open_protocol_client
 from harvester.reading.errors import TransportError, TransportKind
@@ -57,7 +57,7 @@ def as_it_is(send: Send) -> Send:
 
 
 @dataclass(kw_only=True)
-class Source:
+class AnswerSource:
     """Gives a run its client, and knows what is kept of it."""
 
     settings: Settings
@@ -117,7 +117,7 @@ class Source:
             if self.capture is not None:
                 self.capture.close()
 
-    def note_run(self, request: HarvestRequest, plan: Plan, point: Checkpoint) -> None:
+    def note_run(self, request: HarvestRequest, plan: RunPlan, point: Checkpoint) -> None:
         """Write beside the answers which run they belong to, and what was asked for."""
         if self.capture is not None:
             self.capture.note_run(
@@ -137,7 +137,7 @@ class Source:
 
 def open_source(
     session: Session, settings: Settings, request: HarvestRequest, *, started: datetime
-) -> Source:
+) -> AnswerSource:
     """The source of a run that starts now. Raises UsageError where what is to be replayed is not there."""
     protocol = get_repository(session, request.repository_id).protocol
     # warcio is imported by those runs alone that need it, for a harvest is a process of its own.
@@ -145,13 +145,13 @@ def open_source(
         from harvester.harvest.source import open_replay  # noqa: PLC0415
 
         kept = _kept(settings, _replayed(session, request.replay))
-        return Source(settings=settings, protocol=protocol, replay=open_replay(kept))
+        return AnswerSource(settings=settings, protocol=protocol, replay=open_replay(kept))
     if settings.harvester.keep_raw and protocol != AccessProtocol.Z3950:
         from harvester.harvest.raw_capture import RawCapture, raw_file  # noqa: PLC0415
 
         path = raw_file(settings, request.repository_id, started)
-        return Source(settings=settings, protocol=protocol, capture=RawCapture(path))
-    return Source(settings=settings, protocol=protocol)
+        return AnswerSource(settings=settings, protocol=protocol, capture=RawCapture(path))
+    return AnswerSource(settings=settings, protocol=protocol)
 
 
 def replay_request(
@@ -198,8 +198,8 @@ def check_standing(request: HarvestRequest, standing: Standing) -> None:
 
 
 def without_superseded(
-    session: Session, batch: Batch, *, repository_id: int, metadata_prefix: str
-) -> tuple[Batch, int]:
+    session: Session, batch: RecordBatch, *, repository_id: int, metadata_prefix: str
+) -> tuple[RecordBatch, int]:
     """The batch without the records of which the store has a later datestamp, and how many those were."""
     keys = [record.key for record in batch.records]
     known = known_records(session, repository_id=repository_id, metadata_prefix=metadata_prefix, keys=keys)

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from lxml import etree
 
 from harvester.client.protocol_client import ProtocolClient
-from harvester.harvest.page_reader_process import Document
+from harvester.harvest.page_reader_process import RecordDocument
 from harvester.reading.answers import Header, as_document
 from harvester.rules.filters import Filters
 from harvester.rules.normalisation import Mappings
@@ -74,7 +74,7 @@ class RefusedRecordError(StrictCheckError):
 _T = TypeVar("_T")
 
 
-Content = etree._Element | Document | None  # noqa: SLF001 lxml has no other name for it
+Content = etree._Element | RecordDocument | None  # noqa: SLF001 lxml has no other name for it
 Entry = tuple[Header, Content]
 """A header with its `<record>`, as an element or as the document; a deleted one needs none."""
 
@@ -93,7 +93,7 @@ class Prepared(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class RecordBatch:
     """A page's records, each identifier once, with the number of those that are not among them."""
 
     records: Sequence[Prepared]
@@ -106,7 +106,7 @@ class Batch:
     refused: Sequence[Refusal] = ()
     """Those on which a rule met a limit, so that nobody can tell what they should be."""
 
-    def without(self, keys: Collection[str]) -> "Batch":
+    def without(self, keys: Collection[str]) -> "RecordBatch":
         """The batch without the records of these keys."""
         if not keys:
             return self
@@ -114,7 +114,7 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preparer:
+class Transformer:
     """Applies a harvest's rules to records."""
 
     filters: Filters | None = None
@@ -132,7 +132,7 @@ class Preparer:
         if self.validator is not None:
             await self.validator.learn(_elements(entries))
 
-    def prepare(self, entries: Sequence[Entry], *, url: str) -> Batch:
+    def prepare(self, entries: Sequence[Entry], *, url: str) -> RecordBatch:
         """Prepare the records of the page from a URL; of those with the same identifier the newest counts.
 
         Of versions with the same datestamp, or with one that cannot be read, that is the last one.
@@ -156,7 +156,7 @@ class Preparer:
             else:
                 prepared.append(record)
         self._check_answers(latest.values(), url)
-        return Batch(
+        return RecordBatch(
             records=prepared,
             filtered=len(passed_over),
             repeated=len(entries) - len(latest),
@@ -169,7 +169,7 @@ class Preparer:
         """The record for the store; None where the filters leave it out."""
         if header.deleted or content is None:
             return Prepared(header=header, key=identifier_digits(header.identifier), data=None, digest=None)
-        if isinstance(content, Document):
+        if isinstance(content, RecordDocument):
             assert self.plain  # noqa: S101 rules look at elements, so pages are not read elsewhere then
             return _active(header, content.data())
         if self.filters is not None and not self.filters.accepts(content):
@@ -225,7 +225,7 @@ class Preparer:
 
 def _bytes_of(content: Content) -> bytes:
     """The record's bytes as quarantine keeps them."""
-    if isinstance(content, Document):
+    if isinstance(content, RecordDocument):
         return content.data()
     return b"" if content is None else etree.tostring(content, encoding="UTF-8", with_tail=False)
 
@@ -261,11 +261,11 @@ def _newest(
     return newest, outdated
 
 
-def joined(batches: Sequence[Batch]) -> Batch:
+def joined(batches: Sequence[RecordBatch]) -> RecordBatch:
     """Several pages as one; of records with the same identifier the newest counts, as on one page."""
     found = [record for batch in batches for record in batch.records]
     latest, outdated = _newest(found, lambda record: record.key, lambda record: record.header)
-    return Batch(
+    return RecordBatch(
         records=list(latest.values()),
         filtered=sum(batch.filtered for batch in batches),
         repeated=sum(batch.repeated for batch in batches) + len(found) - len(latest),

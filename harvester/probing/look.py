@@ -7,7 +7,7 @@ from typing import Final
 
 from harvester.access import access_of
 from harvester.client.exchange import HttpRequest, RawReply, Send
-from harvester.client.probe import Exchange, Findings, Watching, faults, oddities, probe
+from harvester.client.probe import Exchange, ProbeFindings, Watching, faults, oddities, probe
 from harvester.protocols import open_protocol_client
 from harvester.reading.errors import ClientError, TransportError
 from harvester.vocabulary import AccessProtocol
@@ -23,7 +23,7 @@ _RETRIES = 1
 class Looked:
     """What was found, and what is odd about it in words."""
 
-    findings: Findings
+    findings: ProbeFindings
     odd: Sequence[str]
 
 
@@ -51,7 +51,7 @@ async def look(
     return Looked(findings=found, odd=list(_odd(found) if by_query else oddities(found, now=utc_now())))
 
 
-def _odd(found: Findings) -> Iterator[str]:
+def _odd(found: ProbeFindings) -> Iterator[str]:
     """What could not be had, and what was odd about the records, where a query found them."""
     yield from dict.fromkeys(f"{error}" for error in found.failures.values())
     if found.page is not None:

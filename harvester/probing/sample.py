@@ -52,7 +52,7 @@ class Sampled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
+class RepositorySample:
     """The first records, and what of the page could not be read."""
 
     records: Sequence[Sampled] = ()
@@ -76,7 +76,7 @@ async def fetch_sample(
     normalize_file: Path | None,
     *,
     protocol: str = AccessProtocol.OAI_PMH,
-) -> Sample:
+) -> RepositorySample:
     """Ask for the first page of records and try the rules of the files on its first ten.
 
     Raises RuleFileError, ClientError and TryLaterError where there is no page, and SettingsError where a
@@ -87,13 +87,13 @@ async def fetch_sample(
         try:
             page = await anext(client.pages(Verb.LIST_RECORDS, selection, loose=True))
         except NoRecordsMatchError:
-            return Sample()
+            return RepositorySample()
     return sample_of(page, rules)
 
 
-def sample_of(page: Page, rules: Rules) -> Sample:
+def sample_of(page: Page, rules: Rules) -> RepositorySample:
     """The first records of a page, with the rules tried on them."""
-    return Sample(
+    return RepositorySample(
         records=[try_rules(record, rules) for record in page.records[:SAMPLE]],
         complete_list_size=page.complete_list_size,
         faults=[fault.reason for fault in page.faults],

@@ -114,7 +114,7 @@ _NOT_IN_ADDRESS: Final = re.compile(rb"[^A-Za-z0-9.]")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scope:
+class RestoreScope:
     """What is to be restored."""
 
     asked: str
@@ -129,13 +129,13 @@ class Scope:
         return not self.beginnings or without_scheme(canonical(url)).startswith(self.beginnings)
 
 
-def read_scope(asked: str) -> Scope:
+def read_scope(asked: str) -> RestoreScope:
     """The scope that a user names: a setSpec, or anything with a slash in it, which is a URL.
 
     `http` and `https` are the same here. A host without `www.` is meant with it, too. Raises UsageError.
     """
     if "/" not in asked:
-        return Scope(asked=asked, set_spec=asked)
+        return RestoreScope(asked=asked, set_spec=asked)
     url = asked.removesuffix("*")
     if "://" not in url:
         url = f"http://{url}"
@@ -147,7 +147,7 @@ def read_scope(asked: str) -> Scope:
         raise UsageError(f"{asked!r} is not a setSpec or a URL such as http://www.example.cz/news/")
     beginning = without_scheme(canonical(url))
     both = (beginning,) if host.startswith("www.") else (beginning, f"www.{beginning}")
-    return Scope(asked=asked, set_spec=host_set_spec(host), beginnings=both)
+    return RestoreScope(asked=asked, set_spec=host_set_spec(host), beginnings=both)
 
 
 def host_set_spec(host: str) -> str:

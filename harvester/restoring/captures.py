@@ -99,7 +99,7 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None  # noqa: PLR2004 digits
 
 
-class Choice:
+class CaptureChoice:
     """The chosen capture of each URL, of those seen so far.
 
     A capture of an error page counts only while nothing else of its URL is there.

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from harvester.restoring.browsable import needs_treatment
-from harvester.restoring.documents import Document
+from harvester.restoring.documents import FetchedDocument
 from harvester.restoring.manifest import Entry
 from harvester.restoring.names import Names
 from harvester.store.files import FileStore
@@ -17,7 +17,7 @@ ORIGINALS: Final = "originals"
 class Keeper(Protocol):
     """Keeps documents."""
 
-    def keep(self, documents: Sequence[Document]) -> list[Entry]:
+    def keep(self, documents: Sequence[FetchedDocument]) -> list[Entry]:
         """Write the documents; when this returns they are on the disk."""
 
     def holds(self, entry: Entry) -> bool:
@@ -38,7 +38,7 @@ class FileKeeper:
         self._store = store
         self._names = names
 
-    def keep(self, documents: Sequence[Document]) -> list[Entry]:
+    def keep(self, documents: Sequence[FetchedDocument]) -> list[Entry]:
         """Write the documents."""
         entries = [self._entry(document) for document in documents]
         self._store.write_all(
@@ -59,7 +59,7 @@ class FileKeeper:
     def close(self) -> None:
         """Nothing is open."""
 
-    def _entry(self, document: Document) -> Entry:
+    def _entry(self, document: FetchedDocument) -> Entry:
         entry = entry_of(document, f"{SITE}/{self._names.path(document.capture.url)}")
         if not needs_treatment(entry, document.body):
             return entry
@@ -68,7 +68,7 @@ class FileKeeper:
 
 
 def entry_of(
-    document: Document,
+    document: FetchedDocument,
     file: str,
     *,
     original: str = "",

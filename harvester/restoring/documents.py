@@ -53,7 +53,7 @@ _FAILURES: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class FetchedDocument:
     """A document as it was archived."""
 
     capture: Capture
@@ -91,7 +91,7 @@ class Fetcher:
     _failures: int = 0
     _heavy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
-    async def __call__(self, capture: Capture) -> Document | Missing:
+    async def __call__(self, capture: Capture) -> FetchedDocument | Missing:
         """The document of a capture, or why there is none.
 
         Raises TryLaterError where the provider asks to come back later than one waits, and TransportError
@@ -107,12 +107,12 @@ class Fetcher:
                 return await self._told(capture)
         return await self._told(capture)
 
-    async def _told(self, capture: Capture) -> Document | Missing:
+    async def _told(self, capture: Capture) -> FetchedDocument | Missing:
         try:
             document = await self._checked(capture)
         except NotGivenError as error:
             reason = BY_STATUS.get(error.status, Reason.UNAVAILABLE)
-            found: Document | Missing = missing(capture, reason, str(error))
+            found: FetchedDocument | Missing = missing(capture, reason, str(error))
         except AnswerTooLargeError as error:
             found = missing(capture, Reason.TOO_LARGE, str(error))
         except TransportError as error:
@@ -127,7 +127,7 @@ class Fetcher:
         self._failures = 0
         return found
 
-    async def _checked(self, capture: Capture) -> Document | Missing:
+    async def _checked(self, capture: Capture) -> FetchedDocument | Missing:
         for _ in range(2):  # what is broken may have broken on the way
             reply = await self._reply(capture)
             chunked = "chunked" in reply.headers.get(f"{_ORIGINAL}Transfer-Encoding", "").lower()
@@ -164,14 +164,14 @@ def _raise_not_given(reply: HttpReply) -> None:
         raise NotGivenError(reply.status, words[:_LONGEST_DETAIL])
 
 
-def _document(capture: Capture, reply: HttpReply, *, verified: bool) -> Document:
+def _document(capture: Capture, reply: HttpReply, *, verified: bool) -> FetchedDocument:
     status = reply.headers.get(f"{_ORIGINAL}Status", "")
     fields = {
         name[len(_ORIGINAL) :]: value
         for name, value in reply.headers.items()
         if name.lower().startswith(_ORIGINAL.lower()) and name.lower() != f"{_ORIGINAL}status".lower()
     }
-    return Document(
+    return FetchedDocument(
         capture=capture,
         body=reply.body,
         content_type=reply.content_type,
@@ -185,8 +185,8 @@ def _document(capture: Capture, reply: HttpReply, *, verified: bool) -> Document
 _MOST_DOCUMENTS: Final = 64
 _MOST_BYTES: Final = 8 * 1024**2
 
-Fetch = Callable[[Capture], Awaitable[Document | Missing]]
-Keep = Callable[[Sequence[Document]], None]
+Fetch = Callable[[Capture], Awaitable[FetchedDocument | Missing]]
+Keep = Callable[[Sequence[FetchedDocument]], None]
 """Keeps documents; blocking, and durable when it returns."""
 
 
@@ -195,11 +195,11 @@ class Batches:
 
     def __init__(self, keep: Keep) -> None:
         self._keep = keep
-        self._held: list[Document] = []
+        self._held: list[FetchedDocument] = []
         self._size = 0
         self._lock = asyncio.Lock()
 
-    async def add(self, document: Document) -> None:
+    async def add(self, document: FetchedDocument) -> None:
         """Take a document; whoever fills a batch waits until it is kept, and others with it."""
         async with self._lock:
             self._held.append(document)

@@ -13,7 +13,7 @@ _SHOWN: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class RestoreOutcome:
     """How a restore ended."""
 
     folder: Path
@@ -86,7 +86,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class RestorePlan:
     """What a restore would do."""
 
     listed: int

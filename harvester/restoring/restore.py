@@ -19,15 +19,15 @@ from harvester.client import CannotDisseminateFormatError, Client, Politeness, R
 from harvester.client.loops import list_patience
 from harvester.client.retries import Retrying
 from harvester.client.transport import HttpTransport, open_transport
-from harvester.restoring.addresses import Scope
+from harvester.restoring.addresses import RestoreScope
 from harvester.restoring.browsable import PackedError, start_page, target_of, treated
-from harvester.restoring.captures import PREFIX, Capture, Choice, UnreadableRecordError, read_capture
+from harvester.restoring.captures import PREFIX, Capture, CaptureChoice, UnreadableRecordError, read_capture
 from harvester.restoring.document_files import SITE, FileKeeper, Keeper
-from harvester.restoring.documents import Document, Fetcher, fetch_all
+from harvester.restoring.documents import FetchedDocument, Fetcher, fetch_all
 from harvester.restoring.links import SiteMap
 from harvester.restoring.manifest import Entry, Manifest, Missing, Reason, Request, open_manifest, write_lines
 from harvester.restoring.names import Names
-from harvester.restoring.outcome import Outcome, Plan
+from harvester.restoring.outcome import RestoreOutcome, RestorePlan
 from harvester.restoring.warc_files import FOLDER as WARC_FOLDER
 from harvester.restoring.warc_files import WarcKeeper
 from harvester.store.files import FileStore
@@ -51,13 +51,13 @@ class Wanted:
 
 
 async def ask(
-    client: Client, scope: Scope, at: datetime | None, on_page: Callable[[int, int | None], None]
+    client: Client, scope: RestoreScope, at: datetime | None, on_page: Callable[[int, int | None], None]
 ) -> Wanted:
     """Harvest the list; `on_page` is told how many records have come, and of how many if that is known.
 
     Raises ClientError, TryLaterError, and RemoteError where nothing is there.
     """
-    choice = Choice(at)
+    choice = CaptureChoice(at)
     found: list[Missing] = []
     listing = client.records(PREFIX, set_spec=scope.set_spec)
     try:
@@ -79,7 +79,7 @@ async def ask(
     return wanted
 
 
-def _take(record: Record, scope: Scope, choice: Choice, found: list[Missing]) -> None:
+def _take(record: Record, scope: RestoreScope, choice: CaptureChoice, found: list[Missing]) -> None:
     identifier = record.header.identifier
     if record.header.deleted:
         detail = "the archive hides or withholds it, and does not give its address"
@@ -226,7 +226,7 @@ Report = Callable[[str, int, int | None, str], None]
 class Restore:
     """A restore as it was asked for."""
 
-    scope: Scope
+    scope: RestoreScope
     folder: Path
     base_url: str
     form: str
@@ -243,7 +243,7 @@ class Restore:
         return Request(what=self.scope.asked, at=at, form=self.form)
 
 
-async def restore(asked: Restore) -> Outcome:
+async def restore(asked: Restore) -> RestoreOutcome:
     """Restore; raises UsageError, RemoteError, TryLaterError, after which the same command goes on."""
     began = time.monotonic()
     manifest = open_manifest(asked.folder, asked.request)
@@ -255,7 +255,7 @@ async def restore(asked: Restore) -> Outcome:
         manifest.close()
 
 
-async def plan(asked: Restore) -> Plan:
+async def plan(asked: Restore) -> RestorePlan:
     """What a restore would do; asks for the list, and writes nothing."""
     async with open_transport(asked.settings) as transport:
         wanted = await _listed(asked, transport)
@@ -269,7 +269,7 @@ async def plan(asked: Restore) -> Plan:
         finally:
             manifest.close()
     types = Counter(one.mime_type or "unknown" for one in wanted.captures)
-    return Plan(
+    return RestorePlan(
         listed=wanted.listed,
         wanted=len(wanted.captures),
         here=here,
@@ -279,7 +279,9 @@ async def plan(asked: Restore) -> Plan:
     )
 
 
-async def _restored(asked: Restore, manifest: Manifest, transport: HttpTransport, began: float) -> Outcome:
+async def _restored(
+    asked: Restore, manifest: Manifest, transport: HttpTransport, began: float
+) -> RestoreOutcome:
     wanted = load(asked.folder)
     if wanted is None:
         wanted = await _listed(asked, transport)
@@ -360,7 +362,7 @@ def _is_here(manifest: Manifest, keeper: Keeper, capture: Capture) -> bool:
 async def _fetched(
     asked: Restore, manifest: Manifest, keeper: Keeper, fetcher: Fetcher, captures: Sequence[Capture]
 ) -> list[Missing]:
-    def keep(documents: Sequence[Document]) -> None:
+    def keep(documents: Sequence[FetchedDocument]) -> None:
         manifest.add(keeper.keep(documents))
 
     def on_done(done: int, absent: int) -> None:
@@ -396,9 +398,9 @@ def _outcome(
     absent: Sequence[Missing],
     to_fetch: int,
     seconds: float,
-) -> Outcome:
+) -> RestoreOutcome:
     here = [manifest.entries[one.url] for one in wanted.captures if _is_noted(manifest, one)]
-    return Outcome(
+    return RestoreOutcome(
         folder=asked.folder,
         listed=wanted.listed,
         wanted=len(wanted.captures),

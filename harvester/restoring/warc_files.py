@@ -19,7 +19,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from harvester.restoring.document_files import entry_of
-from harvester.restoring.documents import Document
+from harvester.restoring.documents import FetchedDocument
 from harvester.restoring.manifest import Entry, sync_folder
 
 FOLDER: Final = "warc"
@@ -45,7 +45,7 @@ class WarcKeeper:
         self._file: BinaryIO | None = None
         self._path = self._folder
 
-    def keep(self, documents: Sequence[Document]) -> list[Entry]:
+    def keep(self, documents: Sequence[FetchedDocument]) -> list[Entry]:
         """Add the documents to the file that is under way; one that is full gets its name before."""
         # Not within a batch: a file with its name is never cut again, so the manifest must know all of it.
         if self._file is not None and self._file.tell() >= _LARGEST:
@@ -143,7 +143,7 @@ def _unfinished(path: Path) -> Path:
     return path.with_name(path.name + _OPEN)
 
 
-def _record(writer: Any, document: Document) -> Any:  # noqa: ANN401 warcio publishes no types
+def _record(writer: Any, document: FetchedDocument) -> Any:  # noqa: ANN401 warcio publishes no types
     capture = document.capture
     headers = {
         "WARC-Date": capture.captured.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z",
@@ -161,7 +161,7 @@ def _record(writer: Any, document: Document) -> Any:  # noqa: ANN401 warcio publ
     )
 
 
-def _http_headers(document: Document) -> StatusAndHeaders | None:
+def _http_headers(document: FetchedDocument) -> StatusAndHeaders | None:
     """The HTTP header as far as it is known; None for what was not had by HTTP."""
     if document.status is None:
         return None

@@ -12,7 +12,7 @@ from harvester.rule_lab.rows import (
     RuleRows,
     xml_of,
 )
-from harvester.rules.filters import Match
+from harvester.rules.filters import FilterMatch
 from oai.errors import UsageError
 from oai.vocabulary import DC_NAMESPACE
 
@@ -50,7 +50,7 @@ def _filters(
     title: str,
     about: str,
     *filters: FilterRow,
-    match: Match = Match.ANY,
+    match: FilterMatch = FilterMatch.ANY,
     namespaces: tuple[Namespace, ...] = _DC,
 ) -> Example:
     rows = RuleRows(kind=RuleKind.FILTER, match=match, namespaces=namespaces, filters=filters)
@@ -99,7 +99,7 @@ EXAMPLES: Final = (
         ),
         FilterRow(xpath="count(//dc:title)", regexp="^[1-9]"),
         FilterRow(xpath="count(//dc:date)", regexp="^[1-9]"),
-        match=Match.ALL,
+        match=FilterMatch.ALL,
     ),
     _filters(
         "without-articles",
@@ -108,7 +108,7 @@ EXAMPLES: Final = (
             "Inverted: with “all”, no type may be an article. Records without a type are excluded."
         ),
         FilterRow(xpath="//dc:type", regexp="article", ignore_case=True, invert=True),
-        match=Match.ALL,
+        match=FilterMatch.ALL,
     ),
     _filters(
         "marc-books",

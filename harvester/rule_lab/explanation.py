@@ -10,9 +10,9 @@ from typing import Final
 from lxml import etree
 
 from harvester.reading.answers import title_of
-from harvester.rules.filters import Filters, Match, is_deletion
+from harvester.rules.filters import FilterMatch, Filters, is_deletion
 from harvester.rules.normalisation import Mappings, NewElement, NodeMapping
-from harvester.rules.rule_expressions import Found
+from harvester.rules.rule_expressions import FoundNode
 from harvester.rules.rule_files import RuleLimitError
 from oai.vocabulary import OAI_NAMESPACE
 
@@ -44,7 +44,7 @@ class Value:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class RuleFinding:
     """What one rule found in the record."""
 
     rule: int
@@ -66,7 +66,7 @@ class Explained:
     datestamp: str
     title: str
     fate: Fate
-    findings: Sequence[Finding] = ()
+    findings: Sequence[RuleFinding] = ()
     before: str = ""
     after: str = ""
     """Empty where it is as before."""
@@ -92,12 +92,12 @@ def _filtered(record: etree._Element, rules: Filters) -> Explained:
     if is_deletion(record):
         return _explained(record, Fate.ACCEPTED)
     evaluation = rules.evaluator.on(record)
-    findings: list[Finding] = []
+    findings: list[RuleFinding] = []
     for number, one in enumerate(rules.filters, start=1):
         nodes = one.path.find(evaluation)
         answers = [one.expression.matches(evaluation, node.value) is not one.invert for node in nodes]
         findings.append(_finding(number, nodes, answers))
-    if rules.match is Match.ANY:
+    if rules.match is FilterMatch.ANY:
         accepted = any(one.matched for one in findings)
     else:
         accepted = all(one.found and one.found == one.matched for one in findings)
@@ -115,7 +115,7 @@ def _normalised(record: etree._Element, rules: Mappings) -> Explained:
     total = rules.apply(changed, note)
     # On the changed record: a mapping may have matched what another one added.
     evaluation = rules.evaluator.on(changed)
-    findings: list[Finding] = []
+    findings: list[RuleFinding] = []
     for mapping in rules.mappings:
         nodes = mapping.path.find(evaluation)
         for new in mapping.new_elements:
@@ -126,13 +126,13 @@ def _normalised(record: etree._Element, rules: Mappings) -> Explained:
 
 
 def _finding(
-    number: int, nodes: Sequence[Found], answers: Sequence[bool], added: Sequence[str] = ()
-) -> Finding:
+    number: int, nodes: Sequence[FoundNode], answers: Sequence[bool], added: Sequence[str] = ()
+) -> RuleFinding:
     values = [
         Value(text=_short(node.value), matched=answer) for node, answer in zip(nodes, answers, strict=True)
     ]
     values.sort(key=lambda value: not value.matched)
-    return Finding(
+    return RuleFinding(
         rule=number, found=len(nodes), matched=sum(answers), values=values[:_SHOWN_VALUES], added=list(added)
     )
 
@@ -141,7 +141,7 @@ def _explained(
     record: etree._Element,
     fate: Fate,
     *,
-    findings: Sequence[Finding] = (),
+    findings: Sequence[RuleFinding] = (),
     changed: etree._Element | None = None,
     trouble: str = "",
 ) -> Explained:

@@ -13,7 +13,7 @@ from harvester.rule_lab.models import Rule, RuleKind
 from harvester.rules.filters import Filters, parse_filters
 from harvester.rules.normalisation import Mappings, parse_mappings
 from harvester.rules.rule_files import MAX_BYTES, RuleFileError
-from harvester.rules.rule_limits import Limits
+from harvester.rules.rule_limits import RuleLimits
 from harvester.store.atomic_files import Disk
 from oai.errors import MalformedXmlError, UsageError
 from oai.settings import Settings
@@ -108,7 +108,7 @@ def kind_of(data: bytes, *, source: str) -> RuleKind:
 
 
 def read_rules(
-    data: bytes, kind: RuleKind, *, source: str, limits: Limits | None = None
+    data: bytes, kind: RuleKind, *, source: str, limits: RuleLimits | None = None
 ) -> Filters | Mappings:
     """The rules of a file, ready for use. Raises RuleFileError with line, column, reason, what to do."""
     if kind is RuleKind.FILTER:

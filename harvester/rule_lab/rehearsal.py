@@ -20,16 +20,16 @@ from harvester.client.exchange import HttpRequest, RawReply
 from harvester.harvest.page_writer import fate_of
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.source import open_kept, without_superseded
-from harvester.harvest.transform import Entry, Prepared, Preparer
+from harvester.harvest.transform import Entry, Prepared, Transformer
 from harvester.reading import replies
 from harvester.reading.answers import Page, Record
 from harvester.reading.errors import ClientError, OaiError
 from harvester.repositories import base_folder, get_repository
-from harvester.rule_lab.explanation import Explained, Fate, Finding, difference, explain, indented
+from harvester.rule_lab.explanation import Explained, Fate, RuleFinding, difference, explain, indented
 from harvester.rule_lab.trial import RuleLine, Trial, lines_of
 from harvester.rules.filters import Filters
 from harvester.rules.normalisation import Mappings
-from harvester.rules.rule_limits import Limits
+from harvester.rules.rule_limits import RuleLimits
 from harvester.store.paths import identifier_digits
 from harvester.store.records import KnownRecord, known_records
 from harvester.vocabulary import Level, RecordStatus
@@ -58,7 +58,7 @@ class ReplayEffect(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
+class ReplaySample:
     """A record that would fare so."""
 
     identifier: str
@@ -75,7 +75,7 @@ class Rehearsal:
     repository_id: int
     counts: Counter[str] = field(default_factory=Counter)
     """By the words of `ReplayEffect`."""
-    samples: dict[str, list[Sample]] = field(default_factory=dict)
+    samples: dict[str, list[ReplaySample]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     """Answers, and parts of answers, that could not be read."""
 
@@ -152,7 +152,7 @@ def _reasons(record: Explained, lines: Sequence[RuleLine]) -> Iterator[str]:
         yield f"{name_of(line)}: {_finding(finding)}"
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: RuleFinding) -> str:
     if not finding.found:
         return "no values found"
     values = ", ".join(f"{value.text!r}{'' if value.matched else ' (no)'}" for value in finding.values)
@@ -198,10 +198,10 @@ def rehearse_replay(session: Session, settings: Settings, request: HarvestReques
             f"harvest {request.repository_id} --replay {request.replay}`"
         )
     found = Rehearsal(run=request.replay, repository_id=request.repository_id)
-    limits = Limits(seconds=settings.harvester.rule_seconds)
-    preparer = replace(request, validation=Level.LOOSE).preparer(limits)
+    limits = RuleLimits(seconds=settings.harvester.rule_seconds)
+    transformer = replace(request, validation=Level.LOOSE).transformer(limits)
     folder = base_folder(repository, settings)
-    looking = _Looking(session=session, request=request, preparer=preparer, folder=folder, found=found)
+    looking = _Looking(session=session, request=request, transformer=transformer, folder=folder, found=found)
     for asked, reply in open_kept(session, settings, request.replay).exchanges():
         try:
             page = _page(asked, reply, settings.harvester.limits)
@@ -233,7 +233,7 @@ class _Looking:
 
     session: Session
     request: HarvestRequest
-    preparer: Preparer
+    transformer: Transformer
     folder: Path
     found: Rehearsal
     outcomes: dict[str, ReplayEffect] = field(default_factory=dict)
@@ -246,7 +246,7 @@ class _Looking:
         entries: list[Entry] = [(record.header, record.element) for record in page.records]
         if not page.records:
             entries = [(header, None) for header in page.headers if header.deleted]
-        batch = self.preparer.prepare(entries, url=page.url)
+        batch = self.transformer.prepare(entries, url=page.url)
         current, _ = without_superseded(
             self.session,
             batch,
@@ -258,7 +258,7 @@ class _Looking:
         for record in batch.records:
             self._note_prepared(record, known.get(record.key), superseded=record.key not in alive)
         for refusal in batch.refused:
-            sample = Sample(identifier=refusal.identifier or "", why=refusal.reason)
+            sample = ReplaySample(identifier=refusal.identifier or "", why=refusal.reason)
             self._note(identifier_digits(sample.identifier), ReplayEffect.LIMIT, lambda one=sample: one)  # type: ignore[misc]
         self._note_passed_over(page.records, frozenset(batch.passed_over), known)
 
@@ -281,13 +281,13 @@ class _Looking:
                 outcome = ReplayEffect.LEFT_OUT_NOW if stored else ReplayEffect.LEFT_OUT
                 self._note(key, outcome, lambda: self._left_out(record))  # noqa: B023 called at once
 
-    def _note(self, key: str, outcome: ReplayEffect, sample: Callable[[], Sample]) -> None:
+    def _note(self, key: str, outcome: ReplayEffect, sample: Callable[[], ReplaySample]) -> None:
         shown = self.found.samples.setdefault(outcome.value, []) if outcome in _SHOWABLE else None
         if shown is not None and len(shown) < _SHOWN and self.outcomes.get(key) is not outcome:
             shown.append(sample())
         self.outcomes[key] = outcome
 
-    def _sample(self, record: Prepared, known: KnownRecord | None, outcome: ReplayEffect) -> Sample:
+    def _sample(self, record: Prepared, known: KnownRecord | None, outcome: ReplayEffect) -> ReplaySample:
         identifier = record.header.identifier
         if (
             outcome is not ReplayEffect.UPDATED
@@ -295,18 +295,18 @@ class _Looking:
             or known.filename is None
             or record.data is None
         ):
-            return Sample(identifier=identifier)
+            return ReplaySample(identifier=identifier)
         try:
             stored = indented(parse((self.folder / known.filename).read_bytes(), source=known.filename))
         except (OSError, MalformedXmlError) as error:
-            return Sample(identifier=identifier, why=f"the stored file cannot be read: {error}")
+            return ReplaySample(identifier=identifier, why=f"the stored file cannot be read: {error}")
         after = indented(parse(record.data, source=identifier))
-        return Sample(identifier=identifier, diff=difference(stored, after))
+        return ReplaySample(identifier=identifier, diff=difference(stored, after))
 
-    def _left_out(self, record: Record) -> Sample:
-        rules = self.preparer.filters
+    def _left_out(self, record: Record) -> ReplaySample:
+        rules = self.transformer.filters
         why = "; ".join(reasons(explain(record.element, rules), rules)) if rules is not None else ""
-        return Sample(identifier=record.header.identifier, why=why)
+        return ReplaySample(identifier=record.header.identifier, why=why)
 
     def _known(self, keys: list[str]) -> dict[str, KnownRecord]:
         return dict(

@@ -9,7 +9,7 @@ from lxml import etree
 
 from harvester.rule_lab.files import read_rules
 from harvester.rule_lab.models import RuleKind
-from harvester.rules.filters import Match
+from harvester.rules.filters import FilterMatch
 from harvester.rules.rule_expressions import Expression, ExpressionError, RecordPath, text_of
 from harvester.rules.rule_files import RuleFile, RuleFileError, parse_rules
 from oai.xml import escape
@@ -60,7 +60,7 @@ class RuleRows:
 
     kind: RuleKind
     namespaces: tuple[Namespace, ...] = ()
-    match: Match = Match.ANY
+    match: FilterMatch = FilterMatch.ANY
     filters: tuple[FilterRow, ...] = ()
     mappings: tuple[MappingRow, ...] = ()
 
@@ -76,7 +76,7 @@ def rows_of(data: bytes, kind: RuleKind, *, source: str) -> RuleRows:
     return RuleRows(
         kind=kind,
         namespaces=namespaces,
-        match=Match(file.root.get("match", Match.ANY).strip().lower()),
+        match=FilterMatch(file.root.get("match", FilterMatch.ANY).strip().lower()),
         filters=tuple(_filter_row(file, rule) for rule in file.rules("filter")),
     )
 

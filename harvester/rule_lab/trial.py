@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from harvester.rule_lab.explanation import Explained, Fate, Finding, Value
+from harvester.rule_lab.explanation import Explained, Fate, RuleFinding, Value
 from harvester.rule_lab.files import read_rules
 from harvester.rule_lab.models import RuleKind
 from harvester.rules.filters import Filters
@@ -142,7 +142,7 @@ def _answers(
 
 def _explained(answer: Mapping[str, Any]) -> Explained:
     findings = [
-        Finding(**{**one, "values": [Value(**value) for value in one["values"]]})
+        RuleFinding(**{**one, "values": [Value(**value) for value in one["values"]]})
         for one in answer["findings"]
     ]
     return Explained(**{**answer, "fate": Fate(answer["fate"]), "findings": findings})

@@ -16,7 +16,7 @@ from harvester.rule_lab.explanation import explain
 from harvester.rule_lab.files import read_rules
 from harvester.rule_lab.models import RuleKind
 from harvester.rules.rule_files import RuleFileError
-from harvester.rules.rule_limits import Limits
+from harvester.rules.rule_limits import RuleLimits
 from oai.errors import MalformedXmlError
 from oai.xml import parse
 
@@ -29,7 +29,7 @@ def main() -> None:
     work = json.load(sys.stdin.buffer)
     # Where the parent is gone there is nobody to answer.
     parent = os.getppid()
-    limits = Limits(seconds=work["seconds"])
+    limits = RuleLimits(seconds=work["seconds"])
     rules = read_rules(
         base64.b64decode(work["content"]), RuleKind(work["kind"]), source=work["source"], limits=limits
     )

@@ -161,7 +161,7 @@ _FOUND: Final = "found in the file"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft:
+class RuleDraft:
     """What a new rule is to be."""
 
     kind: RuleKind
@@ -172,7 +172,7 @@ class Draft:
 
 
 def add_rule(
-    session: Session, settings: Settings, draft: Draft, *, by: str | None, note: str = "", path: str = ""
+    session: Session, settings: Settings, draft: RuleDraft, *, by: str | None, note: str = "", path: str = ""
 ) -> Rule:
     """Look after a new rule file, and write it; `path`, below the data folder, is of one that there is.
 

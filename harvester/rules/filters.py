@@ -28,13 +28,13 @@ from typing import Final
 from lxml import etree
 
 from harvester.rules.rule_files import RuleExpression, RuleFile, RulePath, parse_rules, read_bytes
-from harvester.rules.rule_limits import Evaluation, Evaluator, Limits
+from harvester.rules.rule_limits import Evaluation, Evaluator, RuleLimits
 from oai.vocabulary import OAI_NAMESPACE
 
 _HEADER: Final = f"{{{OAI_NAMESPACE}}}header"
 
 
-class Match(StrEnum):
+class FilterMatch(StrEnum):
     """How many nodes must match."""
 
     ANY = "any"
@@ -59,7 +59,7 @@ class Filter:
 class Filters:
     """A filter file, ready for use; safe to share between threads."""
 
-    match: Match
+    match: FilterMatch
     filters: tuple[Filter, ...]
     evaluator: Evaluator = field(default_factory=Evaluator, compare=False)
 
@@ -75,17 +75,17 @@ class Filters:
         if is_deletion(record):
             return True
         evaluation = self.evaluator.on(record)
-        if self.match is Match.ANY:
+        if self.match is FilterMatch.ANY:
             return any(any(each.answers(evaluation)) for each in self.filters)
         return all(_some_and_all(each.answers(evaluation)) for each in self.filters)
 
 
-def load_filters(path: Path, limits: Limits | None = None) -> Filters:
+def load_filters(path: Path, limits: RuleLimits | None = None) -> Filters:
     """Read a filter file. Raises RuleFileError with file, line, column, reason and what to do."""
     return parse_filters(read_bytes(path), source=str(path), limits=limits)
 
 
-def parse_filters(data: bytes, *, source: str, limits: Limits | None = None) -> Filters:
+def parse_filters(data: bytes, *, source: str, limits: RuleLimits | None = None) -> Filters:
     """Read the bytes of a filter file; `source` names it in errors. Raises RuleFileError."""
     file = parse_rules(data, source=source, root="filters")
     return Filters(
@@ -101,11 +101,11 @@ def is_deletion(record: etree._Element) -> bool:
     return header is not None and header.get("status") == "deleted"
 
 
-def _match(file: RuleFile) -> Match:
+def _match(file: RuleFile) -> FilterMatch:
     # UIUC's own program took a file that does not say as "any".
-    word = file.attributes(file.root, optional=("match",)).get("match", Match.ANY)
+    word = file.attributes(file.root, optional=("match",)).get("match", FilterMatch.ANY)
     try:
-        return Match(word.strip().lower())
+        return FilterMatch(word.strip().lower())
     except ValueError:
         raise file.fault(
             file.root, f"match={word!r} is not supported; write match='any' or match='all'", at="match"

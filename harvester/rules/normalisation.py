@@ -30,9 +30,9 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.rules.rule_expressions import Found, text_of
+from harvester.rules.rule_expressions import FoundNode, text_of
 from harvester.rules.rule_files import RuleExpression, RuleFile, RulePath, parse_rules, read_bytes
-from harvester.rules.rule_limits import Evaluation, Evaluator, Limits
+from harvester.rules.rule_limits import Evaluation, Evaluator, RuleLimits
 from oai.vocabulary import OAI_NAMESPACE
 
 _METADATA: Final = f"{{{OAI_NAMESPACE}}}metadata"
@@ -107,7 +107,7 @@ class _Addition:
     def run(self, mapping: NodeMapping) -> int:
         return sum(self._add(mapping, found) for found in mapping.path.find(self.evaluation))
 
-    def _add(self, mapping: NodeMapping, found: Found) -> int:
+    def _add(self, mapping: NodeMapping, found: FoundNode) -> int:
         matching = [
             new for new in mapping.new_elements if new.expression.matches(self.evaluation, found.value)
         ]
@@ -150,12 +150,12 @@ class _Addition:
         return self.standing[parent]
 
 
-def load_mappings(path: Path, limits: Limits | None = None) -> Mappings:
+def load_mappings(path: Path, limits: RuleLimits | None = None) -> Mappings:
     """Read a normalise file. Raises RuleFileError with file, line, column, reason and what to do."""
     return parse_mappings(read_bytes(path), source=str(path), limits=limits)
 
 
-def parse_mappings(data: bytes, *, source: str, limits: Limits | None = None) -> Mappings:
+def parse_mappings(data: bytes, *, source: str, limits: RuleLimits | None = None) -> Mappings:
     """Read the bytes of a normalise file; `source` names it in errors. Raises RuleFileError."""
     file = parse_rules(data, source=source, root="normalize")
     file.attributes(file.root)

@@ -124,7 +124,7 @@ def _no_watch(_characters: int) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class FoundNode:
     """One node of a record, or one value that was computed from it."""
 
     value: str
@@ -157,7 +157,7 @@ class RecordPath:
         _refuse_unknown_names(self.expression, self.namespaces)
         self.find(etree.Element("record"))
 
-    def find(self, record: etree._Element, *, watch: Watch = _no_watch) -> list[Found]:
+    def find(self, record: etree._Element, *, watch: Watch = _no_watch) -> list[FoundNode]:
         """Give the nodes that the expression yields, in document order, or the one value that it computes.
 
         The record is the whole document: `//dc:subject` never looks into its neighbours, and a relative path
@@ -177,7 +177,7 @@ class RecordPath:
             reason = f"the XPath expression {self.expression!r} cannot be evaluated: {error}"
             raise ExpressionError(reason) from None
         if not isinstance(result, list):
-            return [Found(value=_computed(result), bearer=None)]
+            return [FoundNode(value=_computed(result), bearer=None)]
         found = []
         for item in result:
             found.append(_node(item))
@@ -254,10 +254,10 @@ def _refuse_unknown_names(expression: str, namespaces: Mapping[str, str]) -> Non
         )
 
 
-def _node(item: Any) -> Found:  # noqa: ANN401 whatever a node set may hold
+def _node(item: Any) -> FoundNode:  # noqa: ANN401 whatever a node set may hold
     if etree.iselement(item):
-        return Found(value=text_of(item), bearer=item)
-    return Found(value=str(item), bearer=item.getparent())
+        return FoundNode(value=text_of(item), bearer=item)
+    return FoundNode(value=str(item), bearer=item.getparent())
 
 
 def _computed(result: str | float | bool) -> str:  # noqa: FBT001 XPath's own three types

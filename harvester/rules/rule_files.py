@@ -15,7 +15,7 @@ from lxml import etree
 from harvester.rules.rule_expressions import (
     Expression,
     ExpressionError,
-    Found,
+    FoundNode,
     RecordPath,
     TooMuchError,
     text_of,
@@ -29,7 +29,7 @@ _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class RulePlace:
     """A line and a column, both from 1."""
 
     line: int
@@ -37,18 +37,18 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElementPlace(Place):
+class ElementPlace(RulePlace):
     """Where an element begins, and its start tag as it is written."""
 
     tag: str
 
-    def attribute(self, name: str) -> Place:
+    def attribute(self, name: str) -> RulePlace:
         """Give where the attribute's name stands in the tag; where the element begins if it has none."""
         for found in _attributes(self.tag):
             if found[1] == name:
                 lines = _LINE_END.split(self.tag[: found.start(1)])
                 column = len(lines[-1]) + (self.column if len(lines) == 1 else 1)
-                return Place(line=self.line + len(lines) - 1, column=column)
+                return RulePlace(line=self.line + len(lines) - 1, column=column)
         return self
 
 
@@ -122,7 +122,7 @@ class _Placed:
     """Something that knows where it was written, for the errors."""
 
     source: str
-    place: Place
+    place: RulePlace
 
     def _fault(self, error: ExpressionError) -> RuleFileError:
         return RuleFileError(self.source, str(error), line=self.place.line, column=self.place.column)
@@ -142,7 +142,7 @@ class RulePath(_Placed):
 
     path: RecordPath
 
-    def find(self, evaluation: Evaluation) -> list[Found]:
+    def find(self, evaluation: Evaluation) -> list[FoundNode]:
         """Give what it yields on the record.
 
         Raises RuleLimitError where it meets a limit, and RuleFileError where it does so too often or cannot
@@ -256,10 +256,10 @@ class RuleFile:
         place = self._place(element, at)
         return RuleFileError(self.source, reason, line=place.line, column=place.column)
 
-    def _place(self, element: etree._Element, attribute: str | None) -> Place:
+    def _place(self, element: etree._Element, attribute: str | None) -> RulePlace:
         place = self.places.get(element)
         if place is None:
-            return Place(line=cast("int | None", element.sourceline) or 0, column=0)
+            return RulePlace(line=cast("int | None", element.sourceline) or 0, column=0)
         return place if attribute is None else place.attribute(attribute)
 
 

@@ -21,7 +21,7 @@ from lxml import etree
 from harvester.rules.rule_expressions import (
     Expression,
     ExpressionError,
-    Found,
+    FoundNode,
     RecordPath,
     TooMuchError,
     degree,
@@ -32,7 +32,7 @@ _BYTES_PER_NODE: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class RuleLimits:
     """What one rule file may use on one record, and when it counts as unusable."""
 
     seconds: float = 10
@@ -51,8 +51,10 @@ class Evaluator:
     `clock` gives seconds that only grow.
     """
 
-    def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.limits = limits or Limits()
+    def __init__(
+        self, limits: RuleLimits | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.limits = limits or RuleLimits()
         self.clock = clock
         self.worker = _Worker()
         self._met = 0
@@ -80,7 +82,7 @@ class Evaluation:
         self._deadline = evaluator.clock() + evaluator.limits.seconds
         self._characters = 0
 
-    def find(self, path: RecordPath) -> list[Found]:
+    def find(self, path: RecordPath) -> list[FoundNode]:
         """Give what the XPath yields.
 
         Raises TooMuchError where a limit is met, and ExpressionError where it cannot be evaluated.
@@ -103,7 +105,7 @@ class Evaluation:
         )
         return bool(answer["matches"])
 
-    def _find_elsewhere(self, path: RecordPath, record: str) -> list[Found]:
+    def _find_elsewhere(self, path: RecordPath, record: str) -> list[FoundNode]:
         answer = self._ask(
             task="find",
             expression=path.expression,
@@ -113,7 +115,7 @@ class Evaluation:
         )
         elements = list(self._record.iter())
         found = [
-            Found(value=value, bearer=None if number is None else elements[number])
+            FoundNode(value=value, bearer=None if number is None else elements[number])
             for value, number in answer["found"]
         ]
         self._watch(sum(len(each.value) for each in found))

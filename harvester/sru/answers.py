@@ -105,7 +105,7 @@ class NotSruError(NotOaiPmhError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SruResultPage:
     """A record of a result: its metadata, or why there is none."""
 
     position: int
@@ -119,13 +119,13 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class SruResult:
     """One answer to searchRetrieve."""
 
     version: str
     size: int | None
     """numberOfRecords: how many there are in all."""
-    records: tuple[Found, ...] = ()
+    records: tuple[SruResultPage, ...] = ()
     next_position: int | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -145,10 +145,10 @@ def open_answer(body: bytes, name: str, *, url: str, content_type: str = "") -> 
     return root
 
 
-def read_result(body: bytes, *, url: str, start: int, content_type: str = "") -> Result:
+def read_result(body: bytes, *, url: str, start: int, content_type: str = "") -> SruResult:
     """Read an answer to searchRetrieve that asked for the records from position `start` on."""
     root = open_answer(body, "searchRetrieveResponse", url=url, content_type=content_type)
-    return Result(
+    return SruResult(
         version=child_text(root, "version"),
         size=_number(child_text(root, "numberOfRecords")),
         records=tuple(
@@ -201,19 +201,23 @@ def _inner(root: etree._Element, outer: str, name: str) -> Iterator[etree._Eleme
         yield from children(holder, name)
 
 
-def _found(record: etree._Element, expected: int) -> Found:
+def _found(record: etree._Element, expected: int) -> SruResultPage:
     position = _number(child_text(record, "recordPosition")) or expected
     try:
         metadata = record_data(record, source=f"record {position}")
     except MalformedXmlError as error:
-        return Found(position=position, reason=f"its string is not XML: {error.reason}", raw=_bytes(record))
+        return SruResultPage(
+            position=position, reason=f"its string is not XML: {error.reason}", raw=_bytes(record)
+        )
     if metadata is None:
-        return Found(position=position, reason="it has no recordData", raw=_bytes(record))
+        return SruResultPage(position=position, reason="it has no recordData", raw=_bytes(record))
     if local_name(metadata) in {"diagnostic", "diagnostics"}:
         inside = child(metadata, "diagnostic")
         told = read_diagnostic(metadata if inside is None else inside)
-        return Found(position=position, reason=told.in_words(), raw=_bytes(record))
-    return Found(position=position, metadata=metadata, identifier=child_text(record, "recordIdentifier"))
+        return SruResultPage(position=position, reason=told.in_words(), raw=_bytes(record))
+    return SruResultPage(
+        position=position, metadata=metadata, identifier=child_text(record, "recordIdentifier")
+    )
 
 
 def _bytes(record: etree._Element) -> bytes:

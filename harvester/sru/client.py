@@ -25,8 +25,8 @@ from harvester.sru.answers import (
     UNSUPPORTED_VERSION,
     Explanation,
     NotSruError,
-    Result,
     SruFormatError,
+    SruResult,
     choose_schema,
     read_explanation,
     read_result,
@@ -137,7 +137,7 @@ class SruClient:
             if not page.next_token:
                 return
 
-    async def _search(self, question: Question, start: int, most: int) -> tuple[Result, str]:
+    async def _search(self, question: Question, start: int, most: int) -> tuple[SruResult, str]:
         """One answer to searchRetrieve, and its address. Raises SruError where there is nothing but that."""
         for tries_left in (1, 0):
             arguments = _search_arguments(self._version or _VERSIONS[0], question, start, most)

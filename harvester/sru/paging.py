@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from harvester.client.query_results import UNKNOWN_DATE, Place, wrapped
+from harvester.client.query_results import UNKNOWN_DATE, QueryCursor, wrapped
 from harvester.reading.answers import Fault, Page, ResumptionToken
 from harvester.reading.errors import (
     AnswerTooLargeError,
@@ -15,7 +15,7 @@ from harvester.reading.errors import (
     TransportError,
     TransportKind,
 )
-from harvester.sru.answers import Result, as_oai_dc
+from harvester.sru.answers import SruResult, as_oai_dc
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import failure_of
 from oai.failures import Failure, FailureCode
@@ -25,19 +25,19 @@ from oai.failures import Failure, FailureCode
 class Step:
     """What follows from an answer."""
 
-    place: Place
+    place: QueryCursor
     """Where to go on."""
     ended: bool
     notes: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
 
-    def resumption_token(self, start: Place) -> ResumptionToken:
+    def resumption_token(self, start: QueryCursor) -> ResumptionToken:
         """The token of the page that began at the place; its value is empty at the end."""
         value = "" if self.ended else self.place.token()
         return ResumptionToken(value=value, cursor=start.position - 1, complete_list_size=self.place.size)
 
 
-def next_step(start: Place, result: Result) -> Step:
+def next_step(start: QueryCursor, result: SruResult) -> Step:
     """Where to go on behind an answer that began at the place."""
     came = len(result.records)
     following = start.position + came
@@ -45,14 +45,14 @@ def next_step(start: Place, result: Result) -> Step:
     at_end = result.next_position is None if size is None else following > size
     ended = at_end or not came
     return Step(
-        place=Place(position=following, size=size),
+        place=QueryCursor(position=following, size=size),
         ended=ended,
         notes=tuple(_oddities(start, result, following, ended=ended)),
         faults=tuple(_faults(start, result)),
     )
 
 
-def _oddities(start: Place, result: Result, following: int, *, ended: bool) -> Iterator[str]:
+def _oddities(start: QueryCursor, result: SruResult, following: int, *, ended: bool) -> Iterator[str]:
     size, told = result.size, result.next_position
     if size is None:
         yield "the answer does not declare the number of records (numberOfRecords)"
@@ -68,7 +68,7 @@ def _oddities(start: Place, result: Result, following: int, *, ended: bool) -> I
         yield f"nextRecordPosition is {told:,}, but the records continue at {following:,}"
 
 
-def _faults(start: Place, result: Result) -> Iterator[Fault]:
+def _faults(start: QueryCursor, result: SruResult) -> Iterator[Fault]:
     yield from start.faults(result.size)
     for found in result.records:
         if found.metadata is None:
@@ -80,7 +80,7 @@ def _faults(start: Place, result: Result) -> Iterator[Fault]:
 _MOST_UNREADABLE: Final = 20
 _SERVER_ERROR: Final = 500
 
-Search = Callable[[int, int], Awaitable[tuple[Result, str]]]
+Search = Callable[[int, int], Awaitable[tuple[SruResult, str]]]
 """Asks for records: from which position on, and how many; gives the answer and its address."""
 
 
@@ -107,7 +107,7 @@ class Reader:
     search: Search
     brisk: Search
     """The same with little patience, for requests of which many fail."""
-    place: Place
+    place: QueryCursor
     loose: bool
     most: int | None = None
     """So many at once, where more could not be had."""
@@ -132,7 +132,7 @@ class Reader:
             self.unreadable = 0
             return self._taken(result, url)
 
-    def _taken(self, result: Result, url: str) -> Page:
+    def _taken(self, result: SruResult, url: str) -> Page:
         start = self.place
         if result.size == 0 and not result.records:
             raise NoRecordsMatchError(
@@ -145,7 +145,7 @@ class Reader:
             raise MalformedAnswerError(url, page.faults[0].reason)
         return page
 
-    def _page(self, result: Result, url: str, start: Place, step: Step) -> Page:
+    def _page(self, result: SruResult, url: str, start: QueryCursor, step: Step) -> Page:
         records = tuple(
             wrapped(
                 as_oai_dc(found.metadata) if self.as_dc else found.metadata,

@@ -24,7 +24,7 @@ _SETTLING_SECONDS = 5.0
 """A harvest under way has its files a moment before their rows."""
 
 
-class Kind(StrEnum):
+class StoreFindingKind(StrEnum):
     """What is wrong with a file."""
 
     MISSING = "missing"
@@ -36,10 +36,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class StoreFinding:
     """A file with which something is wrong; `path` is relative to the base directory."""
 
-    kind: Kind
+    kind: StoreFindingKind
     path: str
     identifier: str | None = None
     unfinished: bool = False
@@ -81,7 +81,7 @@ class Auditor:
     repair: bool = False
     busy: Callable[[], bool] = lambda: False
     sleep: Callable[[float], None] = time.sleep
-    on_finding: Callable[[Finding], None] = lambda _finding: None
+    on_finding: Callable[[StoreFinding], None] = lambda _finding: None
     on_progress: Callable[[int], None] = lambda _files: None
 
     def run(self) -> Audit:
@@ -123,7 +123,7 @@ class Auditor:
         rights = pool.map(self._is_right, [row for row, _ in both])
         yield from (pair for pair, right in zip(both, rights, strict=True) if not right)
 
-    def _confirmed(self, session: Session, suspects: Sequence[Pair]) -> Iterator[Finding]:
+    def _confirmed(self, session: Session, suspects: Sequence[Pair]) -> Iterator[StoreFinding]:
         """What is still wrong by what the rows say now."""
         names = [os.fsdecode(path) for row, path in suspects if row is None and path is not None]
         ids = [row.record_id for row, _ in suspects if row is not None]
@@ -138,14 +138,14 @@ class Auditor:
                 yield from self._row_finding(by_id.get(row.record_id))
             elif path is not None and not self._is_named(path, by_name.get(os.fsdecode(path).lower(), ())):
                 unfinished = path.endswith(ENDING.encode())
-                yield Finding(kind=Kind.STRAY, path=readable(path), unfinished=unfinished)
+                yield StoreFinding(kind=StoreFindingKind.STRAY, path=readable(path), unfinished=unfinished)
 
-    def _row_finding(self, row: FileRow | None) -> Iterator[Finding]:
+    def _row_finding(self, row: FileRow | None) -> Iterator[StoreFinding]:
         if row is None or self._is_right(row):
             return
         there = (self.folder / row.filename).exists()
-        kind = Kind.ALTERED if there else Kind.MISSING
-        yield Finding(kind=kind, path=row.filename, identifier=row.identifier)
+        kind = StoreFindingKind.ALTERED if there else StoreFindingKind.MISSING
+        yield StoreFinding(kind=kind, path=row.filename, identifier=row.identifier)
 
     def _is_right(self, row: FileRow) -> bool:
         try:
@@ -162,14 +162,14 @@ class Auditor:
                 return True
         return not os.path.lexists(full)
 
-    def _note(self, finding: Finding, audit: Audit) -> None:
+    def _note(self, finding: StoreFinding, audit: Audit) -> None:
         setattr(audit, finding.kind.value, getattr(audit, finding.kind.value) + 1)
         removes = self.repair and finding.unfinished
         if removes:
             (self.folder / finding.path).unlink(missing_ok=True)
             audit.repaired += 1
         self.on_finding(
-            Finding(
+            StoreFinding(
                 kind=finding.kind,
                 path=finding.path,
                 identifier=finding.identifier,

@@ -19,7 +19,7 @@ from harvester.client.listing import Listing
 from harvester.client.query_results import (
     MARC21_NAMESPACE,
     UNKNOWN_DATE,
-    Place,
+    QueryCursor,
     no_sets,
     only_record,
     quoted,
@@ -46,7 +46,7 @@ from harvester.reading.errors import (
 )
 from harvester.z3950 import session
 from harvester.z3950.address import read_address
-from harvester.z3950.session import Answer
+from harvester.z3950.session import SessionAnswer
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import MalformedXmlError, UsageError
 from oai.failures import Failure, FailureCode
@@ -216,7 +216,7 @@ class Z3950Client:
             )
             raise CannotDisseminateFormatError(self.base_url, "format", f"{words} marcxml")
 
-    async def _ask(self, query: str, place: Place) -> Answer:
+    async def _ask(self, query: str, place: QueryCursor) -> SessionAnswer:
         """An answer, with as many tries as the settings say."""
         for number in range(self._retries + 1):
             self.traffic.requests += 1
@@ -235,7 +235,7 @@ class Z3950Client:
             return answer
         raise AssertionError("unreachable: the last try returns or raises")
 
-    def _page(self, answer: Answer, place: Place) -> Page:
+    def _page(self, answer: SessionAnswer, place: QueryCursor) -> Page:
         position = place.position
         if not answer.size:
             raise NoRecordsMatchError(self.base_url, "noRecordsMatch", "the query finds no records")
@@ -245,7 +245,7 @@ class Z3950Client:
         )
         came = max(answer.came, len(read))
         faults = [*_faults(read, position, came), *place.faults(answer.size)]
-        following = Place(position=position + came, size=answer.size)
+        following = QueryCursor(position=position + came, size=answer.size)
         undated = any(record.header.datestamp == UNKNOWN_DATE for record in records)
         note = f"records without a date of change are dated {UNKNOWN_DATE}"
         return Page(

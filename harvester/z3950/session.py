@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harvester.client.query_results import Place
+from harvester.client.query_results import QueryCursor
 from harvester.reading.errors import (
     AnswerTooLargeError,
     BadArgumentError,
@@ -140,7 +140,7 @@ _PIECE: Final = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class SessionAnswer:
     """What a session brought."""
 
     size: int
@@ -165,8 +165,8 @@ def program() -> str:
 
 
 async def ask(
-    address: Address, url: str, query: str, settings: HarvesterSettings, *, place: Place, most: int
-) -> Answer:
+    address: Address, url: str, query: str, settings: HarvesterSettings, *, place: QueryCursor, most: int
+) -> SessionAnswer:
     """Search, and bring records from the place on, `most` at most.
 
     A server refuses to give more than there are, so that they are counted first where the place says nothing.
@@ -197,7 +197,9 @@ class ResultChangedError(Z3950Error):
         self.size = size
 
 
-async def _searched(address: Address, url: str, lines: Sequence[str], settings: HarvesterSettings) -> Answer:
+async def _searched(
+    address: Address, url: str, lines: Sequence[str], settings: HarvesterSettings
+) -> SessionAnswer:
     """A session that searches."""
     said, records = await _session(address, url, lines, settings)
     told = read_told(said)
@@ -209,7 +211,7 @@ async def _searched(address: Address, url: str, lines: Sequence[str], settings: 
         raise error
     if told.size is None:
         raise TransportError(url, TransportKind.DISCONNECTED, f"no answer to the search: {told.where}")
-    return Answer(size=told.size, came=told.came, records=records, traffic=len(records) + len(said))
+    return SessionAnswer(size=told.size, came=told.came, records=records, traffic=len(records) + len(said))
 
 
 async def greet(address: Address, url: str, settings: HarvesterSettings) -> str:

@@ -125,7 +125,7 @@ class _Course:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class JobProgress:
     """How far a running harvest is."""
 
     pages: int
@@ -156,7 +156,7 @@ class Wait:
     until: datetime | None
 
 
-def progress_of(harvest: Harvest, now: datetime) -> Progress:
+def progress_of(harvest: Harvest, now: datetime) -> JobProgress:
     """The progress at that moment."""
     counts, size = harvest.counts, harvest.complete_list_size
     records = counts.get("records", 0)
@@ -164,7 +164,7 @@ def progress_of(harvest: Harvest, now: datetime) -> Progress:
     if rate is None:
         seconds = (now - harvest.run_started).total_seconds() if harvest.run_started is not None else 0
         rate = records / seconds if seconds > 0 else 0.0
-    return Progress(
+    return JobProgress(
         pages=counts.get("pages", 0),
         records=records,
         complete_list_size=size,

@@ -53,7 +53,7 @@ _LIKE_IT: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class RunFilter:
     """Which runs: what is None does not matter. Times are those of their ends, `until` left out."""
 
     repository_id: int | None = None
@@ -67,7 +67,7 @@ class Choice:
     among: Select[int] | None = None
     """The repositories that may be seen; None for all."""
 
-    def within(self, since: datetime, until: datetime | None = None) -> "Choice":
+    def within(self, since: datetime, until: datetime | None = None) -> "RunFilter":
         """The same choice in another time."""
         return replace(self, since=since, until=until)
 
@@ -97,7 +97,7 @@ class Usual:
 
 
 def find_runs(
-    session: Session, choice: Choice, *, limit: int, before: int | None = None
+    session: Session, choice: RunFilter, *, limit: int, before: int | None = None
 ) -> list[HistoryView]:
     """Up to `limit` runs, the newest first; `before` is the last page's last `history_id`."""
     query = (
@@ -115,7 +115,7 @@ def find_runs(
     ]
 
 
-def count_runs(session: Session, choice: Choice) -> int:
+def count_runs(session: Session, choice: RunFilter) -> int:
     """How many runs there are; `choice` should have a `since`."""
     query = select(func.count()).select_from(History).where(*_conditions(choice))
     if choice.words:
@@ -123,7 +123,7 @@ def count_runs(session: Session, choice: Choice) -> int:
     return session.scalars(query).one()
 
 
-def days_of(session: Session, choice: Choice, *, zone: str) -> list[Day]:
+def days_of(session: Session, choice: RunFilter, *, zone: str) -> list[Day]:
     """The days on which runs ended, in the time zone, the oldest first; `choice` should have a `since`."""
     of_few = choice.among is not None or choice.repository_id is not None
     query = _run_by_run(choice, zone) if of_few else _day_by_day(choice, zone)
@@ -133,13 +133,13 @@ def days_of(session: Session, choice: Choice, *, zone: str) -> list[Day]:
     return [_day(day, parts) for day, parts in found.items()]
 
 
-def _run_by_run(choice: Choice, zone: str) -> Any:  # noqa: ANN401 a SELECT
+def _run_by_run(choice: RunFilter, zone: str) -> Any:  # noqa: ANN401 a SELECT
     """The sums by day and status; each run of these repositories is asked on which day it ended."""
     day = cast(func.timezone(zone, History.harvest_end_time), Date)
     return _sums(choice).add_columns(day).group_by(day).order_by(day)
 
 
-def _day_by_day(choice: Choice, zone: str) -> Any:  # noqa: ANN401 a SELECT
+def _day_by_day(choice: RunFilter, zone: str) -> Any:  # noqa: ANN401 a SELECT
     """The sums by day and status, each day read from the index by the time of the end.
 
     For the runs of all repositories that takes a quarter of the time; for those of a few repositories it
@@ -152,7 +152,7 @@ def _day_by_day(choice: Choice, zone: str) -> Any:  # noqa: ANN401 a SELECT
     return select(*ended.c, cast(days.c.day, Date)).join_from(days, ended, true()).order_by(days.c.day)
 
 
-def _local_days(choice: Choice, zone: str) -> Any:  # noqa: ANN401 an SQL expression
+def _local_days(choice: RunFilter, zone: str) -> Any:  # noqa: ANN401 an SQL expression
     """The days from `since`, or the first run, to the last run: their midnights on the zone's clocks."""
     first = choice.since or select(func.min(History.harvest_end_time)).scalar_subquery()
     last = select(func.max(History.harvest_end_time)).scalar_subquery()
@@ -161,7 +161,7 @@ def _local_days(choice: Choice, zone: str) -> Any:  # noqa: ANN401 an SQL expres
     return days.table_valued(column("day", DateTime()), name="days").render_derived()
 
 
-def _sums(choice: Choice) -> Any:  # noqa: ANN401 a SELECT
+def _sums(choice: RunFilter) -> Any:  # noqa: ANN401 a SELECT
     """Runs, records and changes by status."""
     changes = History.new_count + History.updated_count + History.deleted_count
     query: Any = (
@@ -215,7 +215,7 @@ def _day(day: date, parts: Sequence[tuple[str, int, int, int]]) -> Day:
     )
 
 
-def _conditions(choice: Choice) -> list[ColumnElement[bool]]:
+def _conditions(choice: RunFilter) -> list[ColumnElement[bool]]:
     found: list[ColumnElement[bool]] = []
     if choice.among is not None:
         found.append(History.repository_id.in_(choice.among))

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, delete, false, func, literal, sele
 from sqlalchemy.orm import Session
 
 from harvester.models import Harvest, History, Repository
-from manager.jobs.estimates import Estimate, Progress, estimate, progress_of, wait_of
+from manager.jobs.estimates import Estimate, JobProgress, estimate, progress_of, wait_of
 from manager.jobs.reasons import Code, Reason
 from manager.models import IN_HAND, Job, JobStatus
 from manager.schedules.service import database_now
@@ -70,7 +70,7 @@ class JobView:
     """How many times it has vanished before."""
     priority: int
     owner: str | None
-    progress: Progress | None
+    progress: JobProgress | None
     estimate: Estimate
 
     @property

@@ -30,7 +30,7 @@ class Contender:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class AdmissionLimits:
     """How much may be under way."""
 
     per_host: int
@@ -53,7 +53,7 @@ class Admitted:
 class _Tally:
     """What is under way, what has been admitted included."""
 
-    limits: Limits
+    limits: AdmissionLimits
     waiting: list[int]
     """The ranks of the jobs in the queue."""
     repositories: dict[int, int] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class _Tally:
 
 
 def admit(
-    due: Iterable[Contender], under_way: Iterable[Contender], waiting: Sequence[int], limits: Limits
+    due: Iterable[Contender], under_way: Iterable[Contender], waiting: Sequence[int], limits: AdmissionLimits
 ) -> tuple[list[Admitted], dict[int, Reason]]:
     """The jobs that may begin, in their order, and for each of the others why it may not.
 

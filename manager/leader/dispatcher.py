@@ -18,7 +18,7 @@ from harvester.harvest_plan import Surface, carried
 from harvester.models import Harvest, Repository
 from manager import queue
 from manager.jobs.reasons import Reason
-from manager.leader.admission import Admitted, Contender, Limits, admit, host_of
+from manager.leader.admission import AdmissionLimits, Admitted, Contender, admit, host_of
 from manager.models import UNDER_WAY, Job, JobStatus
 from manager.notices.announcements import tell
 from manager.notices.models import Occasion
@@ -178,14 +178,14 @@ def _contenders(session: Session, condition: Any) -> list[tuple[Contender, Any]]
     ]
 
 
-def _limits(session: Session, settings: ManagerSettings, *, busy: int) -> Limits:
+def _limits(session: Session, settings: ManagerSettings, *, busy: int) -> AdmissionLimits:
     """The limits as set; the queue holds what would fill the free places, and every place some more times.
 
     Quick harvests would empty a short queue between two looks of the leader; a long one harms nobody, since
     what is more urgent overtakes what waits there.
     """
     places = registry.places(session)
-    return Limits(
+    return AdmissionLimits(
         per_host=settings.per_host,
         overall=settings.overall,
         lookahead=max(max(places - busy, 0) + _TURNS_AHEAD * places, _LEAST_LOOKAHEAD),

@@ -14,7 +14,7 @@ from manager.models import Job, RecurringJob, RecurringState
 from manager.notices.announcements import tell
 from manager.notices.models import Occasion
 from manager.schedules.failures import pause_after
-from manager.schedules.plan import Plan, check_surroundings, read_plan
+from manager.schedules.plan import SchedulePlan, check_surroundings, read_plan
 from manager.schedules.service import database_now, drop_planned_jobs, job_of
 from oai.datestamps import format_datestamp
 from oai.errors import UsageError, failure_of
@@ -36,7 +36,7 @@ class _Span:
 
 
 def note_left_out(
-    session: Session, schedule: RecurringJob, plan: Plan, now: datetime, *, due: datetime | None
+    session: Session, schedule: RecurringJob, plan: SchedulePlan, now: datetime, *, due: datetime | None
 ) -> int:
     """Write the due times since the schedule's last job that have passed; `due` is when its next one is.
 
@@ -57,7 +57,7 @@ def note_left_out(
     return len(dues)
 
 
-def _between(plan: Plan, begin: datetime, end: datetime) -> list[datetime]:
+def _between(plan: SchedulePlan, begin: datetime, end: datetime) -> list[datetime]:
     """The due times later than `begin` and not later than `end`; at most `MOST`."""
     found: list[datetime] = []
     following = plan.next_after(begin)
@@ -164,7 +164,9 @@ def _set_aside(session: Session, schedule: RecurringJob, error: Exception) -> No
     )
 
 
-def _job_due(session: Session, schedule: RecurringJob, plan: Plan, due: datetime | None) -> int | None:
+def _job_due(
+    session: Session, schedule: RecurringJob, plan: SchedulePlan, due: datetime | None
+) -> int | None:
     """Add the job that is due then, and give its id; None where no more is due."""
     schedule.state = RecurringState.ONE_OFF if plan.frequency is None else RecurringState.RECURRING
     if due is None:
@@ -186,7 +188,7 @@ def _wants(session: Session, schedule: RecurringJob) -> bool:
     return schedule.state == RecurringState.NEW
 
 
-def _next_due(schedule: RecurringJob, plan: Plan, now: datetime, pause: timedelta) -> datetime | None:
+def _next_due(schedule: RecurringJob, plan: SchedulePlan, now: datetime, pause: timedelta) -> datetime | None:
     if plan.frequency is not None and schedule.last_due is not None:
         if pause:
             return plan.next_after(max(now + pause, schedule.last_due))

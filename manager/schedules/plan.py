@@ -40,7 +40,7 @@ _RULES: Final[tuple[tuple[str, Callable[[Path], object]], ...]] = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class SchedulePlan:
     """When a schedule is due."""
 
     frequency: Frequency | None
@@ -69,7 +69,7 @@ class Plan:
         return None if self.is_over(due) else due
 
 
-def read_plan(schedule: RecurringJob) -> Plan:
+def read_plan(schedule: RecurringJob) -> SchedulePlan:
     """Read a row's plan and check its parameters; raises UsageError that says what is wrong with it."""
     for one, allowed in _CHOICES.items():
         value = getattr(schedule, one.column)
@@ -81,7 +81,7 @@ def read_plan(schedule: RecurringJob) -> Plan:
     _check_times(schedule)
     _check_parameters(schedule)
     text = (schedule.frequency or "").strip()
-    return Plan(
+    return SchedulePlan(
         frequency=parse_frequency(text) if text else None,
         zone=parse_zone(schedule.time_zone),
         start=schedule.start_date,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from harvester.harvest.quarantine import Ward
+from harvester.harvest.quarantine import Quarantine
 from harvester.harvest.run_warnings import Note, columns_of, notes_of
 from harvester.harvest_plan import Surface, carried
 from harvester.models import Harvest, History, Repository
@@ -135,7 +135,7 @@ def _last_note(harvest: Harvest) -> list[Note]:
 
 def _claim_errors(session: Session, harvest: Harvest, ended: History, run_started: datetime) -> None:
     """Let the records that the run refused belong to its row, as the harvester itself does."""
-    ward = Ward(
+    quarantine = Quarantine(
         repository_id=harvest.repository_id,
         metadata_prefix=harvest.metadata_prefix,
         set_spec=harvest.set_spec,
@@ -143,7 +143,7 @@ def _claim_errors(session: Session, harvest: Harvest, ended: History, run_starte
         job_id=ended.job_id,
     )
     now = session.execute(select(func.now())).scalar_one()
-    ward.close(session, history_id=ended.history_id, complete=False, now=now)
+    quarantine.close(session, history_id=ended.history_id, complete=False, now=now)
 
 
 def _failure(run: Run, ending: Ending) -> tuple[RunStatus, Failure]:

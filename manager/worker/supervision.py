@@ -12,7 +12,7 @@ _URGENCY: Final = (Cause.PAUSED, Cause.STOPPED, Cause.RESTARTED, Cause.DELETED, 
 """A later one of these takes the place of an earlier one."""
 
 
-class Order:
+class StopRequest:
     """The end that a harvest is told to come to; one for each harvest in hand."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Order:
         self._changed.clear()
 
 
-async def see_through(process: HarvestProcess, order: Order, settings: ManagerSettings) -> ProcessOutcome:
+async def supervise(process: HarvestProcess, order: StopRequest, settings: ManagerSettings) -> ProcessOutcome:
     """Wait for the process to end, and see to it that it does where it is told to.
 
     Cancelling kills it.
@@ -61,7 +61,7 @@ async def see_through(process: HarvestProcess, order: Order, settings: ManagerSe
     return await waiting
 
 
-async def _told(waiting: asyncio.Future[ProcessOutcome], order: Order, patience: float | None) -> bool:
+async def _told(waiting: asyncio.Future[ProcessOutcome], order: StopRequest, patience: float | None) -> bool:
     """Whether something new was told, before the end of the process or of our patience."""
     changed = asyncio.create_task(order.changed())
     either: set[asyncio.Future[Any]] = {waiting, changed}

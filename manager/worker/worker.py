@@ -28,7 +28,7 @@ from manager.worker.indexing import IndexingWorker
 from manager.worker.process import HARVESTER, HarvestProcess, environment_for, host_name
 from manager.worker.registry import Membership
 from manager.worker.settlement import WANTED, Cause, Ending, settle
-from manager.worker.supervision import Order, see_through
+from manager.worker.supervision import StopRequest, supervise
 from oai.database import Database
 from oai.settings import Settings
 
@@ -55,7 +55,7 @@ class Worker:
         self._transactions = transactions
         self._command = command
         self._host = host_name()
-        self._orders: dict[int, Order] = {}
+        self._orders: dict[int, StopRequest] = {}
         self._indexing = IndexingWorker(settings, transactions)
         self._drain = asyncio.Event() if drain is None else drain
         self._worker_id: int | None = None
@@ -98,7 +98,7 @@ class Worker:
 
     async def harvest(self, job_id: int) -> None:
         """Run one job from its claim to its settlement. Cancelling ends its process first."""
-        order = self._orders[job_id] = Order()
+        order = self._orders[job_id] = StopRequest()
         life = asyncio.create_task(self._see_through(job_id, order))
         cancelled = False
         try:
@@ -152,7 +152,7 @@ class Worker:
         while self._orders or self._indexing.file_ids:  # noqa: ASYNC110 the queue calls us, it tells us nothing
             await asyncio.sleep(_STOP_POLL)
 
-    async def _see_through(self, job_id: int, order: Order) -> None:
+    async def _see_through(self, job_id: int, order: StopRequest) -> None:
         if order.cause is not None:
             return
         run = await self._transactions.run(claim, job_id, self._host, self._worker_id)
@@ -171,8 +171,8 @@ class Worker:
         await self._transactions.run(settle, run, ending, self._settings.manager)
         logger.info("job %d: %s, exit code %s", job_id, ending.cause.name.lower(), ending.exit_code)
 
-    async def _watch(self, run: Run, process: HarvestProcess, order: Order) -> tuple[Run, Ending]:
-        ending = asyncio.create_task(see_through(process, order, self._settings.manager))
+    async def _watch(self, run: Run, process: HarvestProcess, order: StopRequest) -> tuple[Run, Ending]:
+        ending = asyncio.create_task(supervise(process, order, self._settings.manager))
         try:
             await self._transactions.run(note_process, run.job_id, process.process_id)
         except BaseException:

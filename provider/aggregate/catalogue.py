@@ -75,7 +75,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scope:
+class AggregateScope:
     """The records of one format in a set, or all, and the index by which they are in order."""
 
     format_id: int
@@ -85,7 +85,7 @@ class Scope:
     kept_size: Select[Any]
 
 
-def find_scope(session: Session, format_id: int, set_spec: str | None) -> Scope | None:
+def find_scope(session: Session, format_id: int, set_spec: str | None) -> AggregateScope | None:
     """The scope of a set, all records for None, or None where there is no such set."""
     counts = select(func.sum(AggregateCount.records)).where(AggregateCount.format_id == format_id)
     if set_spec is None:
@@ -101,7 +101,7 @@ def find_scope(session: Session, format_id: int, set_spec: str | None) -> Scope 
     kept = counts.where(AggregateCount.set_id == row.id)
     if not row.harvested_spec:
         return _records(format_id, kept, AggregateRecord.repository_id == row.repository_id)
-    return Scope(
+    return AggregateScope(
         format_id=format_id,
         datestamp=AggregateMembership.datestamp,
         id=AggregateMembership.record_id,
@@ -110,8 +110,8 @@ def find_scope(session: Session, format_id: int, set_spec: str | None) -> Scope 
     )
 
 
-def _records(format_id: int, kept_size: Select[Any], *conditions: ColumnElement[bool]) -> Scope:
-    return Scope(
+def _records(format_id: int, kept_size: Select[Any], *conditions: ColumnElement[bool]) -> AggregateScope:
+    return AggregateScope(
         format_id=format_id,
         datestamp=AggregateRecord.datestamp,
         id=AggregateRecord.id,
@@ -122,7 +122,7 @@ def _records(format_id: int, kept_size: Select[Any], *conditions: ColumnElement[
 
 def entry_page(
     session: Session,
-    scope: Scope,
+    scope: AggregateScope,
     *,
     from_: datetime | None,
     until: datetime,
@@ -152,7 +152,7 @@ def entries_of(session: Session, key: uuid.UUID, until: datetime) -> Sequence[En
     return _read(session, named.order_by(AggregateRecord.format_id))
 
 
-def list_size(session: Session, scope: Scope, now: datetime) -> int | None:
+def list_size(session: Session, scope: AggregateScope, now: datetime) -> int | None:
     """How many records the scope has, from the kept counts; None where too many are not due yet."""
     ahead = (
         select(scope.id)
@@ -372,7 +372,7 @@ class _Item:
 @dataclass(frozen=True, kw_only=True)
 class _Extent:
     session: Session
-    scope: Scope
+    scope: AggregateScope
     catalogue: AggregateCatalogue
 
     def page(

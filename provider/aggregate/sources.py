@@ -50,7 +50,7 @@ WHERE withdrawn IS NULL
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repository:
+class SourceRepository:
     """A repository as the harvester has it."""
 
     repository_id: int
@@ -58,7 +58,7 @@ class Repository:
     base_url: str
 
 
-def find_repository(session: Session, named: str) -> Repository:
+def find_repository(session: Session, named: str) -> SourceRepository:
     """The repository with this number, base URL or name. Raises UsageError where there is not just one."""
     known = harvested.REPOSITORY.c
     wanted = (
@@ -76,12 +76,12 @@ def find_repository(session: Session, named: str) -> Repository:
         ids = ", ".join(str(row[0]) for row in found)
         raise UsageError(f"{named!r} matches the repositories {ids}; give one number")
     repository_id, title_found, base_url = found[0]
-    return Repository(repository_id=repository_id, title=title_found, base_url=base_url)
+    return SourceRepository(repository_id=repository_id, title=title_found, base_url=base_url)
 
 
 def add_source(
     session: Session,
-    repository: Repository,
+    repository: SourceRepository,
     *,
     name: str | None = None,
     identifiers: str | None = None,
@@ -107,7 +107,7 @@ def add_source(
 
 
 def _new_source(
-    session: Session, repository: Repository, name: str | None, identifiers: str
+    session: Session, repository: SourceRepository, name: str | None, identifiers: str
 ) -> AggregateSource:
     chosen = source_name(name) if name else _free_name(session, repository.base_url)
     if session.scalar(select(AggregateSource.name).where(AggregateSource.name == chosen)):

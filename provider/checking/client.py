@@ -28,7 +28,7 @@ class AllowanceSpentError(RemoteError):
 
 
 @dataclass(kw_only=True)
-class Client:
+class CheckClient:
     """A provider's address, and what was asked there so far.
 
     The same request by GET or POST is made once, unless it is asked for afresh.

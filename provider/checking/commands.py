@@ -10,19 +10,19 @@ from oai.cli import Invocation
 from oai.console import Console, counted
 from oai.errors import ExitCode, UsageError
 from provider.checking.checks import CHECKS
-from provider.checking.client import Client
-from provider.checking.findings import Finding, Result, Severity, run_checks
+from provider.checking.client import CheckClient
+from provider.checking.findings import CheckResult, Finding, Severity, run_checks
 from provider.checking.survey import Survey
 from provider.checking.transport import http_transport
 
 _TIMEOUT: Final = 60.0
-_COLUMNS: Final = {"result": "Result", "severity": "Weight", "id": "Check", "title": "Check"}
+_COLUMNS: Final = {"result": "CheckResult", "severity": "Weight", "id": "Check", "title": "Check"}
 
 
 def check(invocation: Invocation) -> ExitCode:
     """`provider check URL`: exit code 3 where anything that must be is not."""
     arguments, console = invocation.arguments, invocation.console
-    client = Client(
+    client = CheckClient(
         url=_address(arguments.url),
         transport=http_transport(timeout=_TIMEOUT),
         pause=arguments.polite,
@@ -52,7 +52,7 @@ def _broken(findings: Sequence[Finding]) -> list[Finding]:
     return [
         finding
         for finding in findings
-        if finding.result is Result.FAILED and finding.check.severity is Severity.MUST
+        if finding.result is CheckResult.FAILED and finding.check.severity is Severity.MUST
     ]
 
 
@@ -61,9 +61,9 @@ def _report(console: Console, findings: Sequence[Finding]) -> None:
     if console.as_json:
         return
     for finding in findings:
-        if finding.result is Result.FAILED:
+        if finding.result is CheckResult.FAILED:
             console.result(finding.as_row(), _described(finding))
-        elif finding.result is Result.NOT_DONE:
+        elif finding.result is CheckResult.NOT_DONE:
             console.note(f"{finding.check.id} could not be run: {finding.came}")
 
 
@@ -81,9 +81,9 @@ def _described(finding: Finding) -> str:
     )
 
 
-def _summarise(console: Console, findings: Sequence[Finding], client: Client) -> None:
+def _summarise(console: Console, findings: Sequence[Finding], client: CheckClient) -> None:
     counts = Counter(finding.result for finding in findings)
-    parts = ", ".join(f"{counts[result]} {result}" for result in Result if counts[result])
+    parts = ", ".join(f"{counts[result]} {result}" for result in CheckResult if counts[result])
     console.note(
         f"{client.url}: {counted(len(findings), 'check')} with {counted(client.requests, 'request')}: {parts}"
     )

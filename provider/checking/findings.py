@@ -21,7 +21,7 @@ class Severity(StrEnum):
     """Worth knowing."""
 
 
-class Result(StrEnum):
+class CheckResult(StrEnum):
     """What became of a check."""
 
     PASSED = "passed"
@@ -62,7 +62,7 @@ class Finding:
     """A check with its result."""
 
     check: Check
-    result: Result
+    result: CheckResult
     sent: str = ""
     came: str = ""
     """What came, or why the check was not made."""
@@ -79,7 +79,7 @@ class Finding:
             "sent": self.sent,
             "came": self.came,
             "expected": self.expected,
-            "advice": self.check.advice if self.result is Result.FAILED else "",
+            "advice": self.check.advice if self.result is CheckResult.FAILED else "",
         }
 
 
@@ -135,8 +135,8 @@ def _finding(survey: Survey, check: Check) -> Finding:
     try:
         seen = check.look(survey)
     except NotApplicableError as error:
-        return Finding(check=check, result=Result.NOT_APPLICABLE, came=str(error))
+        return Finding(check=check, result=CheckResult.NOT_APPLICABLE, came=str(error))
     except (CannotBeDoneError, RemoteError) as error:
-        return Finding(check=check, result=Result.NOT_DONE, came=str(error))
-    result = Result.PASSED if seen.passed else Result.FAILED
+        return Finding(check=check, result=CheckResult.NOT_DONE, came=str(error))
+    result = CheckResult.PASSED if seen.passed else CheckResult.FAILED
     return Finding(check=check, result=result, sent=seen.sent, came=seen.came, expected=seen.expected)

@@ -13,7 +13,7 @@ from lxml import etree
 from oai.datestamps import Datestamp, format_datestamp, parse_datestamp
 from oai.errors import ZatvaError
 from oai.vocabulary import ErrorCode, Granularity, Verb
-from provider.checking.client import Client
+from provider.checking.client import CheckClient
 from provider.checking.replies import OAI, Header, Record, Reply
 
 
@@ -99,7 +99,7 @@ _FAR: Final = datetime(2970, 1, 1, tzinfo=UTC)
 class Survey:
     """Facts about the provider behind a client."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: CheckClient) -> None:
         self.client = client
 
     def begin(self) -> None:

@@ -15,25 +15,25 @@ from typing import Final
 from aiohttp import web
 
 from oai.vocabulary import ErrorCode
-from provider.protocol.exchange import Progress
+from provider.protocol.exchange import ListPosition
 
 BAD_VERB: Final = "bad verb"
 """Stands for whatever else was given as verb."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class RequestOutcome:
     """What was asked for, and what came of it."""
 
     verb: str
     """The OAI-PMH verb, or BAD_VERB."""
     codes: tuple[ErrorCode, ...]
     """The protocol errors in the answer."""
-    progress: Progress | None
+    progress: ListPosition | None
     """How far through a list the answer is."""
 
 
-OUTCOME: Final = web.RequestKey("outcome", Outcome)
+OUTCOME: Final = web.RequestKey("outcome", RequestOutcome)
 """Where a route leaves it with the request."""
 
 
@@ -47,7 +47,7 @@ _LONGEST_TEXT: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Client:
+class ClientKey:
     """A harvester, as far as one can be told from another."""
 
     address: str
@@ -81,7 +81,7 @@ class ClientCount:
 class HarvestList:
     """A list that a client reads: one first request and all that go on from it."""
 
-    client: Client
+    client: ClientKey
     verb: str
     metadata_prefix: str
     set_spec: str
@@ -110,10 +110,10 @@ class ListCount:
 
 
 @dataclass(kw_only=True)
-class Batch:
+class StatsBatch:
     """What is to be written down."""
 
-    clients: dict[Client, ClientCount] = field(default_factory=dict)
+    clients: dict[ClientKey, ClientCount] = field(default_factory=dict)
     lists: dict[HarvestList, ListCount] = field(default_factory=dict)
 
 
@@ -123,22 +123,22 @@ class Tally:
     def __init__(self, *, clients: int, lists: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._clients = _Known(clients, clock)
         self._lists = _Known(lists, clock)
-        self._batch = Batch()
+        self._batch = StatsBatch()
         self._clock = clock
         self._open: OrderedDict[HarvestList, float] = OrderedDict()
 
     def count(
         self,
-        client: Client,
+        client: ClientKey,
         moment: datetime,
         *,
         sent: int,
         refused: bool,
-        outcome: Outcome | None,
+        outcome: RequestOutcome | None,
     ) -> None:
         """Count a request that ended at `moment` (UTC); `outcome` is None for what is no OAI-PMH."""
         if not self._clients.admits(client):
-            client = Client(address="", user_agent=OTHERS, sender="")
+            client = ClientKey(address="", user_agent=OTHERS, sender="")
         counted = self._batch.clients.setdefault(client, ClientCount(first=moment, last=moment))
         counted.last = moment
         counted.requests += 1
@@ -157,12 +157,12 @@ class Tally:
             self._open.popitem(last=False)
         return len(self._open)
 
-    def take(self) -> Batch:
+    def take(self) -> StatsBatch:
         """All that was counted since the last time."""
-        batch, self._batch = self._batch, Batch()
+        batch, self._batch = self._batch, StatsBatch()
         return batch
 
-    def put_back(self, batch: Batch) -> None:
+    def put_back(self, batch: StatsBatch) -> None:
         """Count again what could not be written down."""
         newer, self._batch = self._batch, batch
         for client, count in newer.clients.items():
@@ -179,7 +179,7 @@ class Tally:
                 known.requests += further.requests
                 known.finished = further.finished or known.finished
 
-    def _count_list(self, client: Client, moment: datetime, verb: str, progress: Progress) -> None:
+    def _count_list(self, client: ClientKey, moment: datetime, verb: str, progress: ListPosition) -> None:
         list_ = HarvestList(
             client=client,
             verb=verb,

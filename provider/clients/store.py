@@ -22,7 +22,7 @@ from oai.datestamps import utc_now
 from oai.models import Base
 from oai.vocabulary import Verb
 from provider.clients.models import ProviderClient, ProviderClientError, ProviderList
-from provider.clients.stats import Batch
+from provider.clients.stats import StatsBatch
 from provider.http.keys import DATABASE, SETTINGS
 from provider.http.middleware import ATTENDANCE
 
@@ -82,7 +82,7 @@ class HarvestedList:
     state: ListState
 
 
-def write_down(session: Session, batch: Batch) -> None:
+def write_down(session: Session, batch: StatsBatch) -> None:
     """Add a batch to the tables, each in one statement; the caller commits."""
     # In the order of their keys, so that processes that write the same rows do not lock each other out.
     clients = sorted(batch.clients.items(), key=lambda pair: pair[0].key)
@@ -221,7 +221,7 @@ def _state(abandoned_after: timedelta) -> Any:  # noqa: ANN401 an SQL expression
     )
 
 
-def _list_rows(batch: Batch) -> Iterator[dict[str, Any]]:
+def _list_rows(batch: StatsBatch) -> Iterator[dict[str, Any]]:
     for list_, count in batch.lists.items():
         yield {
             "key": list_.key,
@@ -298,7 +298,7 @@ class Bookkeeper:
         )
         self._next_forgetting = time.monotonic()
 
-    def write(self, batch: Batch) -> bool:
+    def write(self, batch: StatsBatch) -> bool:
         """Write a batch down, and now and then forget what is old; says whether it was written."""
         try:
             with Session(self._engine) as session:

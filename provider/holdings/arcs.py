@@ -11,7 +11,7 @@ from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.orm import Session
 
 from provider.models import Arc, ArcProblem, Document
-from provider.reading.framing import Problem
+from provider.reading.framing import FramingProblem
 
 UNREAD: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of change of a file that has to be read (again): no real file has it."""
@@ -123,7 +123,7 @@ def is_gone(path: str | None) -> bool:
     return path is None or not Path(path).exists()
 
 
-def save_problems(session: Session, arc_id: int, problems: Sequence[Problem]) -> None:
+def save_problems(session: Session, arc_id: int, problems: Sequence[FramingProblem]) -> None:
     """Put the problems of a file in the place of those it had before."""
     session.execute(delete(ArcProblem).where(ArcProblem.arc_id == arc_id))
     rows = [{"arc_id": arc_id, "offset": one.offset, "reason": one.reason} for one in problems]
@@ -131,12 +131,12 @@ def save_problems(session: Session, arc_id: int, problems: Sequence[Problem]) ->
         session.execute(insert(ArcProblem), rows)
 
 
-def load_problems(session: Session, arc_id: int) -> tuple[Problem, ...]:
+def load_problems(session: Session, arc_id: int) -> tuple[FramingProblem, ...]:
     """The problems that a file had when it was last read, in its order."""
     rows = session.scalars(
         select(ArcProblem).where(ArcProblem.arc_id == arc_id).order_by(ArcProblem.offset, ArcProblem.id)
     )
-    return tuple(Problem(offset=row.offset, reason=row.reason) for row in rows)
+    return tuple(FramingProblem(offset=row.offset, reason=row.reason) for row in rows)
 
 
 def drop_empty(session: Session, arc_ids: Sequence[int]) -> None:

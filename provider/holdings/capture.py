@@ -17,7 +17,7 @@ _REVISIT: Final = "warc/revisit"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class FoundCapture:
     """A capture."""
 
     id: int
@@ -38,13 +38,13 @@ class Found:
     """Of the archive file; its name alone while only a CDX file has told of it."""
 
 
-def _mime(one: Found) -> str:
+def _mime(one: FoundCapture) -> str:
     if one.record_type == "revisit":
         return _REVISIT
     return one.mime_type if "/" in one.mime_type else _UNKNOWN
 
 
-FIELDS: Final[Mapping[str, Callable[[Found], str]]] = {
+FIELDS: Final[Mapping[str, Callable[[FoundCapture], str]]] = {
     "urlkey": lambda one: one.url_key,
     "timestamp": lambda one: one.archived.strftime("%Y%m%d%H%M%S"),
     "url": lambda one: one.url,
@@ -83,7 +83,7 @@ _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = 1 << 20
 
-Test = Callable[[Found], bool]
+Test = Callable[[FoundCapture], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class Collapse:
     characters: int | None = None
     """How many of the field's first characters count; None for all."""
 
-    def run(self, one: Found) -> str:
+    def run(self, one: FoundCapture) -> str:
         """What neighbours are compared by: short, and the same for the same beginning of the field."""
         value = FIELDS[self.field](one)[: self.characters]
         return hashlib.blake2b(value.encode(errors="surrogatepass"), digest_size=8).hexdigest()

@@ -42,7 +42,7 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class FixityFinding:
     """Something that is wrong."""
 
     fault: Fault
@@ -58,7 +58,7 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class FixityChoice:
     """What is to be checked; everything if nothing is said."""
 
     files: Sequence[str] = ()
@@ -81,7 +81,7 @@ class FileCheck:
     """Captures that were read."""
     without_digest: int = 0
     """Of those, the ones whose bytes could only be counted: no digest that can be computed was kept."""
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[FixityFinding] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class Checker:
     """Checks archive files. `elsewhere` has the places of files by name, to find the moved ones."""
 
     session: Session
-    choice: Choice
+    choice: FixityChoice
     elsewhere: Mapping[str, Path] = field(default_factory=dict)
 
     def files(self) -> int:
@@ -140,7 +140,7 @@ class Checker:
                     file.findings.append(_altered(file, row, reason))
         return file
 
-    def _fault_of_file(self, file: FileCheck, path: str | None, size: int) -> Finding | None:
+    def _fault_of_file(self, file: FileCheck, path: str | None, size: int) -> FixityFinding | None:
         if path is None:
             fault, reason = Fault.MISSING, "known only from a CDX file; index the archive file itself"
         else:
@@ -154,7 +154,7 @@ class Checker:
                 if found.size == size:
                     return None
                 fault, reason = Fault.CHANGED, f"{found.size:,} bytes, but {size:,} when it was indexed"
-        return Finding(fault=fault, file=file.path, reason=reason, documents=self._count(file.number))
+        return FixityFinding(fault=fault, file=file.path, reason=reason, documents=self._count(file.number))
 
     def _gone(self, path: Path) -> tuple[Fault, str]:
         other = self.elsewhere.get(path.name.removesuffix(".gz"))
@@ -219,8 +219,8 @@ def _differs(record: DiskRecord, row: Any) -> str | None:  # noqa: ANN401 a row 
     return None
 
 
-def _altered(file: FileCheck, row: Any, reason: str) -> Finding:  # noqa: ANN401 as above
-    return Finding(
+def _altered(file: FileCheck, row: Any, reason: str) -> FixityFinding:  # noqa: ANN401 as above
+    return FixityFinding(
         fault=Fault.ALTERED, file=file.path, reason=reason, documents=1,
         offset=row.offset, url=row.url, key=row.key,
     )  # fmt: skip

@@ -147,7 +147,7 @@ _FIRST_ID: Final = -1
 _LAST_ID: Final = (1 << 63) - 1
 
 
-class Order(StrEnum):
+class ReadOrder(StrEnum):
     """In which order captures come; those of one URL may come in all of them."""
 
     FORWARD = "forward"
@@ -159,10 +159,10 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class IndexReading:
     """How captures are to be read."""
 
-    order: Order = Order.FORWARD
+    order: ReadOrder = ReadOrder.FORWARD
     closest: datetime | None = None
     """The moment, where that is the order."""
     since: datetime = EARLIEST
@@ -180,7 +180,7 @@ class Edge:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class ReadBatch:
     """What was read at once."""
 
     rows: Sequence[RowMapping]
@@ -204,13 +204,13 @@ _BEHIND_CLOSEST: Final = (
     f" > ({_DISTANCE.format('CAST(:edge AS timestamptz)')}, :edge, wanted.edge_id))"
 )
 _SIDES: Final = {
-    Order.FORWARD: _SIDE.format(
+    ReadOrder.FORWARD: _SIDE.format(
         behind="(document.archived > wanted.since OR document.id > wanted.edge_id)", way=""
     ),
-    Order.REVERSE: _SIDE.format(
+    ReadOrder.REVERSE: _SIDE.format(
         behind="(document.archived < wanted.until OR document.id < wanted.edge_id)", way="DESC"
     ),
-    Order.CLOSEST: "({}) UNION ALL ({})".format(
+    ReadOrder.CLOSEST: "({}) UNION ALL ({})".format(
         _SIDE.format(
             behind=f"document.archived < :closest AND document.archived <= :earlier AND {_BEHIND_CLOSEST}",
             way="DESC",
@@ -219,9 +219,9 @@ _SIDES: Final = {
     ),
 }
 _KEYS: Final = {
-    Order.FORWARD: "n, rest, archived, id",
-    Order.REVERSE: "archived DESC, id DESC",
-    Order.CLOSEST: f"{_DISTANCE.format('archived')}, archived, id",
+    ReadOrder.FORWARD: "n, rest, archived, id",
+    ReadOrder.REVERSE: "archived DESC, id DESC",
+    ReadOrder.CLOSEST: f"{_DISTANCE.format('archived')}, archived, id",
 }
 _READ: Final = """
 WITH page AS (
@@ -245,8 +245,8 @@ ORDER BY {keys}
 
 
 def batches(
-    session: Session, groups: Iterator[Group], reading: Reading, edge: Edge | None, most: int
-) -> Iterator[Batch]:
+    session: Session, groups: Iterator[Group], reading: IndexReading, edge: Edge | None, most: int
+) -> Iterator[ReadBatch]:
     """All captures of the groups from behind the edge on, which is in the first; `most` rows at once."""
     for bunch in _bunches(groups, most):
         left = list(bunch)
@@ -254,7 +254,7 @@ def batches(
             ranges = _ranges(left, reading, edge)
             rows = _read(session, ranges, reading, edge, most)
             ended = len(rows) < most
-            yield Batch(rows=rows, cost=len(rows) + len(ranges), host=bunch[-1].host if ended else None)
+            yield ReadBatch(rows=rows, cost=len(rows) + len(ranges), host=bunch[-1].host if ended else None)
             if ended:
                 break
             last = rows[-1]
@@ -277,18 +277,18 @@ def _bunches(groups: Iterator[Group], most: int) -> Iterator[Sequence[Group]]:
         yield bunch
 
 
-def _ranges(groups: Sequence[Group], reading: Reading, edge: Edge | None) -> list[dict[str, Any]]:
+def _ranges(groups: Sequence[Group], reading: IndexReading, edge: Edge | None) -> list[dict[str, Any]]:
     """The ranges with their group's number and their bounds in time."""
     bounds = {"since": reading.since, "until": reading.until, "edge_id": _FIRST_ID}
-    if reading.order is Order.REVERSE:
+    if reading.order is ReadOrder.REVERSE:
         bounds["edge_id"] = _LAST_ID
-    if edge is not None and reading.order is Order.REVERSE:
+    if edge is not None and reading.order is ReadOrder.REVERSE:
         bounds |= {"until": edge.archived, "edge_id": edge.id}
-    if edge is not None and reading.order is Order.CLOSEST:
+    if edge is not None and reading.order is ReadOrder.CLOSEST:
         bounds["edge_id"] = edge.id
     found = []
     for number, group in enumerate(groups):
-        if number == 0 and edge is not None and reading.order is Order.FORWARD:
+        if number == 0 and edge is not None and reading.order is ReadOrder.FORWARD:
             found += [_row(number, *one) for one in _behind(group, bounds, edge)]
         else:
             found += [_row(number, one, bounds) for one in group.ranges]
@@ -313,7 +313,7 @@ def _behind(group: Group, bounds: dict[str, Any], edge: Edge) -> Iterator[tuple[
 
 
 def _read(
-    session: Session, ranges: list[dict[str, Any]], reading: Reading, edge: Edge | None, most: int
+    session: Session, ranges: list[dict[str, Any]], reading: IndexReading, edge: Edge | None, most: int
 ) -> Sequence[RowMapping]:
     if not ranges:
         return []

@@ -17,8 +17,8 @@ from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from provider.holdings import index_reads
-from provider.holdings.capture import Collapse, Found, Test
-from provider.holdings.index_reads import EARLIEST, LATEST, Edge, Group, Order, Reading, batches
+from provider.holdings.capture import Collapse, FoundCapture, Test
+from provider.holdings.index_reads import EARLIEST, LATEST, Edge, Group, IndexReading, ReadOrder, batches
 from provider.holdings.sets import domain_set_specs
 from provider.holdings.urlkeys import bare_roots, parts_of, prefixes, spellings, url_key
 from provider.models import Access, Document, Domain
@@ -27,7 +27,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _AT_ONCE: Final = 1000
 
 
-class Match(StrEnum):
+class MatchType(StrEnum):
     """Which URLs are meant by one."""
 
     EXACT = "exact"
@@ -41,7 +41,7 @@ class Match(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class LookupPlace:
     """How far a look-up has come."""
 
     capture: int | None = None
@@ -57,12 +57,12 @@ class Query:
     """What is looked for."""
 
     url: str
-    match: Match = Match.EXACT
+    match: MatchType = MatchType.EXACT
     since: datetime | None = None
     """First moment of capture that is taken."""
     until: datetime | None = None
     """Last moment of capture that is taken."""
-    order: Order = Order.FORWARD
+    order: ReadOrder = ReadOrder.FORWARD
     """Another than by URL and time is for an exact match only."""
     closest: datetime | None = None
     """The moment to which captures are to be near, where that is the order."""
@@ -76,34 +76,34 @@ class Query:
     filters: Sequence[Test] = ()
     """All must hold."""
     collapse: Collapse | None = None
-    begin: Place = field(default_factory=Place)
+    begin: LookupPlace = field(default_factory=LookupPlace)
     """Where an earlier look-up for the same ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class LookupResult:
     """What was found."""
 
-    found: list[Found]
-    end: Place | None
+    found: list[FoundCapture]
+    end: LookupPlace | None
     """Where to go on; None where there is nothing more."""
     cut: bool = False
     """Whether it ended because of the rows that it had examined."""
 
 
-def read_wildcard(url: str) -> tuple[str, Match]:
+def read_wildcard(url: str) -> tuple[str, MatchType]:
     """What is meant by a URL that is written with an asterisk, as CDX servers have it.
 
     `http://host/path*` is a prefix, `*.host` a domain; any other is that one URL.
     """
     if url.startswith("*."):
-        return url.removeprefix("*."), Match.DOMAIN
+        return url.removeprefix("*."), MatchType.DOMAIN
     if url.endswith("*"):
-        return url.removesuffix("*"), Match.PREFIX
-    return url, Match.EXACT
+        return url.removesuffix("*"), MatchType.PREFIX
+    return url, MatchType.EXACT
 
 
-def find_captures(session: Session, query: Query) -> Result:
+def find_captures(session: Session, query: Query) -> LookupResult:
     """What is archived, by URL key and time or in another order; at most `query.limit` captures.
 
     Several results of one look-up follow each other in the order of the URLs as they were archived, and each
@@ -114,7 +114,7 @@ def find_captures(session: Session, query: Query) -> Result:
         raise UsageError(
             "%(url)s has no host; write it as http://host/path or host/path", url=repr(query.url)
         )
-    if query.order is not Order.FORWARD and query.match is not Match.EXACT:
+    if query.order is not ReadOrder.FORWARD and query.match is not MatchType.EXACT:
         raise UsageError(
             "the order %(order)s needs a single URL and cannot be combined with %(match)s; remove "
             "one of them",
@@ -122,54 +122,54 @@ def find_captures(session: Session, query: Query) -> Result:
             match=query.match,
         )
     result = _sift(session, query)
-    if query.order is Order.FORWARD:
+    if query.order is ReadOrder.FORWARD:
         result.found.sort(key=lambda one: (one.url_key, one.archived, one.url))
     return result
 
 
-def _sift(session: Session, query: Query) -> Result:
+def _sift(session: Session, query: Query) -> LookupResult:
     """Take what is wanted until there is enough."""
     edge = _edge(session, query.begin)
-    found: list[Found] = []
+    found: list[FoundCapture] = []
     place = query.begin
     examined = 0
     meant = _meant(query)
     for batch in batches(session, _groups(session, query, edge), _reading(query), edge, _at_once(query)):
         if query.examined is not None and examined >= query.examined:
-            return Result(found=found, end=place, cut=True)
+            return LookupResult(found=found, end=place, cut=True)
         for row in batch.rows:
             if len(found) == query.limit:
-                return Result(found=found, end=place)
+                return LookupResult(found=found, end=place)
             one = _found(row)
             run = place.run
             if meant(one.url) and _is_wanted(one, query):
                 run = query.collapse.run(one) if query.collapse else None
                 if run is None or run != place.run:
                     found.append(one)
-            place = Place(capture=one.id, run=run)
+            place = LookupPlace(capture=one.id, run=run)
         if batch.host is not None:
-            place = Place(host=batch.host, run=place.run)
+            place = LookupPlace(host=batch.host, run=place.run)
         examined += batch.cost
-    return Result(found=found, end=None)
+    return LookupResult(found=found, end=None)
 
 
 def _meant(query: Query) -> Callable[[str], bool]:
     """Whether a URL is meant, beyond the characters of it that are in the index."""
-    if query.match is Match.EXACT:
+    if query.match is MatchType.EXACT:
         return frozenset(spellings(query.url)).__contains__
-    if query.match is Match.PREFIX:
+    if query.match is MatchType.PREFIX:
         roots = bare_roots(query.url)
         beginnings = (*prefixes(query.url), *(f"{root}?" for root in roots))
         return lambda url: url.startswith(beginnings) or url in roots
     return lambda _: True
 
 
-def _found(row: RowMapping) -> Found:
+def _found(row: RowMapping) -> FoundCapture:
     values = {name: value for name, value in row.items() if name != "n"}
-    return Found(**values, url_key=url_key(row["url"]))
+    return FoundCapture(**values, url_key=url_key(row["url"]))
 
 
-def _is_wanted(one: Found, query: Query) -> bool:
+def _is_wanted(one: FoundCapture, query: Query) -> bool:
     return (
         one.access in query.rules
         and (query.hidden or not one.deleted)
@@ -181,16 +181,18 @@ def _is_wanted(one: Found, query: Query) -> bool:
 def _at_once(query: Query) -> int:
     """Few rows where few are wanted and nothing has to be passed over."""
     sifted = (
-        query.filters or query.collapse or (query.match is not Match.EXACT and (query.since or query.until))
+        query.filters
+        or query.collapse
+        or (query.match is not MatchType.EXACT and (query.since or query.until))
     )
     most = min(_AT_ONCE, query.examined or _AT_ONCE)
     return most if sifted else min(most, query.limit + 1)
 
 
-def _reading(query: Query) -> Reading:
-    if query.match is not Match.EXACT:
-        return Reading()
-    return Reading(
+def _reading(query: Query) -> IndexReading:
+    if query.match is not MatchType.EXACT:
+        return IndexReading()
+    return IndexReading(
         order=query.order,
         closest=query.closest,
         since=query.since or EARLIEST,
@@ -198,7 +200,7 @@ def _reading(query: Query) -> Reading:
     )
 
 
-def _edge(session: Session, place: Place) -> Edge | None:
+def _edge(session: Session, place: LookupPlace) -> Edge | None:
     if place.capture is None:
         return None
     row = session.get(Document, place.capture)
@@ -208,19 +210,19 @@ def _edge(session: Session, place: Place) -> Edge | None:
 
 
 def _groups(session: Session, query: Query, edge: Edge | None) -> Iterator[Group]:
-    if query.match is Match.DOMAIN:
+    if query.match is MatchType.DOMAIN:
         return index_reads.of_domain(session, query.url, first=_first_host(session, query.begin, edge))
     return iter([_SINGLE[query.match](query.url)])
 
 
 _SINGLE: Final = {
-    Match.EXACT: index_reads.of_url,
-    Match.PREFIX: index_reads.of_prefix,
-    Match.HOST: index_reads.of_host,
+    MatchType.EXACT: index_reads.of_url,
+    MatchType.PREFIX: index_reads.of_prefix,
+    MatchType.HOST: index_reads.of_host,
 }
 
 
-def _first_host(session: Session, place: Place, edge: Edge | None) -> str:
+def _first_host(session: Session, place: LookupPlace, edge: Edge | None) -> str:
     """The set spec from which a domain's hosts are still to be looked through."""
     if edge is not None:
         return domain_set_specs(index_reads.leader(parts_of(edge.url).host))[-1][0]

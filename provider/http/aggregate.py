@@ -32,7 +32,7 @@ from provider.http.keys import BASE_URL, DATABASE, SETTINGS
 from provider.protocol import answers
 from provider.protocol.catalogue import OfferedFormat
 from provider.protocol.formats.format import Site
-from provider.protocol.repository import Answer, Repository
+from provider.protocol.repository import OaiAnswer, Repository
 from provider.protocol.requests import Pairs
 
 _BELOW: Final = "/aggregate"
@@ -63,7 +63,7 @@ def add_routes(app: web.Application) -> None:
     app[_REPOSITORY] = repository
     door = _Door(database)
 
-    def ask(pairs: Pairs) -> Answer:
+    def ask(pairs: Pairs) -> OaiAnswer:
         door.refuse_until_set_up()
         try:
             return repository.answer(pairs)

@@ -22,9 +22,16 @@ from multidict import MultiMapping
 from oai.errors import UsageError
 from oai.sections import ProviderSettings
 from oai.signing import signing_key
-from provider.holdings.capture import FIELDS, Found, field_name, read_collapse, read_filters, read_number
-from provider.holdings.index_reads import Order
-from provider.holdings.lookup import Match, Place, Query, Result, find_captures, read_wildcard
+from provider.holdings.capture import (
+    FIELDS,
+    FoundCapture,
+    field_name,
+    read_collapse,
+    read_filters,
+    read_number,
+)
+from provider.holdings.index_reads import ReadOrder
+from provider.holdings.lookup import LookupPlace, LookupResult, MatchType, Query, find_captures, read_wildcard
 from provider.holdings.rules import in_reading_room
 from provider.http.admission import admitted
 from provider.http.keys import DATABASE, SETTINGS
@@ -44,7 +51,7 @@ _LATEST: Final = "99991231235959"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class CdxLimits:
     """What one look-up may have."""
 
     lines: int
@@ -65,7 +72,7 @@ class Asked:
 
 
 def read_arguments(
-    arguments: MultiMapping[str], limits: Limits, place_of: Callable[[str, Query], Place]
+    arguments: MultiMapping[str], limits: CdxLimits, place_of: Callable[[str, Query], LookupPlace]
 ) -> Asked:
     """Read them; `place_of` gives the place that a key stands for in a look-up.
 
@@ -98,9 +105,9 @@ def _check_names(arguments: MultiMapping[str]) -> None:
         raise UsageError(f"argument {min(repeated)!r} is given more than once")
 
 
-def _query(arguments: MultiMapping[str], limits: Limits) -> Query:
+def _query(arguments: MultiMapping[str], limits: CdxLimits) -> Query:
     url = arguments.get("url", "")
-    match = Match(_choice(arguments, "matchType", tuple(Match)))
+    match = MatchType(_choice(arguments, "matchType", tuple(MatchType)))
     if "matchType" not in arguments:
         url, match = read_wildcard(url)
     order, closest = _order(arguments, match)
@@ -123,15 +130,15 @@ def _query(arguments: MultiMapping[str], limits: Limits) -> Query:
     )
 
 
-def _order(arguments: MultiMapping[str], match: Match) -> tuple[Order, datetime | None]:
+def _order(arguments: MultiMapping[str], match: MatchType) -> tuple[ReadOrder, datetime | None]:
     """The order of one URL's captures; pywb sends `closest` and `sort=closest` with every question."""
     sort = _choice(arguments, "sort", ("default", "closest", "reverse"))
     closest = _moment(arguments, "closest", _EARLIEST)
     if sort == "reverse":
-        return Order.REVERSE, None
-    if closest is None or match is not Match.EXACT:
-        return Order.FORWARD, None
-    return Order.CLOSEST, closest
+        return ReadOrder.REVERSE, None
+    if closest is None or match is not MatchType.EXACT:
+        return ReadOrder.FORWARD, None
+    return ReadOrder.CLOSEST, closest
 
 
 def _choice(arguments: MultiMapping[str], name: str, choices: Sequence[str]) -> str:
@@ -170,12 +177,12 @@ class ResumeKeys:
     def __init__(self, key: bytes) -> None:
         self._key = key
 
-    def write(self, place: Place, query: Query) -> str:
+    def write(self, place: LookupPlace, query: Query) -> str:
         """The key of a place in this look-up: URL-safe characters."""
         text: str = self._serializer(query).dumps([place.capture, place.host, place.run])
         return text
 
-    def read(self, key: str, query: Query) -> Place:
+    def read(self, key: str, query: Query) -> LookupPlace:
         """The place that a key stands for. Raises UsageError where it is none of this look-up's."""
         try:
             capture, host, run = self._serializer(query).loads(key)
@@ -184,7 +191,7 @@ class ResumeKeys:
                 f"resumeKey {key[:100]!r} does not belong to this look-up; repeat all other "
                 "arguments unchanged"
             ) from None
-        return Place(capture=capture, host=host, run=run)
+        return LookupPlace(capture=capture, host=host, run=run)
 
     def _serializer(self, query: Query) -> URLSafeSerializer:
         asked = (query.url, query.match, query.order, str(query.closest))
@@ -207,7 +214,9 @@ def add_routes(app: web.Application) -> None:
 
 async def _answer(request: web.Request) -> web.Response:
     settings, database = request.app[SETTINGS].provider, request.app[DATABASE]
-    limits = Limits(lines=settings.cdx_lines, examined=settings.cdx_examined, rules=_rules(request, settings))
+    limits = CdxLimits(
+        lines=settings.cdx_lines, examined=settings.cdx_examined, rules=_rules(request, settings)
+    )
 
     def work() -> web.Response:
         with database.session() as session:
@@ -231,11 +240,13 @@ def _rules(request: web.Request, settings: ProviderSettings) -> Sequence[Access]
 
 def _is_lengthy(request: web.Request) -> bool:
     """Replay asks for one URL at a time, and should not wait behind those who read the index out."""
-    wide = request.query.get("matchType", Match.EXACT) != Match.EXACT or "*" in request.query.get("url", "")
+    wide = request.query.get("matchType", MatchType.EXACT) != MatchType.EXACT or "*" in request.query.get(
+        "url", ""
+    )
     return wide or "filter" in request.query
 
 
-def _response(request: web.Request, asked: Asked, result: Result, keys: ResumeKeys) -> web.Response:
+def _response(request: web.Request, asked: Asked, result: LookupResult, keys: ResumeKeys) -> web.Response:
     """The answer, and where to go on; raises UsageError where it ended early and the client cannot know."""
     headers = {"Cache-Control": "no-cache"}
     key = None if result.end is None else keys.write(result.end, asked.query)
@@ -252,18 +263,18 @@ def _response(request: web.Request, asked: Asked, result: Result, keys: ResumeKe
     return web.Response(text=text, content_type=content_type, charset="utf-8", headers=headers)
 
 
-def _text(found: Sequence[Found], fields: Sequence[str], key: str | None) -> str:
+def _text(found: Sequence[FoundCapture], fields: Sequence[str], key: str | None) -> str:
     chosen = [FIELDS[name] for name in fields or FIELDS]
     lines = "".join(" ".join(write(one) for write in chosen) + "\n" for one in found)
     return lines + _last_line(key)
 
 
-def _json(found: Sequence[Found], fields: Sequence[str], key: str | None) -> str:
+def _json(found: Sequence[FoundCapture], fields: Sequence[str], key: str | None) -> str:
     lines = "".join(f"{_object(one, fields)}\n" for one in found)
     return lines + ("" if key is None else json.dumps({"resumeKey": key}) + "\n")
 
 
-def _cdxj(found: Sequence[Found], fields: Sequence[str], key: str | None) -> str:
+def _cdxj(found: Sequence[FoundCapture], fields: Sequence[str], key: str | None) -> str:
     own = [name for name in fields or FIELDS if name not in {"urlkey", "timestamp"}]
     lines = (f"{one.url_key} {FIELDS['timestamp'](one)} {_object(one, own or ['url'])}\n" for one in found)
     return "".join(lines) + _last_line(key)
@@ -274,12 +285,12 @@ def _last_line(key: str | None) -> str:
     return "" if key is None else f"\n{key}\n"
 
 
-def _object(one: Found, fields: Sequence[str]) -> str:
+def _object(one: FoundCapture, fields: Sequence[str]) -> str:
     names = [name for name in fields or FIELDS if name not in _IN_NO_JSON]
     return json.dumps({name: FIELDS[name](one) for name in names}, ensure_ascii=False)
 
 
-_Write = Callable[[Sequence[Found], Sequence[str], str | None], str]
+_Write = Callable[[Sequence[FoundCapture], Sequence[str], str | None], str]
 _WRITERS: Final[Mapping[str, tuple[str, _Write]]] = {
     "text": ("text/plain", _text),
     "json": ("application/x-ndjson", _json),

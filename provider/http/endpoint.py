@@ -10,12 +10,12 @@ from aiohttp import web
 
 from oai.connections import leave_unread
 from oai.vocabulary import RULES
-from provider.clients.stats import BAD_VERB, OUTCOME, Outcome
+from provider.clients.stats import BAD_VERB, OUTCOME, RequestOutcome
 from provider.http import landing
 from provider.http.admission import admitted
 from provider.http.keys import BASE_URL, DATABASE, SETTINGS
 from provider.http.landing import PAGE_HEADERS, VARIES, as_page, is_browser, takes_html_alone, wants_page
-from provider.protocol.repository import Answer, make_repository
+from provider.protocol.repository import OaiAnswer, make_repository
 from provider.protocol.requests import Pairs, read_pairs
 
 PATH: Final = "/oai"
@@ -25,7 +25,7 @@ _FORM: Final = "application/x-www-form-urlencoded"
 _GZIP_LEVEL: Final = 5
 _LISTS: Final = frozenset(verb for verb, rule in RULES.items() if rule.exclusive == "resumptionToken")
 
-Ask = Callable[[Pairs], Answer]
+Ask = Callable[[Pairs], OaiAnswer]
 """Answers a request's arguments, in a thread of the pool for database work."""
 Page = Callable[[web.Request], Awaitable[web.Response]]
 
@@ -54,7 +54,7 @@ async def _answer(request: web.Request, ask: Ask, landing_page: Page) -> web.Res
     readable = wants_page(request.headers)
     wants_gzip = _accepts_gzip(request.headers.getall("Accept-Encoding", []))
 
-    def work() -> Answer:
+    def work() -> OaiAnswer:
         answer = ask(pairs)
         if readable:
             answer = replace(answer, body=as_page(answer.body))
@@ -63,7 +63,7 @@ async def _answer(request: web.Request, ask: Ask, landing_page: Page) -> web.Res
         return replace(answer, body=gzip.compress(answer.body, _GZIP_LEVEL, mtime=0))
 
     answer = await admitted(request, work, lengthy=_verb(pairs) in _LISTS)
-    request[OUTCOME] = Outcome(
+    request[OUTCOME] = RequestOutcome(
         verb=answer.verb or _verb(pairs), codes=answer.errors, progress=answer.progress
     )
     return _response(answer, compressed=wants_gzip, readable=readable)
@@ -74,7 +74,7 @@ def _is_a_persons(headers: Mapping[str, str]) -> bool:
     return is_browser(headers) or takes_html_alone(headers)
 
 
-def _response(answer: Answer, *, compressed: bool, readable: bool) -> web.Response:
+def _response(answer: OaiAnswer, *, compressed: bool, readable: bool) -> web.Response:
     caching = f"public, max-age={answer.cached_seconds}" if answer.cached_seconds else "no-cache"
     headers = {
         "Content-Type": "text/xml; charset=utf-8",

@@ -135,7 +135,7 @@ class Overview:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
+class SampleLink:
     """What the examples on the page ask for."""
 
     set_spec: str
@@ -204,7 +204,7 @@ def read_overview(session: Session) -> Overview:
 def render(site: Site, overview: Overview, formats: Iterable[Format], now: datetime) -> bytes:
     """The page in HTML and UTF-8; `now` gives the dates in its examples."""
     sets = [set_ for tree in overview.trees for set_ in tree.sets]
-    sample = Sample(
+    sample = SampleLink(
         set_spec=sets[0].set_spec if sets else MIMETYPE_ROOT,
         moment=format_datestamp(now),
         day=format_datestamp(now)[:10],

@@ -16,7 +16,7 @@ from aiohttp.typedefs import Handler
 from oai.datestamps import utc_now
 from oai.proxies import Network, Visitor, visitor
 from oai.sections import ProviderSettings
-from provider.clients.stats import OUTCOME, Client, Outcome, Tally, shortened
+from provider.clients.stats import OUTCOME, ClientKey, RequestOutcome, Tally, shortened
 from provider.http.admission import TryLater, Why
 from provider.http.metrics import Metrics
 
@@ -26,7 +26,7 @@ _MOST_REMEMBERED: Final = 20_000
 """Clients whose last minute is remembered; about 4 MB."""
 
 
-class Limits:
+class ClientLimits:
     """Counts each client's requests; a limit of 0 is none."""
 
     def __init__(
@@ -94,7 +94,7 @@ _GONE: Final = "gone"
 class Attendance:
     """The parts that see every request."""
 
-    limits: Limits
+    limits: ClientLimits
     tally: Tally
     metrics: Metrics
     trusted: tuple[Network, ...]
@@ -113,7 +113,7 @@ ATTENDANCE: Final = web.AppKey("attendance", Attendance)
 def attendance(settings: ProviderSettings) -> Attendance:
     """The parts as the settings have them, one set for each process."""
     return Attendance(
-        limits=Limits(at_once=settings.client_requests, in_a_minute=settings.client_rate),
+        limits=ClientLimits(at_once=settings.client_requests, in_a_minute=settings.client_rate),
         tally=Tally(clients=_CLIENTS_TOLD_APART, lists=_LISTS_TOLD_APART),
         metrics=Metrics(),
         trusted=tuple(ipaddress.ip_network(network) for network in settings.trusted_proxies),
@@ -184,7 +184,7 @@ def _count(
         sent=sent,
         seconds=seconds,
     )
-    client = Client(
+    client = ClientKey(
         address=asked.kept_as(parts.kept_addresses),
         user_agent=shortened(request.headers.get("User-Agent", "")),
         sender=shortened(request.headers.get("From", "")),
@@ -194,7 +194,7 @@ def _count(
 
 def _what(request: web.Request) -> str:
     """The verb, or the route's path as it was written down: few different texts, whatever clients send."""
-    outcome: Outcome | None = request.get(OUTCOME)
+    outcome: RequestOutcome | None = request.get(OUTCOME)
     if outcome is not None:
         return outcome.verb
     resource = request.match_info.route.resource

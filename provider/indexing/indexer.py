@@ -42,7 +42,7 @@ from provider.indexing.staging import Dimensions, open_staging, stage
 from provider.models import Arc
 from provider.reading.captures import Capture, Ignored, read_captures
 from provider.reading.cdx_files import CDX_SUFFIXES, FaultyLine, read_cdx
-from provider.reading.framing import Problem, begins_as_archive
+from provider.reading.framing import FramingProblem, begins_as_archive
 
 _COUNT_ARCS: Final = """
 WITH counted AS (SELECT arc_id, count(*) AS documents FROM fresh GROUP BY arc_id),
@@ -76,14 +76,14 @@ class ListedCaptures:
         self._check = check
         self._arcs: dict[str, int | None] = {}
         self.ignored: Counter[str] = Counter()
-        self.problems: list[Problem] = []
+        self.problems: list[FramingProblem] = []
         self.more_problems = 0
 
     def __iter__(self) -> Iterator[Capture]:
         try:
             for line in read_cdx(self._path, self._check):
                 if isinstance(line, FaultyLine):
-                    self._add(Problem(offset=line.offset, reason=line.reason))
+                    self._add(FramingProblem(offset=line.offset, reason=line.reason))
                 elif line is None:
                     self.ignored["other"] += 1
                 elif (arc_id := self._arc(line.file_name)) is not None:
@@ -100,7 +100,7 @@ class ListedCaptures:
                         arc_id=arc_id,
                     )
         except OSError as error:
-            self._add(Problem(offset=0, reason=f"cannot be read: {error.strerror or error}"))
+            self._add(FramingProblem(offset=0, reason=f"cannot be read: {error.strerror or error}"))
 
     def _arc(self, file_name: str) -> int | None:
         """The row of an archive file; none where it cannot be told which one is meant. Commits new rows."""
@@ -117,7 +117,7 @@ class ListedCaptures:
         found = self._session.scalars(select(Arc.id).where(Arc.name == name)).all()
         if len(found) > 1:
             reason = f"{len(found)} archive files are named {name!r}; choose one with --archive-dir"
-            self._add(Problem(offset=0, reason=reason))
+            self._add(FramingProblem(offset=0, reason=reason))
             return None
         return found[0] if found else self._new(name, None)
 
@@ -146,7 +146,7 @@ class ListedCaptures:
         }
         return self._session.execute(insert(Arc).values(values).returning(Arc.id)).scalar_one()
 
-    def _add(self, problem: Problem) -> None:
+    def _add(self, problem: FramingProblem) -> None:
         if len(self.problems) < _MOST_PROBLEMS:
             self.problems.append(problem)
         else:
@@ -167,7 +167,7 @@ def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment
     moved = rows_changed(session, _MOVE, {})
     different = session.execute(text(_DIFFERENT)).all()
     problems = tuple(
-        Problem(
+        FramingProblem(
             offset=row.offset, reason=f"the digest differs from that of the document {row.url!r}: not indexed"
         )
         for row in different
@@ -367,16 +367,18 @@ class Indexer:
 
 
 def _refused(path: Path, reason: str) -> FileReport:
-    return FileReport(path=path, merged=Merged(problems=(Problem(offset=0, reason=reason),)), indexed=False)
+    return FileReport(
+        path=path, merged=Merged(problems=(FramingProblem(offset=0, reason=reason),)), indexed=False
+    )
 
 
-def _limited(problems: Sequence[Problem], more: int) -> tuple[Problem, ...]:
+def _limited(problems: Sequence[FramingProblem], more: int) -> tuple[FramingProblem, ...]:
     """At most so many as a table can show, and how many there were beyond."""
     shown = tuple(problems[:_MOST_PROBLEMS])
     more += len(problems) - len(shown)
     if not more:
         return shown
-    last = Problem(offset=shown[-1].offset, reason=f"and {more:,} more problems in this file")
+    last = FramingProblem(offset=shown[-1].offset, reason=f"and {more:,} more problems in this file")
     return (*shown, last)
 
 
@@ -387,7 +389,7 @@ class _Reading:
         self._path = path
         self._check = check
         self.ignored: Counter[str] = Counter()
-        self.problems: list[Problem] = []
+        self.problems: list[FramingProblem] = []
         self.more_problems = 0
         self.whole = True
 
@@ -397,11 +399,11 @@ class _Reading:
                 if self._path.name.lower().endswith(ARCHIVE_SUFFIXES) or begins_as_archive(file):
                     yield from self._captures(file)
                 else:
-                    self._add(Problem(offset=0, reason="is neither an ARC nor a WARC file"))
+                    self._add(FramingProblem(offset=0, reason="is neither an ARC nor a WARC file"))
         except OSError as error:
             # The disk or the rights may be better next time.
             self.whole = False
-            self._add(Problem(offset=0, reason=f"cannot be read: {error.strerror or error}"))
+            self._add(FramingProblem(offset=0, reason=f"cannot be read: {error.strerror or error}"))
 
     def _captures(self, file: BinaryIO) -> Iterator[Capture]:
         for number, item in enumerate(read_captures(file)):
@@ -414,7 +416,7 @@ class _Reading:
             else:
                 self._add(item)
 
-    def _add(self, problem: Problem) -> None:
+    def _add(self, problem: FramingProblem) -> None:
         if len(self.problems) < _MOST_PROBLEMS:
             self.problems.append(problem)
         else:

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from provider.holdings.arcs import Home, is_gone
 from provider.holdings.rules import Enrolment
 from provider.models import UNLISTED
-from provider.reading.framing import Problem
+from provider.reading.framing import FramingProblem
 
 # Loaders count one at a time, last of all that they do: most have top-level domains in common, and would wait
 # for those rows anyway. Locking the rows in order instead took as long as counting.
@@ -170,7 +170,7 @@ class Merged:
     duplicates: int = 0
     completed: int = 0
     """Of the unchanged and moved ones, those that had been known from a CDX file alone, or had no title."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[FramingProblem, ...] = ()
     gone: tuple[int, ...] = field(default=(), repr=False)
     """Ids of files that are gone and from which documents were moved here."""
 
@@ -183,7 +183,7 @@ def merge(
     `captures` is how many are staged. Documents that are new or get new facts get `datestamp`; moved ones
     keep theirs, for nothing that a harvester sees has changed.
     """
-    vanished: tuple[Problem, ...] = ()
+    vanished: tuple[FramingProblem, ...] = ()
     if home.known:
         session.execute(text("ANALYZE candidate"))
         session.execute(text(SAME_PLACE.format(arc=":arc_id")), {"arc_id": home.arc_id})
@@ -267,15 +267,15 @@ def rows_changed(session: Session, statement: str, values: dict[str, Any]) -> in
     return result.rowcount
 
 
-def _vanished(session: Session, home: Home) -> tuple[Problem, ...]:
+def _vanished(session: Session, home: Home) -> tuple[FramingProblem, ...]:
     row = session.execute(text(_VANISHED), {"arc_id": home.arc_id}).one()
     if not row.documents:
         return ()
     reason = f"{row.documents:,} documents that were indexed from this file earlier are no longer in it"
-    return (Problem(offset=row.first, reason=reason),)
+    return (FramingProblem(offset=row.first, reason=reason),)
 
 
-def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[Problem]:
+def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[FramingProblem]:
     """A problem for each capture that has the URL and time of another, but not its digest."""
     found = [
         (row.new_offset, f"the document with the same URL and time at {row.path}, offset {row.old_offset}")
@@ -287,7 +287,7 @@ def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[Problem]:
         if row.differs
     ]
     return [
-        Problem(offset=offset, reason=f"the digest differs from {other}: not indexed")
+        FramingProblem(offset=offset, reason=f"the digest differs from {other}: not indexed")
         for offset, other in sorted(found)
     ]
 

@@ -31,7 +31,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class ListPosition:
     """How far a harvester has got through a list, with the page that it is given."""
 
     metadata_prefix: str | None = None
@@ -56,5 +56,5 @@ class Content:
 
     xml: str
     """The element named as the verb."""
-    progress: Progress | None = None
+    progress: ListPosition | None = None
     """Of list requests."""

@@ -9,7 +9,7 @@ from oai.errors import ProtocolError
 from oai.vocabulary import ErrorCode
 from provider.protocol import answers
 from provider.protocol.catalogue import Extent
-from provider.protocol.exchange import Content, Exchange, Progress
+from provider.protocol.exchange import Content, Exchange, ListPosition
 from provider.protocol.requests import shown, unknown_format
 from provider.protocol.tokens import ItemList, Position, SetList, bad_token
 
@@ -83,7 +83,7 @@ def _content(
         asked = {
             name: getattr(state, name) for name in ("metadata_prefix", "set_spec", "from_", "until", "size")
         }
-    progress = Progress(cursor=state.cursor, count=len(elements), ended=following is None, **asked)
+    progress = ListPosition(cursor=state.cursor, count=len(elements), ended=following is None, **asked)
     return Content(xml=answers.verb_element(exchange.request.verb, parts), progress=progress)
 
 

@@ -16,7 +16,7 @@ from oai.vocabulary import ErrorCode, Verb
 from provider.protocol import answers
 from provider.protocol.archive import ArchiveCatalogue
 from provider.protocol.catalogue import Catalogue
-from provider.protocol.exchange import Content, Exchange, Progress
+from provider.protocol.exchange import Content, Exchange, ListPosition
 from provider.protocol.formats import offered_formats
 from provider.protocol.formats.format import Site
 from provider.protocol.requests import Pairs, RefusedRequestError, Request, check_request
@@ -27,7 +27,7 @@ _LONGEST_CACHED = timedelta(hours=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class OaiAnswer:
     """A finished answer, and what it was, for those who keep account."""
 
     body: bytes
@@ -38,7 +38,7 @@ class Answer:
     """None after badVerb."""
     errors: tuple[ErrorCode, ...] = ()
     """The codes of all errors told."""
-    progress: Progress | None = None
+    progress: ListPosition | None = None
     """Of lists that are answered with elements."""
 
 
@@ -52,7 +52,7 @@ class Repository:
     token_purpose: str = PURPOSE
     """What the tokens' signing key is for; another one's tokens are refused."""
 
-    def answer(self, pairs: Pairs) -> Answer:
+    def answer(self, pairs: Pairs) -> OaiAnswer:
         """Answer a request; whatever is wrong with it is told in the answer.
 
         Raises only what the database raises when it cannot be reached or takes too long.
@@ -66,7 +66,7 @@ class Repository:
                 content = self._content(session, request, moment, tokens)
         except RefusedRequestError as refusal:
             return self._refused(refusal, moment)
-        return Answer(
+        return OaiAnswer(
             body=self._envelope(moment, request.arguments, content.xml),
             cached_seconds=self._cached_seconds(request, moment),
             verb=request.verb,
@@ -91,8 +91,8 @@ class Repository:
         )
         return HANDLERS[request.verb](exchange)
 
-    def _refused(self, refusal: RefusedRequestError, moment: datetime) -> Answer:
-        return Answer(
+    def _refused(self, refusal: RefusedRequestError, moment: datetime) -> OaiAnswer:
+        return OaiAnswer(
             body=self._envelope(moment, refusal.arguments, answers.errors(refusal.errors)),
             verb=refusal.verb,
             errors=tuple(error.code for error in refusal.errors),

@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 from provider.reading.capture_facts import RefusedError, address_of, capture_time, scheme_left
 from provider.reading.content import Content, DamageError, EndedEarlyError
 from provider.reading.digests import DigestCheck, PayloadDigest
-from provider.reading.framing import Problem, read_records
+from provider.reading.framing import FramingProblem, read_records
 from provider.reading.headers import (
     RecordHeader,
     http_head,
@@ -73,7 +73,7 @@ class Ignored:
     """Its WARC type, or the scheme of its address: `request`, `dns`, …"""
 
 
-def read_captures(file: BinaryIO) -> Iterator[Capture | Ignored | Problem]:
+def read_captures(file: BinaryIO) -> Iterator[Capture | Ignored | FramingProblem]:
     """Everything in an open ARC or WARC file, plain or gzipped, in order; memory stays flat."""
     return read_records(file, _Captures())
 
@@ -81,7 +81,7 @@ def read_captures(file: BinaryIO) -> Iterator[Capture | Ignored | Problem]:
 class _Captures:
     """Makes a capture of a record (see `provider.reading.framing.Taker`)."""
 
-    def take(self, content: Content, offset: int) -> tuple[Capture | Ignored | Problem, int]:
+    def take(self, content: Content, offset: int) -> tuple[Capture | Ignored | FramingProblem, int]:
         """The capture that the record is, or what else; and the record's length by its header."""
         header = read_header(content)
         if header is None:
@@ -94,7 +94,7 @@ class _Captures:
             address, archived = address_of(header.target), capture_time(header.date, is_arc=header.is_arc)
         except RefusedError as refusal:
             content.pass_to(header.end)
-            return Problem(offset=offset, reason=str(refusal)), header.end
+            return FramingProblem(offset=offset, reason=str(refusal)), header.end
         return _capture(content, offset, header, address, archived), header.end
 
     def rescue(self, content: Content, offset: int, damage: DamageError) -> tuple[Capture, int]:

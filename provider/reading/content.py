@@ -27,7 +27,7 @@ class EndedEarlyError(DamageError):
     """A record is at its end before the length that its header announces."""
 
 
-class Source(Protocol):
+class ContentSource(Protocol):
     """Where a record's bytes come from."""
 
     def read(self, most: int) -> bytes:
@@ -45,7 +45,7 @@ class Content:
 
     __slots__ = ("_passed", "_source", "front")
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ContentSource) -> None:
         self._source = source
         self.front = source.read(_PIECE)
         """The bytes from the record's first one on that have been kept so far."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Generic, Protocol, TypeVar
 
-from provider.reading.content import LINE_LIMIT, Content, DamageError, GzipMember, PlainBytes, Source
+from provider.reading.content import LINE_LIMIT, Content, ContentSource, DamageError, GzipMember, PlainBytes
 
 RECORD_START = re.compile(
     rb"WARC/[0-9]"  # a WARC record's first line, or an ARC record's: URL, IP address, date, type, length
@@ -33,7 +33,7 @@ Item_co = TypeVar("Item_co", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
+class FramingProblem:
     """Bytes of a file that could not be read or taken, from `offset` (of the file as it lies there)."""
 
     offset: int
@@ -56,14 +56,14 @@ class Taker(Protocol[Item_co]):
         """
 
 
-def read_records(file: BinaryIO, taker: Taker[Item]) -> Iterator[Item | Problem]:
+def read_records(file: BinaryIO, taker: Taker[Item]) -> Iterator[Item | FramingProblem]:
     """What the taker makes of each record in an open file, and a problem for each stretch it cannot.
 
     Only a few kilobytes are held at a time. Errors of reading the file itself (OSError) are passed on.
     """
     first = file.read(len(_GZIP))
     if not first:
-        yield Problem(offset=0, reason="the file is empty")
+        yield FramingProblem(offset=0, reason="the file is empty")
         return
     walk = _Members(file, taker) if first == _GZIP else _Plain(file, taker)
     yield from walk.items()
@@ -84,7 +84,7 @@ class _Plain(Generic[Item]):
         self._file = file
         self._taker = taker
 
-    def items(self) -> Iterator[Item | Problem]:
+    def items(self) -> Iterator[Item | FramingProblem]:
         size = self._file.seek(0, 2)
         offset = 0
         while offset < size:
@@ -99,7 +99,7 @@ class _Plain(Generic[Item]):
                 yield item
             offset = following
 
-    def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | Problem], int]:
+    def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | FramingProblem], int]:
         """What can be had of a damaged record, the problem, and where to go on."""
         content = Content(PlainBytes(self._file, offset))
         try:
@@ -108,7 +108,7 @@ class _Plain(Generic[Item]):
         except DamageError:
             following = _next_start(self._file, offset)
             return [
-                Problem(offset=offset, reason=f"{damage} ({following - offset:,} bytes not read)")
+                FramingProblem(offset=offset, reason=f"{damage} ({following - offset:,} bytes not read)")
             ], following
         return [item, _kept(offset, damage)], following
 
@@ -120,7 +120,7 @@ class _Members(Generic[Item]):
         self._file = file
         self._taker = taker
 
-    def items(self) -> Iterator[Item | Problem]:
+    def items(self) -> Iterator[Item | FramingProblem]:
         size = self._file.seek(0, 2)
         offset = 0
         while offset < size:
@@ -136,10 +136,10 @@ class _Members(Generic[Item]):
             else:
                 yield item
                 if goes_on:
-                    yield Problem(offset=offset, reason=_SEVERAL)
+                    yield FramingProblem(offset=offset, reason=_SEVERAL)
             offset = following
 
-    def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | Problem], int]:
+    def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | FramingProblem], int]:
         """What can be had of a damaged record, the problem, and where to go on."""
         try:
             following = GzipMember(self._file, offset).end()
@@ -147,7 +147,7 @@ class _Members(Generic[Item]):
             # Nothing of a member whose checksum is not there can be trusted.
             following = _next_member(self._file, offset + 1)
             return [
-                Problem(offset=offset, reason=f"{damage} ({following - offset:,} bytes not read)")
+                FramingProblem(offset=offset, reason=f"{damage} ({following - offset:,} bytes not read)")
             ], following
         content = Content(GzipMember(self._file, offset))
         try:
@@ -155,7 +155,7 @@ class _Members(Generic[Item]):
             _following(content, end, stray=True)
         except DamageError:
             return [
-                Problem(offset=offset, reason=f"{damage} ({following - offset:,} bytes not read)")
+                FramingProblem(offset=offset, reason=f"{damage} ({following - offset:,} bytes not read)")
             ], following
         return [item, _kept(offset, damage)], following
 
@@ -187,9 +187,9 @@ def _following(content: Content, end: int, *, stray: bool = False) -> tuple[int,
     return place, False
 
 
-def _kept(offset: int, damage: DamageError) -> Problem:
+def _kept(offset: int, damage: DamageError) -> FramingProblem:
     proof = "its content is complete according to its digest or HTTP header, and was indexed"
-    return Problem(offset=offset, reason=f"{damage}; {proof}")
+    return FramingProblem(offset=offset, reason=f"{damage}; {proof}")
 
 
 def _next_member(file: BinaryIO, offset: int) -> int:
@@ -209,7 +209,7 @@ def _next_member(file: BinaryIO, offset: int) -> int:
             offset += len(block) - len(_GZIP) + 1
 
 
-def _begins_as_record(source: Source) -> bool:
+def _begins_as_record(source: ContentSource) -> bool:
     try:
         lines = (line for _, line in Content(source).lines_from(0) if line.strip())
         return RECORD_START.match(next(lines, b"")) is not None

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from oai.errors import ZatvaError
-from provider.reading.content import Content, DamageError, EndedEarlyError, GzipMember, PlainBytes, Source
+from provider.reading.content import (
+    Content,
+    ContentSource,
+    DamageError,
+    EndedEarlyError,
+    GzipMember,
+    PlainBytes,
+)
 from provider.reading.digests import DigestCheck
 from provider.reading.headers import RecordHeader, http_head, http_length, http_status, read_header
 
@@ -52,7 +59,7 @@ class Description:
 
 
 class _Opened(NamedTuple):
-    source: Source
+    source: ContentSource
     front: bytes
     """What was read of the record so far."""
     header: RecordHeader
@@ -112,7 +119,7 @@ class DiskRecord:
         self._file.seek(self._offset)
         packed = self._file.read(len(_GZIP)) == _GZIP
         kind = GzipMember if packed else PlainBytes
-        source: Source = kind(self._file, self._offset)
+        source: ContentSource = kind(self._file, self._offset)
         content = Content(source)
         header = read_header(content)
         if header is None:

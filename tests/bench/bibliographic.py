@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from harvester.bibliographic.search import Order, Search, count_facets, search
+from harvester.bibliographic.search import Search, SearchOrder, count_facets, search
 from oai.database import Database, open_database
 from oai.settings import load_settings
 from tests.bench.harvest import served
@@ -87,10 +87,10 @@ def _first_and_last(database: Database) -> tuple[float, float]:
     with database.session() as session:
         after = None
         for _ in range(_PAGES):
-            after = search(session, Search(), order=Order.TITLE, after=after).next or after
+            after = search(session, Search(), order=SearchOrder.TITLE, after=after).next or after
         times = [
             [
-                timed(functools.partial(search, session, Search(), order=Order.TITLE, after=key))
+                timed(functools.partial(search, session, Search(), order=SearchOrder.TITLE, after=key))
                 for _ in range(_TIMES)
             ]
             for key in (None, after)

@@ -9,10 +9,10 @@ from sqlalchemy import select, update
 from harvester.harvest.harvest import harvest
 from harvester.harvest.models import Hold
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import Outcome
+from harvester.harvest.result import RunOutcome
 from harvester.models import History, Record, Repository
 from harvester.repositories import add_repository
-from harvester.store.audit import Audit, Auditor, Finding
+from harvester.store.audit import Audit, Auditor, StoreFinding
 from oai.database import Database
 from oai.settings import Settings
 from tests.commands import zatva_beside
@@ -49,7 +49,7 @@ class Library:
             session.execute(update(Repository).values(**values))
             session.commit()
 
-    async def run(self, *, stop: asyncio.Event | None = None, **parameters: Any) -> Outcome:
+    async def run(self, *, stop: asyncio.Event | None = None, **parameters: Any) -> RunOutcome:
         request = HarvestRequest(repository_id=self.repository_id, **parameters)
         return await harvest(self.database, self.settings, request, stop=stop or asyncio.Event())
 
@@ -57,8 +57,8 @@ class Library:
         done = await zatva_beside(self.environment, *arguments)
         return done.returncode, done.stdout, done.stderr
 
-    def audit(self, **options: Any) -> tuple[Audit, list[Finding]]:
-        found: list[Finding] = []
+    def audit(self, **options: Any) -> tuple[Audit, list[StoreFinding]]:
+        found: list[StoreFinding] = []
         audit = Auditor(
             database=self.database,
             repository_id=self.repository_id,

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.jobs.reasons import Code, Reason
-from manager.leader.admission import Contender, Limits, admit, host_of
+from manager.leader.admission import AdmissionLimits, Contender, admit, host_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-WIDE = Limits(per_host=100, overall=None, lookahead=100)
+WIDE = AdmissionLimits(per_host=100, overall=None, lookahead=100)
 
 
 def job(number: int, **facts: Any) -> Contender:
@@ -19,12 +19,14 @@ def job(number: int, **facts: Any) -> Contender:
     return Contender(job_id=number, **{**own, **facts})
 
 
-def order(due: list[Contender], under_way: list[Contender] | None = None, limits: Limits = WIDE) -> list[int]:
+def order(
+    due: list[Contender], under_way: list[Contender] | None = None, limits: AdmissionLimits = WIDE
+) -> list[int]:
     admitted, _ = admit(due, under_way or [], [], limits)
     return [one.contender.job_id for one in sorted(admitted, key=lambda one: -one.rank)]
 
 
-def reasons(due: list[Contender], under_way: list[Contender], limits: Limits) -> dict[int, Reason]:
+def reasons(due: list[Contender], under_way: list[Contender], limits: AdmissionLimits) -> dict[int, Reason]:
     return admit(due, under_way, [], limits)[1]
 
 
@@ -60,14 +62,14 @@ def test_one_harvest_per_repository_and_the_next_one_is_told_which_comes_first()
 
 
 def test_no_more_harvests_from_a_host_than_allowed() -> None:
-    limits = Limits(per_host=2, overall=None, lookahead=100)
+    limits = AdmissionLimits(per_host=2, overall=None, lookahead=100)
     due = [job(number, host="one.example") for number in (1, 2, 3)]
     told = Reason(code=Code.HOST, facts={"host": "one.example", "limit": 2})
     assert reasons(due, [], limits) == {3: told}
 
 
 def test_no_more_harvests_than_allowed_in_all() -> None:
-    limits = Limits(per_host=9, overall=2, lookahead=100)
+    limits = AdmissionLimits(per_host=9, overall=2, lookahead=100)
     told = Reason(code=Code.OVERALL, facts={"limit": 2})
     assert reasons([job(1), job(2)], [job(3)], limits) == {2: told}
 
@@ -78,7 +80,7 @@ def test_a_repository_that_asked_to_be_left_alone_is() -> None:
 
 
 def test_the_queue_is_not_filled_beyond_what_workers_can_take_but_urgent_jobs_get_in() -> None:
-    limits = Limits(per_host=9, overall=None, lookahead=2)
+    limits = AdmissionLimits(per_host=9, overall=None, lookahead=2)
     first, held_back = admit([job(number) for number in (1, 2, 3)], [], [], limits)
     assert held_back == {3: Reason(code=Code.WORKER)}
     ranks = [one.rank for one in first]
@@ -112,7 +114,7 @@ def test_each_job_is_admitted_or_told_why_not_and_no_limit_is_overstepped(
 ) -> None:
     waiting = [job(number, **facts) for number, facts in enumerate(due, 1)]
     under_way = [job(number, **facts) for number, facts in enumerate(running, 100)]
-    limits = Limits(per_host=per_host, overall=overall, lookahead=100)
+    limits = AdmissionLimits(per_host=per_host, overall=overall, lookahead=100)
     admitted, held_back = admit(waiting, under_way, [], limits)
     taken = [one.contender for one in admitted]
     assert {one.job_id for one in taken} | held_back.keys() == {one.job_id for one in waiting}

@@ -6,7 +6,7 @@ import pytest
 
 from manager.jobs import views as jobs
 from manager.jobs.reasons import in_words
-from manager.jobs.runs import Choice, find_runs
+from manager.jobs.runs import RunFilter, find_runs
 from oai.database import Database
 from oai.errors import UsageError
 from tests.manager.conftest import Tables
@@ -112,11 +112,11 @@ def test_history_is_listed_newest_first_in_pages(database: Database, tables: Tab
             harvest_start_time=start + timedelta(hours=number),
         )  # fmt: skip
     with database.session() as session:
-        page = find_runs(session, Choice(), limit=2)
+        page = find_runs(session, RunFilter(), limit=2)
         assert [view.history.history_id for view in page] == [5, 4]
-        rest = find_runs(session, Choice(), limit=50, before=page[-1].history.history_id)
+        rest = find_runs(session, RunFilter(), limit=50, before=page[-1].history.history_id)
         assert [view.history.history_id for view in rest] == [3, 2, 1]
-        of_one = find_runs(session, Choice(repository_id=first), limit=50)
+        of_one = find_runs(session, RunFilter(repository_id=first), limit=50)
         assert [view.repository_name for view in of_one] == ["https://a.example/"] * 2
 
 

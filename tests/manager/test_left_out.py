@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from manager.job_commands import repository_quiet
-from manager.jobs.runs import Choice, days_of, find_runs
+from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.leader.planner import MOST
 from manager.notices.announcements import announce
 from oai.database import Database
@@ -134,6 +134,6 @@ def test_the_history_lists_it_and_a_day_counts_it_as_no_run(database: Database, 
     a_schedule(tables, last_due=NOW - 80 * MINUTE)
     make_jobs(database)
     with database.session() as session:
-        assert [view.history.status for view in find_runs(session, Choice(), limit=9)] == ["missed"]
-        (day,) = days_of(session, Choice(), zone="UTC")
+        assert [view.history.status for view in find_runs(session, RunFilter(), limit=9)] == ["missed"]
+        (day,) = days_of(session, RunFilter(), zone="UTC")
     assert (day.worst, day.runs, day.troubled) == ("missed", 0, 0)

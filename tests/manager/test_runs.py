@@ -5,7 +5,7 @@ from sqlalchemy import select
 
 from harvester.models import Repository
 from harvester.vocabulary import RunStatus
-from manager.jobs.runs import Choice, days_of, find_runs, usual_of
+from manager.jobs.runs import RunFilter, days_of, find_runs, usual_of
 from manager.models import Job
 from manager.schedules.service import sample_repository, sample_schedule
 from oai.database import Database
@@ -20,19 +20,19 @@ def test_runs_are_chosen_by_their_traits(database: Database) -> None:
         a_run(session, knav, set_spec="maps")
         a_run(session, knav, metadata_prefix="marc21")
 
-        def found(choice: Choice) -> list[int]:
+        def found(choice: RunFilter) -> list[int]:
             return [view.history.history_id for view in find_runs(session, choice, limit=10)]
 
-        assert found(Choice()) == [3, 2, 1]
-        assert found(Choice(repository_id=knav.repository_id)) == [3, 2]
-        assert found(Choice(statuses=frozenset({"failed"}))) == [1]
-        assert found(Choice(metadata_prefix="marc21")) == [3]
-        assert found(Choice(words="0 % b")) == [1]
-        assert found(Choice(words="knav")) == [3, 2]
-        assert found(Choice(words="MAPS")) == [2]
-        assert found(Choice(since=BEGAN + timedelta(minutes=2))) == []
+        assert found(RunFilter()) == [3, 2, 1]
+        assert found(RunFilter(repository_id=knav.repository_id)) == [3, 2]
+        assert found(RunFilter(statuses=frozenset({"failed"}))) == [1]
+        assert found(RunFilter(metadata_prefix="marc21")) == [3]
+        assert found(RunFilter(words="0 % b")) == [1]
+        assert found(RunFilter(words="knav")) == [3, 2]
+        assert found(RunFilter(words="MAPS")) == [2]
+        assert found(RunFilter(since=BEGAN + timedelta(minutes=2))) == []
         only = select(Repository.repository_id).where(Repository.repository_name == "KNAV")
-        assert found(Choice(among=only)) == [3, 2]
+        assert found(RunFilter(among=only)) == [3, 2]
 
 
 def test_a_day_is_as_bad_as_its_worst_run_and_belongs_to_the_zone(database: Database) -> None:
@@ -42,7 +42,7 @@ def test_a_day_is_as_bad_as_its_worst_run_and_belongs_to_the_zone(database: Data
         for status in (RunStatus.COMPLETED, RunStatus.LOST, RunStatus.NO_CHANGES):
             a_run(session, telc, status=status, harvest_end_time=evening, record_count=10, new_count=2)
 
-        day = days_of(session, Choice(), zone="Europe/Prague")[0]
+        day = days_of(session, RunFilter(), zone="Europe/Prague")[0]
 
         assert (day.day, day.worst, day.runs, day.troubled) == (date(2026, 1, 3), "lost", 3, 1)
         assert (day.records, day.changes) == (30, 6)

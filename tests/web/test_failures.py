@@ -9,7 +9,7 @@ from lxml import html
 from sqlalchemy import text
 
 from harvester.vocabulary import MADE_UP, RunStatus
-from manager.jobs.estimates import Progress
+from manager.jobs.estimates import JobProgress
 from manager.models import RecurringState
 from oai.failures import Failure, FailureCode
 from tests.web.conftest import Browser, Server
@@ -118,9 +118,9 @@ def test_a_note_of_a_harvest_that_continues_is_no_failure_of_it(
     assert noted(_progress(last_error=None, last_failure=None)) is None
 
 
-def _progress(**last: Any) -> Progress:
+def _progress(**last: Any) -> JobProgress:
     now = datetime(2026, 1, 2, tzinfo=UTC)
-    return Progress(
+    return JobProgress(
         pages=1, records=1, complete_list_size=None, rate=1.0, seconds_left=None, errors=0,
         last_progress=now, **last,
     )  # fmt: skip

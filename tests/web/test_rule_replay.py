@@ -9,7 +9,7 @@ from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.models import History, Record
 from harvester.rule_lab.models import RuleKind
-from harvester.rule_lab.versions import Draft, add_rule
+from harvester.rule_lab.versions import RuleDraft, add_rule
 from manager.replays import RuleFiles
 from oai.errors import TryLaterError
 from tests.harvester.fake_repository import FakeRepository, many, serve
@@ -41,7 +41,7 @@ async def kept(server: Server) -> int:
         await harvest(server.database, keeping, request, stop=asyncio.Event())
     with server.database.session() as session:
         give_repository(session, 1, 1)
-        draft = Draft(kind=RuleKind.NORMALISE, name="Numbers", content=_RULES, repository_id=1)
+        draft = RuleDraft(kind=RuleKind.NORMALISE, name="Numbers", content=_RULES, repository_id=1)
         add_rule(session, server.settings, draft, by="Olga")
         session.commit()
         return session.scalars(select(History.history_id)).one()

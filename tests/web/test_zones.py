@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from manager.jobs.reasons import Code, Reason
-from manager.jobs.runs import Choice, days_of
+from manager.jobs.runs import RunFilter, days_of
 from manager.schedules.frequency import parse_zone
 from oai.errors import SettingsError, UsageError
 from oai.settings import load_settings
@@ -148,8 +148,8 @@ def test_runs_are_counted_on_the_zones_days(server: Server) -> None:
     with server.database.session() as session:
         a_run(session, a_repository(session), harvest_start_time=_LATE, harvest_end_time=_LATE)
 
-        [in_prague] = days_of(session, Choice(), zone="Europe/Prague")
-        [in_utc] = days_of(session, Choice(), zone="UTC")
+        [in_prague] = days_of(session, RunFilter(), zone="Europe/Prague")
+        [in_utc] = days_of(session, RunFilter(), zone="UTC")
 
     assert (in_prague.day, in_utc.day) == (date(2026, 7, 2), date(2026, 7, 1))
 

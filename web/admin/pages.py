@@ -32,7 +32,7 @@ _TOKEN: Final = columns_of(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class AdminLink:
     """A page of the administration, and how much there is on it where that can be counted."""
 
     path: str
@@ -46,17 +46,21 @@ async def front(request: web.Request) -> web.Response:
     """Where everything is."""
     users, organisations, tokens, workers = await database_of(request).run(_counts)
     places = [
-        Place(path="/admin/users", title=_("Users"), about=_("accounts and roles"), count=users),
-        Place(
+        AdminLink(path="/admin/users", title=_("Users"), about=_("accounts and roles"), count=users),
+        AdminLink(
             path="/admin/organisations",
             title=_("Organisations"),
             about=_("partner institutions"),
             count=organisations,
         ),
-        Place(path="/admin/tokens", title=_("API tokens"), about=_("access keys for programs"), count=tokens),
-        Place(path="/admin/workers", title=_("Workers"), about=_("harvest processes by host"), count=workers),
-        Place(path="/admin/health", title=_("Health"), about=_("database, disks, archive, this process")),
-        Place(path="/admin/audit", title=_("Audit log"), about=_("changes by user, time and origin")),
+        AdminLink(
+            path="/admin/tokens", title=_("API tokens"), about=_("access keys for programs"), count=tokens
+        ),
+        AdminLink(
+            path="/admin/workers", title=_("Workers"), about=_("harvest processes by host"), count=workers
+        ),
+        AdminLink(path="/admin/health", title=_("Health"), about=_("database, disks, archive, this process")),
+        AdminLink(path="/admin/audit", title=_("Audit log"), about=_("changes by user, time and origin")),
     ]
     return render(request, "admin.html", places=places)
 

@@ -22,7 +22,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PathParameter:
     """A variable part of paths: how it is written, and what it becomes."""
 
     pattern: str
@@ -37,16 +37,16 @@ _LONG: Final = r"[1-9][0-9]{0,17}"
 _SPEC_PART: Final = r"[A-Za-z0-9\-_.]+"
 
 
-def _number(meaning: str, *, long: bool = False) -> Place:
+def _number(meaning: str, *, long: bool = False) -> PathParameter:
     digits = 18 if long else 9
-    return Place(
+    return PathParameter(
         pattern=_LONG if long else _SHORT,
         schema={"type": "integer", "minimum": 1, "maximum": 10**digits - 1},
         meaning=meaning,
     )
 
 
-PLACES: Final[Mapping[str, Place]] = MappingProxyType(
+PLACES: Final[Mapping[str, PathParameter]] = MappingProxyType(
     {
         "repository": _number("Number of the repository."),
         "schedule": _number("Number of the schedule."),
@@ -63,21 +63,21 @@ PLACES: Final[Mapping[str, Place]] = MappingProxyType(
         "user": _number("Number of the user."),
         "token": _number("Number of the API token."),
         "organisation": _number("Number of the organisation."),
-        "client": Place(
+        "client": PathParameter(
             pattern=r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
             schema={"type": "string", "format": "uuid"},
             meaning="Key of the harvester.",
             example="e3e70682-c209-4cac-a29f-6fbed82c07cd",
             read=str,
         ),
-        "document": Place(
+        "document": PathParameter(
             pattern=r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
             schema={"type": "string", "format": "uuid"},
             meaning="Key of the document: the last part of its OAI identifier, with hyphens.",
             example="f728b4fa-4248-4e3a-8a5d-2f346baa9455",
             read=str,
         ),
-        "collection": Place(
+        "collection": PathParameter(
             pattern=rf"collection(?::{_SPEC_PART})*",
             schema={"type": "string", "pattern": rf"^collection(:{_SPEC_PART})*$", "maxLength": 1000},
             meaning="The collection's setSpec.",

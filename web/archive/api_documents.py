@@ -9,10 +9,10 @@ from pydantic import Field
 from oai.rights import Right
 from oai.settings import Settings
 from provider.holdings import selection
-from provider.holdings.capture import Found
+from provider.holdings.capture import FoundCapture
 from provider.holdings.document_details import DocumentFacts, document_facts
 from provider.holdings.identifiers import oai_identifier
-from provider.holdings.lookup import Match, Place, Query, find_captures
+from provider.holdings.lookup import LookupPlace, MatchType, Query, find_captures
 from provider.holdings.selection import Selection
 from web.api.faults import not_found
 from web.api.operations import Call, Operation
@@ -44,7 +44,7 @@ class DocumentQuery(Paged):
     """Which documents."""
 
     url: str = Field(min_length=1, max_length=4000, description="A URL, a URL prefix, or a host.")
-    match: Match = Field(Match.EXACT, description="How the URL is matched.")
+    match: MatchType = Field(MatchType.EXACT, description="How the URL is matched.")
     since: Moment | None = Field(None, description="Captured at this time or later.")
     until: Moment | None = Field(None, description="Captured at this time or earlier.")
 
@@ -92,7 +92,7 @@ async def _documents(call: Call) -> Page[FoundOut]:
         limit=query.limit,
         examined=_MOST_EXAMINED,
         hidden=True,
-        begin=Place(capture=place[0], host=place[1]) if place else Place(),
+        begin=LookupPlace(capture=place[0], host=place[1]) if place else LookupPlace(),
     )
     result = await call.database.run(find_captures, wanted)
     namespace = call.settings.provider.namespace
@@ -125,7 +125,7 @@ async def _mark(call: Call, mark: Any) -> Done:  # noqa: ANN401 one of the two a
     return Done(changed=await call.database.run(mark, Selection(key=key), margin=margin))
 
 
-def _found(one: Found, namespace: str) -> FoundOut:
+def _found(one: FoundCapture, namespace: str) -> FoundOut:
     columns = {name: getattr(one, name) for name in FoundOut.model_fields if name != "identifier"}
     return FoundOut(identifier=oai_identifier(namespace, one.key), **columns)
 

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from oai.errors import UsageError, ZatvaError
 from oai.rights import Right
 from provider.checking.checks import CHECKS
-from provider.checking.client import Client
+from provider.checking.client import CheckClient
 from provider.checking.findings import Finding, run_checks
 from provider.checking.survey import Survey
 from provider.checking.transport import http_transport
@@ -121,8 +121,8 @@ def _note(
     session.execute(update(SelfTest).where(SelfTest.self_test_id == number).values(**values))
 
 
-def _client(base_url: str) -> Client:
-    return Client(
+def _client(base_url: str) -> CheckClient:
+    return CheckClient(
         url=base_url,
         transport=http_transport(timeout=_TIMEOUT),
         pause=0.0,

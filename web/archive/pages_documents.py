@@ -10,7 +10,7 @@ from oai.rights import Right
 from provider.holdings import selection
 from provider.holdings.document_details import DocumentFacts, document_facts
 from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
-from provider.holdings.lookup import Match, Place, Query, find_captures
+from provider.holdings.lookup import LookupPlace, MatchType, Query, find_captures
 from provider.holdings.selection import Selection
 from web.archive.address import document_address
 from web.auth.access import about, needs
@@ -127,27 +127,27 @@ def _key(namespace: str, text: str) -> uuid.UUID | None:
         return None
 
 
-def _match(request: web.Request) -> Match:
-    given = request.query.get("match", Match.EXACT)
-    return Match(given) if given in list(Match) else Match.EXACT
+def _match(request: web.Request) -> MatchType:
+    given = request.query.get("match", MatchType.EXACT)
+    return MatchType(given) if given in list(MatchType) else MatchType.EXACT
 
 
 def _matches() -> list[tuple[str, str]]:
     return [
-        (Match.EXACT.value, _("this URL")),
-        (Match.PREFIX.value, _("all URLs with this prefix")),
-        (Match.HOST.value, _("the whole host")),
-        (Match.DOMAIN.value, _("the domain and everything below it")),
+        (MatchType.EXACT.value, _("this URL")),
+        (MatchType.PREFIX.value, _("all URLs with this prefix")),
+        (MatchType.HOST.value, _("the whole host")),
+        (MatchType.DOMAIN.value, _("the domain and everything below it")),
     ]
 
 
-def _begin(request: web.Request) -> Place:
+def _begin(request: web.Request) -> LookupPlace:
     capture, dot, host = request.query.get("from", "").partition(".")
     if not dot or not all(not one or (one.isascii() and one.isdecimal()) for one in (capture, host)):
-        return Place()
+        return LookupPlace()
     if max(len(capture), len(host)) > _DIGITS:
-        return Place()
-    return Place(capture=int(capture) if capture else None, host=int(host) if host else None)
+        return LookupPlace()
+    return LookupPlace(capture=int(capture) if capture else None, host=int(host) if host else None)
 
 
 ROUTES: Final = (

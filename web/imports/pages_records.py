@@ -10,9 +10,9 @@ from pydantic import Field, ValidationError, field_validator
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.models import BibliographicRow
-from harvester.bibliographic.record import Kind, NoteKind
+from harvester.bibliographic.record import NoteKind, RecordKind
 from harvester.bibliographic.record_view import FoundRecord, get_record, made_from
-from harvester.bibliographic.search import Facets, Hit, HitPage, Order, Search, count_facets, search
+from harvester.bibliographic.search import Facets, Hit, HitPage, Search, SearchOrder, count_facets, search
 from harvester.models import Repository
 from oai.errors import UsageError
 from web.auth.access import asked_for, visible_repositories, who_asks
@@ -47,21 +47,21 @@ class Chapter:
 def kinds() -> dict[str, str]:
     """What may be described, in words."""
     return {
-        Kind.BOOK.value: _("book"),
-        Kind.ARTICLE.value: _("article"),
-        Kind.SERIAL.value: _("serial"),
-        Kind.COLLECTION.value: _("collection of items"),
-        Kind.MANUSCRIPT.value: _("manuscript"),
-        Kind.SCORE.value: _("score"),
-        Kind.MAP.value: _("map"),
-        Kind.PICTURE.value: _("picture"),
-        Kind.FILM.value: _("film"),
-        Kind.MUSIC.value: _("music"),
-        Kind.SOUND.value: _("spoken word or sound"),
-        Kind.ELECTRONIC.value: _("electronic resource"),
-        Kind.OBJECT.value: _("object"),
-        Kind.KIT.value: _("kit"),
-        Kind.OTHER.value: _("other"),
+        RecordKind.BOOK.value: _("book"),
+        RecordKind.ARTICLE.value: _("article"),
+        RecordKind.SERIAL.value: _("serial"),
+        RecordKind.COLLECTION.value: _("collection of items"),
+        RecordKind.MANUSCRIPT.value: _("manuscript"),
+        RecordKind.SCORE.value: _("score"),
+        RecordKind.MAP.value: _("map"),
+        RecordKind.PICTURE.value: _("picture"),
+        RecordKind.FILM.value: _("film"),
+        RecordKind.MUSIC.value: _("music"),
+        RecordKind.SOUND.value: _("spoken word or sound"),
+        RecordKind.ELECTRONIC.value: _("electronic resource"),
+        RecordKind.OBJECT.value: _("object"),
+        RecordKind.KIT.value: _("kit"),
+        RecordKind.OTHER.value: _("other"),
     }
 
 
@@ -126,11 +126,11 @@ class RecordSearch(FormModel):
     find: str = Field("", max_length=1000, description="Words to search for; accents and case are ignored.")
     repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
     language: str = Field("", pattern="^[a-z]{0,3}$", description="ISO 639-2/B code, such as cze.")
-    kind: Kind | None = Field(None, description="Type of the described item.")
+    kind: RecordKind | None = Field(None, description="Type of the described item.")
     year_from: int | None = Field(None, ge=-9999, le=9999, description="Published in this year or later.")
     year_to: int | None = Field(None, ge=-9999, le=9999, description="Published in this year or earlier.")
     identifier: str = Field("", max_length=400, description="ISBN, ISSN or another number, complete.")
-    order: Order | None = Field(
+    order: SearchOrder | None = Field(
         None, description="Order; by relevance if there are words, otherwise by title."
     )
 
@@ -155,7 +155,7 @@ class TypedSearch(RecordSearch):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class FoundRecords:
     """A page of hits, how all hits spread, and the names of their repositories."""
 
     page: HitPage
@@ -198,14 +198,14 @@ def find_hits(
 
 def find_with_facets(
     session: Session, who: SignedIn, asked: RecordSearch, *, after: str | None, limit: int
-) -> Found:
+) -> FoundRecords:
     """A page of hits with all that its page shows. Raises UsageError as `find_hits` does."""
     page = find_hits(session, who, asked, after=after, limit=limit)
     facets = count_facets(session, restricted(session, who, asked))
     numbers = {int(one.value) for one in facets.sources} | {hit.repository_id for hit in page.hits}
     rows = [session.get_one(Repository, number) for number in sorted(numbers)]
     names = {row.repository_id: row.repository_name or row.base_url for row in rows}
-    return Found(page=page, facets=facets, names=names)
+    return FoundRecords(page=page, facets=facets, names=names)
 
 
 _PAGE: Final = 50
@@ -226,9 +226,9 @@ async def listing(request: web.Request) -> web.Response:
     except UsageError:
         raise web.HTTPNotFound(text=_("This page of the list does not exist.")) from None
     orders = {
-        Order.RELEVANCE: _("best matches first"),
-        Order.TITLE: _("title"),
-        Order.NEWEST: _("newest first"),
+        SearchOrder.RELEVANCE: _("best matches first"),
+        SearchOrder.TITLE: _("title"),
+        SearchOrder.NEWEST: _("newest first"),
     }
     return render(
         request,

@@ -13,7 +13,7 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.imports import ImportFacts, last_imports
-from harvester.bibliographic.models import FilteringSet, Source
+from harvester.bibliographic.models import FilteringSet, ImportSource
 from harvester.bibliographic.sources import SourceSettings, check_template, save_source, source_settings
 from harvester.harvest_plan import PREFIX
 from harvester.listing import find_repositories
@@ -204,7 +204,7 @@ def _views(session: Session, rows: Sequence[Repository]) -> list[SourceView]:
     numbers = [row.repository_id for row in rows]
     settings = {
         row.repository_id: row
-        for row in session.scalars(select(Source).where(Source.repository_id.in_(numbers)))
+        for row in session.scalars(select(ImportSource).where(ImportSource.repository_id.in_(numbers)))
     }
     names = {row.set_id: row.name for row in session.execute(select(FilteringSet.set_id, FilteringSet.name))}
     last = last_imports(session, numbers)
@@ -212,7 +212,7 @@ def _views(session: Session, rows: Sequence[Repository]) -> list[SourceView]:
 
 
 def _view(
-    row: Repository, found: Source | None, names: Mapping[int, str], last: ImportFacts | None
+    row: Repository, found: ImportSource | None, names: Mapping[int, str], last: ImportFacts | None
 ) -> SourceView:
     columns = ("record_url_template", "after_harvest", "metadata_prefix", "set_id")
     given = {name: getattr(found, name) for name in columns} if found is not None else {}

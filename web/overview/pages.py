@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from manager.jobs.runs import Choice, Day, days_of
+from manager.jobs.runs import Day, RunFilter, days_of
 from manager.jobs.views import count_jobs
 from manager.worker.registry import manager_status
 from provider.holdings.status import archive_status
@@ -32,7 +32,7 @@ async def show(request: web.Request) -> web.Response:
     among = visible_repositories(who)
     jobs = await visible_jobs(request)
     waiting = [job for job in jobs if job.state == "queued"]
-    choice = Choice(among=among).within(first_day(today(), STRIP_DAYS))
+    choice = RunFilter(among=among).within(first_day(today(), STRIP_DAYS))
     days = await database.run(days_of, choice, zone=here().key)
     health = await database.run(manager_status) if Right.LOOK_AROUND in who.rights else None
     return render(

@@ -265,7 +265,7 @@ class Shown:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ShownAnswer:
     """An answer as the page shows it."""
 
     asked: Asked
@@ -314,7 +314,7 @@ async def show(request: web.Request) -> web.Response:
 
 async def _asked(
     request: web.Request, repository: Repository, verb: Verb, arguments: list[tuple[str, str]]
-) -> tuple[Answer | None, str]:
+) -> tuple[ShownAnswer | None, str]:
     """The repository's answer, or why the question was not put."""
     try:
         asked = await request.config_dict[EXPLORATIONS].ask(repository, verb, arguments)
@@ -340,7 +340,7 @@ def _prefixes(details: Details, access: Access) -> list[str]:
     return sorted(dict.fromkeys(found), key=lambda prefix: (prefix != usual, prefix))
 
 
-def _answer(asked: Asked, repository: Repository) -> Answer:
+def _answer(asked: Asked, repository: Repository) -> ShownAnswer:
     body = asked.reply.body if asked.reply else b""
     view = view_of(body) if body else None
     broken = view if view is not None and view.parser else None
@@ -349,7 +349,7 @@ def _answer(asked: Asked, repository: Repository) -> Answer:
     error = asked.error
     # Nothing selected is an answer, not a failure.
     problem = None if error is None or isinstance(error, NoRecordsMatchError) else problem_of(error)
-    return Answer(
+    return ShownAnswer(
         asked=asked,
         curl=f"curl --compressed {shlex.quote(asked.url)}" if access_of(repository.protocol).greeting else "",
         problem=problem,

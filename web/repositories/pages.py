@@ -21,7 +21,7 @@ from harvester.repositories import (
     remove_repository,
 )
 from harvester.vocabulary import DeletionPolicy
-from manager.jobs.runs import Choice, days_of, find_runs
+from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.jobs.views import list_jobs
 from manager.schedules.service import add_schedule, find_schedules, sample_repository
 from oai.errors import UsageError
@@ -104,14 +104,14 @@ async def show(request: web.Request) -> web.Response:
     database = database_of(request)
     details = await repository_of(request, number)
     begin = first_day(today(), PLOTTED_DAYS)
-    days = await database.run(days_of, Choice(repository_id=number).within(begin), zone=here().key)
+    days = await database.run(days_of, RunFilter(repository_id=number).within(begin), zone=here().key)
     return render(
         request,
         "repository.html",
         details=details,
         access=access_of(details.repository.protocol),
         schedules=await database.run(find_schedules, repository_id=number),
-        runs=await database.run(find_runs, Choice(repository_id=number), limit=_LAST_RUNS),
+        runs=await database.run(find_runs, RunFilter(repository_id=number), limit=_LAST_RUNS),
         jobs=await database.run(list_jobs, number, most=MOST_JOBS),
         days=days,
         plot=bars(

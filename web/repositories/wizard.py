@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from harvester.access import ACCESSES, SelectionError, access_of
 from harvester.client.selection import Selection
 from harvester.isolated import isolated
-from harvester.probing.sample import Sample, fetch_sample
+from harvester.probing.sample import RepositorySample, fetch_sample
 from harvester.reading.errors import AnswerTooLargeError
 from harvester.registry import Registry, friends_of, load_registry
 from harvester.repositories import RepositoryFacts, add_repository, name_repository, recognise_repository
@@ -223,7 +223,7 @@ async def _what_step(
     request: web.Request, form: Form, facts: RepositoryFacts, *, sample: bool = False
 ) -> web.Response:
     values = form.values
-    tried: Sample | None = None
+    tried: RepositorySample | None = None
     if sample:
         form, tried = await _try(request, form, facts)
     words = str(values.get("set_words", "")).strip().lower()
@@ -245,7 +245,9 @@ async def _what_step(
     )
 
 
-async def _try(request: web.Request, form: Form, facts: RepositoryFacts) -> tuple[Form, Sample | None]:
+async def _try(
+    request: web.Request, form: Form, facts: RepositoryFacts
+) -> tuple[Form, RepositorySample | None]:
     """Fetch ten records of what is chosen, through the rules."""
     settings = request.config_dict[SETTINGS]
     context = {"data": settings.data, "store": settings.store}

@@ -162,7 +162,7 @@ async def _add(call: Call) -> RuleOut:
         )
     content = asked.content.encode()
     try:
-        draft = versions.Draft(
+        draft = versions.RuleDraft(
             kind=kind_of(content, source="content"),
             name=asked.name,
             content=content,

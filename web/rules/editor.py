@@ -152,7 +152,7 @@ async def _save_new(request: web.Request, desk: _Desk) -> web.Response:
     elif not who_asks(request).sees_everything:
         errors = {"repository_id": _("Choose one of your repositories.")}
         return await _page(request, replace(desk, errors=errors))
-    draft = versions.Draft(
+    draft = versions.RuleDraft(
         kind=desk.kind,
         name=asked.name,
         content=edited.content,

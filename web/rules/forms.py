@@ -19,7 +19,7 @@ from harvester.rule_lab.rows import (
     rows_of,
     xml_of,
 )
-from harvester.rules.filters import Match
+from harvester.rules.filters import FilterMatch
 from harvester.rules.rule_files import RuleFileError
 from web.site.forms import FormModel
 from web.site.i18n import _
@@ -155,7 +155,7 @@ def _typed_rows(values: Mapping[str, str], kind: RuleKind) -> tuple[RuleRows, di
     if kind is RuleKind.NORMALISE:
         mappings = tuple(_mappings(values, used))
         return RuleRows(kind=kind, namespaces=namespaces, mappings=mappings), places
-    match = Match.ALL if values.get("match") == Match.ALL.value else Match.ANY
+    match = FilterMatch.ALL if values.get("match") == FilterMatch.ALL.value else FilterMatch.ANY
     filters = tuple(_filter(values, number) for number in used)
     return RuleRows(kind=kind, namespaces=namespaces, match=match, filters=filters), places
 

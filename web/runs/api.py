@@ -15,7 +15,7 @@ from harvester.harvest.models import Hold
 from harvester.models import History, Repository
 from harvester.store.changes import ChangeLine, read_changes
 from harvester.vocabulary import RunStatus
-from manager.jobs.runs import Choice, find_runs
+from manager.jobs.runs import RunFilter, find_runs
 from manager.jobs.views import HistoryView, remove_history
 from oai.database import Database
 from oai.rights import Right
@@ -102,7 +102,7 @@ class Released(Out):
 
 async def _list(call: Call) -> Page[RunLine]:
     query = call.asked(RunQuery)
-    choice = Choice(
+    choice = RunFilter(
         repository_id=query.repository,
         statuses=frozenset({query.status.value}) if query.status is not None else None,
         since=query.since,

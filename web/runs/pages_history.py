@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from harvester.listing import name_repositories
 from harvester.models import History, Repository
 from harvester.vocabulary import RunStatus
-from manager.jobs.runs import TROUBLED, Choice, count_runs, days_of, find_runs
+from manager.jobs.runs import TROUBLED, RunFilter, count_runs, days_of, find_runs
 from manager.jobs.views import HistoryView, remove_history
 from oai.datestamps import utc_now
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
@@ -62,14 +62,14 @@ class Filters:
         given = {name: str(value) for name, value in pairs.items() if value}
         return f"?{urlencode(given)}" if given else ""
 
-    def choice(self, request: web.Request) -> Choice:
+    def choice(self, request: web.Request) -> RunFilter:
         """The runs that they choose, among those that may be seen."""
         statuses = None
         if self.status == TROUBLE:
             statuses = frozenset(status.value for status in TROUBLED)
         elif self.status:
             statuses = frozenset({self.status})
-        return Choice(
+        return RunFilter(
             repository_id=self.repository,
             statuses=statuses,
             metadata_prefix=self.prefix or None,
@@ -227,7 +227,7 @@ async def _timeline(request: web.Request, filters: Filters) -> dict[str, Any]:
     # What ends in this very second is shown, too.
     end = midnight(filters.until + timedelta(days=1)) if filters.until else now + timedelta(seconds=1)
     begin = end - timedelta(days=_TIMELINE_DAYS)
-    choice: Choice = filters.choice(request).within(begin, end)
+    choice: RunFilter = filters.choice(request).within(begin, end)
     database = database_of(request)
     runs = await database.run(find_runs, choice, limit=_TIMELINE_RUNS)
     every = await database.run(count_runs, choice) if len(runs) == _TIMELINE_RUNS else len(runs)

@@ -19,7 +19,7 @@ from harvester.reading.errors import (
     TransportError,
     TransportKind,
 )
-from manager.jobs.estimates import Progress
+from manager.jobs.estimates import JobProgress
 from manager.jobs.reasons import Reason
 from manager.models import RecurringJob
 from oai.errors import ZatvaError
@@ -70,7 +70,7 @@ def of_job(reason: Reason) -> Explained | None:
     return explain(failure or Failure(code=FailureCode.REQUEST_INVALID), str(reason.facts.get("text", "")))
 
 
-def noted(progress: Progress) -> Explained | None:
+def noted(progress: JobProgress) -> Explained | None:
     """What a harvest that continues has noted last."""
     failure = Failure.from_json(progress.last_failure)
     if failure is not None:

@@ -55,7 +55,7 @@ class Topic:
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
-class Reading:
+class TopicReading:
     """Which rows are read: of which topic, from where on, and whose."""
 
     topic: str
@@ -96,7 +96,7 @@ class _Row:
 class _Feed:
     """The rows of one reading as they were last read, in one language and time zone."""
 
-    def __init__(self, reading: Reading, language: str, zone: str) -> None:
+    def __init__(self, reading: TopicReading, language: str, zone: str) -> None:
         self.reading = reading
         self.watchers = 0
         self.fresh = False
@@ -152,7 +152,7 @@ class Hub:
         self._database = database
         self._templates = templates
         self._topics = topics
-        self._feeds: OrderedDict[tuple[Reading, str, str], _Feed] = OrderedDict()
+        self._feeds: OrderedDict[tuple[TopicReading, str, str], _Feed] = OrderedDict()
         self._poll_seconds = poll_seconds
         self._epoch = secrets.token_hex(4)
         self._version = 0
@@ -208,7 +208,7 @@ class Hub:
                     yield HEARTBEAT
 
     def _feed(self, topic: str, follower: Follower) -> _Feed:
-        reading = Reading(
+        reading = TopicReading(
             topic=topic,
             sees_everything=follower.sees_everything,
             organisation_id=0 if follower.sees_everything else follower.organisation_id,
@@ -221,7 +221,7 @@ class Hub:
             del self._feeds[known]
         return feed
 
-    async def _read(self, reading: Reading, feeds: Sequence[_Feed]) -> None:
+    async def _read(self, reading: TopicReading, feeds: Sequence[_Feed]) -> None:
         topic, version = self._topics[reading.name], self._version + 1
         template = self._templates.get_template(topic.template)
 
@@ -272,5 +272,5 @@ class Hub:
                 self._watched.clear()
 
 
-def _reading(feed: _Feed) -> Reading:
+def _reading(feed: _Feed) -> TopicReading:
     return feed.reading

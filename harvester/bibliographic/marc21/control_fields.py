@@ -16,22 +16,25 @@ from harvester.bibliographic.codes import (
     split_codes,
 )
 from harvester.bibliographic.dates import masked_years
-from harvester.bibliographic.marc21.draft import Draft
+from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import OpenField
-from harvester.bibliographic.record import Identifier, Kind, Years
+from harvester.bibliographic.record import Identifier, RecordKind, Years
 from harvester.bibliographic.text import clean, tidy
 
 _LEADER: Final = 24
 _FIXED: Final = 40
 _SHORTEST: Final = 38
 _TYPES: Final = {
-    "a": Kind.BOOK, "t": Kind.MANUSCRIPT, "c": Kind.SCORE, "d": Kind.SCORE, "e": Kind.MAP, "f": Kind.MAP,
-    "g": Kind.FILM, "i": Kind.SOUND, "j": Kind.MUSIC, "k": Kind.PICTURE, "m": Kind.ELECTRONIC, "o": Kind.KIT,
-    "p": Kind.COLLECTION, "r": Kind.OBJECT,
+    "a": RecordKind.BOOK, "t": RecordKind.MANUSCRIPT, "c": RecordKind.SCORE, "d": RecordKind.SCORE,
+    "e": RecordKind.MAP, "f": RecordKind.MAP,
+    "g": RecordKind.FILM, "i": RecordKind.SOUND, "j": RecordKind.MUSIC, "k": RecordKind.PICTURE,
+    "m": RecordKind.ELECTRONIC, "o": RecordKind.KIT,
+    "p": RecordKind.COLLECTION, "r": RecordKind.OBJECT,
 }  # fmt: skip
 _LEVELS: Final = {
-    "a": Kind.ARTICLE, "b": Kind.ARTICLE, "c": Kind.COLLECTION, "d": Kind.COLLECTION, "i": Kind.SERIAL,
-    "s": Kind.SERIAL,
+    "a": RecordKind.ARTICLE, "b": RecordKind.ARTICLE, "c": RecordKind.COLLECTION,
+    "d": RecordKind.COLLECTION, "i": RecordKind.SERIAL,
+    "s": RecordKind.SERIAL,
 }  # fmt: skip
 _SHORT_LEADER: Final = re.compile(r"^[\d\s|#-]*[acdnp]([acdefgijkmoprt])([abcdims])")
 _COUNTRY: Final = re.compile(r"[a-z]{2,3}")
@@ -42,7 +45,7 @@ _ONE_YEAR: Final = frozenset("estpr")
 _OPEN: Final = "9999"
 
 
-def read_leader(leader: str, draft: Draft) -> None:
+def read_leader(leader: str, draft: MarcDraft) -> None:
     """Note what kind of thing it is (leader, positions 6 and 7)."""
     if not leader.strip():
         draft.broken("LDR", "", "no leader")
@@ -54,12 +57,12 @@ def read_leader(leader: str, draft: Draft) -> None:
         type_, level = (found[1], found[2]) if found else ("", "")
     else:
         type_, level = leader[6], leader[7]
-    draft.kind = _TYPES.get(type_, Kind.OTHER)
-    if draft.kind is Kind.BOOK:
-        draft.kind = _LEVELS.get(level, Kind.BOOK)
+    draft.kind = _TYPES.get(type_, RecordKind.OTHER)
+    if draft.kind is RecordKind.BOOK:
+        draft.kind = _LEVELS.get(level, RecordKind.BOOK)
 
 
-def read_control(tag: str, data: str, draft: Draft) -> None:
+def read_control(tag: str, data: str, draft: MarcDraft) -> None:
     """Take a control field; all but the numbers are kept as they are, too."""
     text = tidy(data) if tag != "008" else data
     if tag == "001" and not draft.control_number:
@@ -74,7 +77,7 @@ def read_control(tag: str, data: str, draft: Draft) -> None:
             _read_fixed(data, draft)
 
 
-def _read_fixed(data: str, draft: Draft) -> None:
+def _read_fixed(data: str, draft: MarcDraft) -> None:
     if len(data) != _FIXED:
         draft.broken("008", data, f"field 008 has {len(data)} characters, not {_FIXED}")
         if len(data) < _SHORTEST:
@@ -136,7 +139,7 @@ _SIMPLE: Final = {
 }
 
 
-def take_isbn(found: OpenField, draft: Draft) -> None:
+def take_isbn(found: OpenField, draft: MarcDraft) -> None:
     """Take field 020."""
     if not found.has(_NUMBERS):
         return
@@ -144,13 +147,13 @@ def take_isbn(found: OpenField, draft: Draft) -> None:
     _take_checked(found, draft, "isbn", _NUMBERS, find_isbn, qualifiers)
 
 
-def take_issn(found: OpenField, draft: Draft) -> None:
+def take_issn(found: OpenField, draft: MarcDraft) -> None:
     """Take field 022; subfield l is the number that joins all editions."""
     _take_checked(found, draft, "issn-l", "l", find_issn, [])
     _take_checked(found, draft, "issn", "amyz", find_issn, [])
 
 
-def take_other(found: OpenField, draft: Draft) -> None:
+def take_other(found: OpenField, draft: MarcDraft) -> None:
     """Take field 024."""
     if not found.has(_NUMBERS):
         return
@@ -165,7 +168,7 @@ def take_other(found: OpenField, draft: Draft) -> None:
         _add(draft, "doi" if known else scheme or "other", known or value, value, _STATES[code], qualifiers)
 
 
-def take_number(found: OpenField, draft: Draft) -> None:
+def take_number(found: OpenField, draft: MarcDraft) -> None:
     """Take a number that has no check digit."""
     if not found.has(_NUMBERS):
         return
@@ -178,7 +181,7 @@ def take_number(found: OpenField, draft: Draft) -> None:
         _add(draft, source or scheme, value, value, _STATES[code], qualifiers)
 
 
-def take_languages(found: OpenField, draft: Draft) -> None:
+def take_languages(found: OpenField, draft: MarcDraft) -> None:
     """Take field 041; codes of another list than MARC's are kept as they are."""
     if found.indicators[1] == "7":
         return
@@ -188,7 +191,7 @@ def take_languages(found: OpenField, draft: Draft) -> None:
 
 
 def _take_checked(
-    found: OpenField, draft: Draft, scheme: str, codes: str, find: Find, qualifiers: list[str]
+    found: OpenField, draft: MarcDraft, scheme: str, codes: str, find: Find, qualifiers: list[str]
 ) -> None:
     """Take numbers whose check digit tells whether they are right."""
     for code, value in found.pairs(codes):
@@ -205,7 +208,7 @@ def _take_checked(
         _add(draft, scheme, known[0], value, state, beside)
 
 
-def _add(draft: Draft, scheme: str, value: str, found: str, state: str, qualifiers: list[str]) -> None:
+def _add(draft: MarcDraft, scheme: str, value: str, found: str, state: str, qualifiers: list[str]) -> None:
     draft.identifiers.append(
         Identifier(
             scheme=scheme,

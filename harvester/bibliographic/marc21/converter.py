@@ -8,7 +8,7 @@ from lxml import etree
 
 from harvester.bibliographic.marc21 import control_fields, description, names
 from harvester.bibliographic.marc21.control_fields import read_control, read_leader
-from harvester.bibliographic.marc21.draft import Draft
+from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import OpenField, read_marc
 from harvester.bibliographic.marc21.names import authority_ids
 from harvester.bibliographic.record import BibliographicRecord, Link, Note, RawField, Related, Subject
@@ -23,7 +23,7 @@ _LINKS: Final = {"0": "resource", "1": "version", "2": "related"}
 _ADDRESS: Final = re.compile(r"(?i)^(?:https?|ftp)://[^\s/]")
 
 
-def take_related(found: OpenField, draft: Draft) -> None:
+def take_related(found: OpenField, draft: MarcDraft) -> None:
     """Take a linking entry."""
     related = Related(
         relation=_RELATIONS[found.tag],
@@ -38,7 +38,7 @@ def take_related(found: OpenField, draft: Draft) -> None:
         draft.related.append(related)
 
 
-def take_link(found: OpenField, draft: Draft) -> None:
+def take_link(found: OpenField, draft: MarcDraft) -> None:
     """Take field 856; what is no address of the web is told."""
     relation = _LINKS.get(found.indicators[1], "other" if found.indicators[1] != " " else "resource")
     label = " ".join(found.take("3yz"))
@@ -63,7 +63,7 @@ _CLASSES: Final = {"050": "lcc", "072": "", "080": "udc", "082": "ddc", "084": "
 _KEYWORDS: Final = {"653", "659"}
 
 
-def take_subject(found: OpenField, draft: Draft) -> None:
+def take_subject(found: OpenField, draft: MarcDraft) -> None:
     """Take a subject, or a genre (655); names and titles in it are written as one text."""
     source = found.first("2").rstrip(".")
     if not source and found.tag not in _KEYWORDS:
@@ -78,7 +78,7 @@ def take_subject(found: OpenField, draft: Draft) -> None:
         draft.broken(found.written, rest, "a subject without a heading")
 
 
-def take_class(found: OpenField, draft: Draft) -> None:
+def take_class(found: OpenField, draft: MarcDraft) -> None:
     """Take a class of a classification; field 072 has its words, too."""
     source = found.first("2") or _CLASSES[found.tag]
     words = [clean(value) for value in found.take("x")] if found.tag == "072" else []
@@ -105,7 +105,7 @@ def _text(found: OpenField) -> str:
     return " -- ".join(part for part in (name, *divisions) if part)
 
 
-Take = Callable[[OpenField, Draft], None]
+Take = Callable[[OpenField, MarcDraft], None]
 
 _NAMES: Final = ("100", "110", "111", "700", "710", "711", "720")
 _VARIANTS: Final = ("130", "210", "222", "240", "242", "243", "246", "247", "730", "740")
@@ -115,7 +115,7 @@ _RELATED: Final = ("760", "762", "765", "767", "770", "772", "773", "774", "775"
                    "786", "787")  # fmt: skip
 
 
-def _take_note(found: OpenField, draft: Draft) -> None:
+def _take_note(found: OpenField, draft: MarcDraft) -> None:
     """Take a note (5XX), all of it as one text."""
     codes = "".join(dict.fromkeys(one.code for one in found.left if one.code != "6"))
     text = " ".join(found.take(codes))
@@ -161,7 +161,7 @@ class Marc21Converter:
     def convert(self, element: etree._Element) -> BibliographicRecord:
         """The record; whatever is in it, nothing is raised and nothing is lost."""
         reading = read_marc(element)
-        draft = Draft(notes=list(reading.broken))
+        draft = MarcDraft(notes=list(reading.broken))
         read_leader(reading.leader, draft)
         for tag, data in reading.control():
             read_control(tag, data, draft)

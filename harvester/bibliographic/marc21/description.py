@@ -3,7 +3,7 @@
 from typing import Final
 
 from harvester.bibliographic.codes import find_issn
-from harvester.bibliographic.marc21.draft import Draft
+from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import OpenField
 from harvester.bibliographic.marc21.names import authority_ids, read_name
 from harvester.bibliographic.record import Publication, Series, TitleVariant
@@ -25,7 +25,7 @@ _LABELS: Final = {
 }  # fmt: skip
 
 
-def take_title(found: OpenField, draft: Draft) -> None:
+def take_title(found: OpenField, draft: MarcDraft) -> None:
     """Take field 245; another one is kept as a variant, and told."""
     if found.linked:
         _take_linked(found, draft)
@@ -44,7 +44,7 @@ def take_title(found: OpenField, draft: Draft) -> None:
     _drop_link(found)
 
 
-def take_variant(found: OpenField, draft: Draft) -> None:
+def take_variant(found: OpenField, draft: MarcDraft) -> None:
     """Take another title."""
     if found.tag in _ARTICLES and not found.linked:
         _sorting(found, draft, found.raw("a"), found.indicators[_ARTICLES[found.tag]])
@@ -61,7 +61,7 @@ def take_variant(found: OpenField, draft: Draft) -> None:
     _drop_link(found)
 
 
-def _take_linked(found: OpenField, draft: Draft) -> None:
+def _take_linked(found: OpenField, draft: MarcDraft) -> None:
     text = _joined(found, "abnpc")
     if text:
         draft.variants.append(TitleVariant(kind="linked", text=text))
@@ -91,7 +91,7 @@ def _joined(found: OpenField, codes: str) -> str:
     return text
 
 
-def _sorting(found: OpenField, draft: Draft, raw: str, indicator: str) -> str:
+def _sorting(found: OpenField, draft: MarcDraft, raw: str, indicator: str) -> str:
     """The title without its leading article, which the indicator counts or control characters enclose."""
     if _BEGIN in raw and _END in raw:
         before, _, after = raw.partition(_BEGIN)
@@ -116,14 +116,14 @@ _FUNCTIONS: Final = {
 _SERIES_NAMES: Final = frozenset({"800", "810", "811"})
 
 
-def take_edition(found: OpenField, draft: Draft) -> None:
+def take_edition(found: OpenField, draft: MarcDraft) -> None:
     """Take field 250."""
     text = " / ".join(clean(value) for value in found.take("ab"))
     if text:
         draft.editions.append(text)
 
 
-def take_publication(found: OpenField, draft: Draft) -> None:
+def take_publication(found: OpenField, draft: MarcDraft) -> None:
     """Take field 260 or 264; each publisher goes with the places before it."""
     function = "publication"
     if found.tag == "264":
@@ -137,7 +137,7 @@ def take_publication(found: OpenField, draft: Draft) -> None:
         _add(draft, _statements(found, "efg", "manufacture"))
 
 
-def take_extent(found: OpenField, draft: Draft) -> None:
+def take_extent(found: OpenField, draft: MarcDraft) -> None:
     """Take field 300, written as ISBD writes it."""
     text = ""
     for code, value in found.pairs("abcefg"):
@@ -147,7 +147,7 @@ def take_extent(found: OpenField, draft: Draft) -> None:
         draft.extents.append(text)
 
 
-def take_series(found: OpenField, draft: Draft) -> None:
+def take_series(found: OpenField, draft: MarcDraft) -> None:
     """Take field 440, 490 or 830."""
     titles = [
         _unclosed(unbracketed(clean(value))) for value in found.take("anps" if found.tag != "490" else "a")
@@ -161,7 +161,7 @@ def take_series(found: OpenField, draft: Draft) -> None:
         draft.broken(found.written, found.rest(), "a series without a title")
 
 
-def take_series_name(found: OpenField, draft: Draft) -> None:
+def take_series_name(found: OpenField, draft: MarcDraft) -> None:
     """Take field 800, 810 or 811: a series under somebody's name."""
     titles = [clean(value, stop=True) for value in found.take("tp")]
     number = ", ".join(clean(value) for value in found.take("v"))
@@ -178,7 +178,7 @@ def take_series_name(found: OpenField, draft: Draft) -> None:
         draft.keep(found.written, value)
 
 
-def _issn(value: str, draft: Draft, found: OpenField) -> str:
+def _issn(value: str, draft: MarcDraft, found: OpenField) -> str:
     known = find_issn(value)
     if known is None or not known[1]:
         draft.broken(found.written, value, "this is not a valid ISSN")
@@ -225,7 +225,7 @@ def _unclosed(text: str) -> str:
     return text
 
 
-def _add(draft: Draft, statements: list[Publication]) -> None:
+def _add(draft: MarcDraft, statements: list[Publication]) -> None:
     for statement in statements:
         draft.publications.append(statement)
         if statement.date and not draft.date_text and statement.function in {"publication", "production"}:

@@ -10,11 +10,11 @@ from harvester.bibliographic.record import (
     BibliographicRecord,
     Contributor,
     Identifier,
-    Kind,
     Link,
     Note,
     NoteKind,
     Publication,
+    RecordKind,
     Related,
     Series,
     Subject,
@@ -32,14 +32,14 @@ _LISTS: Final = (
 
 
 @dataclass(kw_only=True)
-class Draft:
+class MarcDraft:
     """What the fields have given so far."""
 
     title: str = ""
     subtitle: str = ""
     sorting: str = ""
     statement: str = ""
-    kind: Kind = Kind.OTHER
+    kind: RecordKind = RecordKind.OTHER
     control_number: str = ""
     control_source: str = ""
     years: Years = _UNKNOWN

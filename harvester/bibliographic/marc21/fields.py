@@ -112,7 +112,7 @@ class OpenField:
 
 
 @dataclass(kw_only=True)
-class Reading:
+class FieldReading:
     """A record as it was read; each of its fields can be taken once."""
 
     leader: str = ""
@@ -142,10 +142,10 @@ class Reading:
                 yield RawField(name=one.written, indicators=one.indicators, values=values)
 
 
-def read_marc(element: etree._Element) -> Reading:
+def read_marc(element: etree._Element) -> FieldReading:
     """Read a `<record>`, or the first one of a `<collection>`; never raises for what it contains."""
     records = [element] if _name(element) == "record" else list(_children(element, "record"))
-    reading = Reading()
+    reading = FieldReading()
     if not records:
         reading.broken.append(_broken("record", _text(element), "no <record> found"))
         return reading
@@ -160,7 +160,7 @@ def read_marc(element: etree._Element) -> Reading:
     return reading
 
 
-def _read_leader(reading: Reading, element: etree._Element) -> None:
+def _read_leader(reading: FieldReading, element: etree._Element) -> None:
     text = _text(element)
     if reading.leader:
         reading.broken.append(_broken("LDR", text, "a second leader"))
@@ -168,7 +168,7 @@ def _read_leader(reading: Reading, element: etree._Element) -> None:
         reading.leader = text
 
 
-def _read_control(reading: Reading, element: etree._Element) -> None:
+def _read_control(reading: FieldReading, element: etree._Element) -> None:
     tag, text = element.get("tag", "").strip(), _text(element)
     if _CONTROL_TAG.fullmatch(tag) and tag.isdigit():
         if has_controls(text):
@@ -178,7 +178,7 @@ def _read_control(reading: Reading, element: etree._Element) -> None:
         reading.broken.append(_broken(tag or "controlfield", text, "a control field with an invalid tag"))
 
 
-def _read_data(reading: Reading, element: etree._Element) -> None:
+def _read_data(reading: FieldReading, element: etree._Element) -> None:
     tag = (element.get("tag") or "").strip()
     subfields: list[Subfield] = []
     stray = not _is_blank(element.text)
@@ -208,14 +208,14 @@ def _is_blank(text: str | None) -> bool:
     return text is None or text.isspace() or not text
 
 
-def _read_unknown(reading: Reading, element: etree._Element) -> None:
+def _read_unknown(reading: FieldReading, element: etree._Element) -> None:
     reading.broken.append(_broken(_name(element), _text(element), "an element that is not part of MARCXML"))
 
 
 _READERS: Final = {"leader": _read_leader, "controlfield": _read_control, "datafield": _read_data}
 
 
-def _subfield(reading: Reading, tag: str, element: etree._Element) -> Subfield:
+def _subfield(reading: FieldReading, tag: str, element: etree._Element) -> Subfield:
     """A subfield that may be broken; one that is not a subfield is empty."""
     text = _text(element)
     code = element.get("code", "")
@@ -230,7 +230,7 @@ def _subfield(reading: Reading, tag: str, element: etree._Element) -> Subfield:
     return Subfield(code, tidy(text), text)
 
 
-def _indicator(reading: Reading, element: etree._Element, name: str) -> str:
+def _indicator(reading: FieldReading, element: etree._Element, name: str) -> str:
     given = element.get(name)
     if given is None or given in _BLANKS:
         return " "
@@ -253,7 +253,7 @@ def _opened(tag: str, indicators: str, subfields: list[Subfield]) -> OpenField:
     return opened
 
 
-def _stray(reading: Reading, element: etree._Element, where: str) -> None:
+def _stray(reading: FieldReading, element: etree._Element, where: str) -> None:
     """Note text that stands between elements."""
     pieces = [element.text, *[child.tail for child in element]]
     text = tidy(" ".join([piece for piece in pieces if piece]))

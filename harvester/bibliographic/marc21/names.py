@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from harvester.bibliographic.marc21.draft import Draft
+from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import OpenField
 from harvester.bibliographic.marc21.relators import relator
 from harvester.bibliographic.record import Contributor
@@ -16,7 +16,7 @@ _AUTHORITY: Final = re.compile(r"(?=\w*\d)[A-Za-z]{1,12}\d[\w-]*")
 _KINDS: Final = {"00": "person", "10": "corporate", "11": "meeting", "20": "unknown"}
 
 
-def take_name(found: OpenField, draft: Draft) -> None:
+def take_name(found: OpenField, draft: MarcDraft) -> None:
     """Take a main or added entry; another script joins the name that it is linked to."""
     work = take_work(found)
     name = read_name(found, main=found.tag[0] == "1", work=work)

@@ -6,7 +6,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class DocumentKind:
     """A kind of document."""
 
     dcmi: str
@@ -17,12 +17,12 @@ class Kind:
     """Type of computer file (MARC 21, 008/26)."""
 
 
-_TEXT: Final = Kind(dcmi="Text", mods="text", marc="d")
-_KINDS: Final[Mapping[str, Kind]] = {
-    "audio": Kind(dcmi="Sound", mods="sound recording", marc="h"),
-    "image": Kind(dcmi="Image", mods="still image", marc="c"),
+_TEXT: Final = DocumentKind(dcmi="Text", mods="text", marc="d")
+_KINDS: Final[Mapping[str, DocumentKind]] = {
+    "audio": DocumentKind(dcmi="Sound", mods="sound recording", marc="h"),
+    "image": DocumentKind(dcmi="Image", mods="still image", marc="c"),
     "text": _TEXT,
-    "video": Kind(dcmi="MovingImage", mods="moving image", marc="c"),
+    "video": DocumentKind(dcmi="MovingImage", mods="moving image", marc="c"),
     "application/msword": _TEXT,
     "application/pdf": _TEXT,
     "application/xhtml+xml": _TEXT,
@@ -30,7 +30,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
 """By major or by full type."""
 
 
-def kind_of(media_type: str | None) -> Kind | None:
+def kind_of(media_type: str | None) -> DocumentKind | None:
     """The kind of a full MIME type in lower case; None where it does not tell."""
     if media_type is None:
         return None

@@ -11,7 +11,7 @@ from lxml import etree
 from sqlalchemy import select, text
 
 from harvester.bibliographic import candidates, importer, imports
-from harvester.bibliographic.candidates import FIRST, Scope, departed, forget
+from harvester.bibliographic.candidates import FIRST, ImportScope, departed, forget
 from harvester.bibliographic.conditions import Match, parse_condition
 from harvester.bibliographic.converters import CONVERTERS
 from harvester.bibliographic.filtering_sets import add_set, edit_set
@@ -252,7 +252,7 @@ async def test_tables_without_statistics_are_compared_by_the_whole_key(catalogue
         catalogue.put(number, "245 10 $aKniha")
     await catalogue.harvest()
     catalogue.imported()
-    scope = Scope(repository_id=catalogue.repository_id, metadata_prefix="marc21", bases=["x"])
+    scope = ImportScope(repository_id=catalogue.repository_id, metadata_prefix="marc21", bases=["x"])
     with catalogue.database.session() as session:
         session.execute(text("SET LOCAL enable_seqscan = off"))
         values = {**scope.parameters(), "after": FIRST, "most": 500}
@@ -276,7 +276,7 @@ async def test_rows_of_deleted_records_are_found_by_their_keys(catalogue: Catalo
 
 
 def test_rows_of_deleted_records_are_looked_for_once(catalogue: Catalogue) -> None:
-    scope = Scope(repository_id=catalogue.repository_id, metadata_prefix="marc21", bases=[])
+    scope = ImportScope(repository_id=catalogue.repository_id, metadata_prefix="marc21", bases=[])
     with catalogue.database.session() as session, catalogue.database.session() as deleting:
         session.execute(text(OTHER_ROWS), {"id": catalogue.repository_id, "rows": 50})
         session.commit()

@@ -7,10 +7,10 @@ import pytest
 from harvester.bibliographic.record import (
     Contributor,
     Identifier,
-    Kind,
     Link,
     Note,
     Publication,
+    RecordKind,
     Related,
     Series,
     Subject,
@@ -35,7 +35,7 @@ def test_a_book_of_an_old_author() -> None:
     assert record.sort_title == "knihy kaciru se maji cist"
     assert record.statement == "Mistr Jan Hus ; z latiny přeložil Martin Wernisch"
     assert (record.kind, record.control_number, record.control_source) == (
-        Kind.BOOK,
+        RecordKind.BOOK,
         "kpm01361543",
         "CZ-PrHAC",
     )
@@ -62,7 +62,7 @@ def test_an_article_tells_where_it_appeared() -> None:
         "773 0# $tNaše řeč$x0027-8203$gRoč. 81, č. 3 (1998), s. 113-120$w(CZ)nr1",
         leader="00000naa a2200000 i 4500",
     )
-    assert record.kind is Kind.ARTICLE
+    assert record.kind is RecordKind.ARTICLE
     assert record.related == (
         Related(
             relation="host",
@@ -84,7 +84,7 @@ def test_a_serial_that_still_appears_has_an_open_end() -> None:
         leader="00000nas a2200000 i 4500",
         fixed="240115c19179999xr qr|p|||||||0   a0cze d",
     )
-    assert (record.kind, record.years) == (Kind.SERIAL, Years(first=1917))
+    assert (record.kind, record.years) == (RecordKind.SERIAL, Years(first=1917))
     assert record.subtitle == "listy pro vzdělávání a tříbení jazyka českého"
     assert [(one.scheme, one.value) for one in record.identifiers] == [
         ("issn-l", "0027-8203"),
@@ -98,21 +98,21 @@ def test_a_serial_that_still_appears_has_an_open_end() -> None:
 @pytest.mark.parametrize(
     ("leader", "kind"),
     [
-        ("00000nem a2200000 i 4500", Kind.MAP),
-        ("00000ncm a2200000 i 4500", Kind.SCORE),
-        ("00000njm a2200000 i 4500", Kind.MUSIC),
-        ("00000nim a2200000 i 4500", Kind.SOUND),
-        ("00000ntm a2200000 i 4500", Kind.MANUSCRIPT),
-        ("00000nkm a2200000 i 4500", Kind.PICTURE),
-        ("00000ngm a2200000 i 4500", Kind.FILM),
-        ("00000npc a2200000 i 4500", Kind.COLLECTION),
-        ("00000nam a2200000 i 4500", Kind.BOOK),
-        ("   nam a22     i 4500", Kind.BOOK),
-        ("-----nam-a22------i-4500", Kind.BOOK),
-        ("?", Kind.OTHER),
+        ("00000nem a2200000 i 4500", RecordKind.MAP),
+        ("00000ncm a2200000 i 4500", RecordKind.SCORE),
+        ("00000njm a2200000 i 4500", RecordKind.MUSIC),
+        ("00000nim a2200000 i 4500", RecordKind.SOUND),
+        ("00000ntm a2200000 i 4500", RecordKind.MANUSCRIPT),
+        ("00000nkm a2200000 i 4500", RecordKind.PICTURE),
+        ("00000ngm a2200000 i 4500", RecordKind.FILM),
+        ("00000npc a2200000 i 4500", RecordKind.COLLECTION),
+        ("00000nam a2200000 i 4500", RecordKind.BOOK),
+        ("   nam a22     i 4500", RecordKind.BOOK),
+        ("-----nam-a22------i-4500", RecordKind.BOOK),
+        ("?", RecordKind.OTHER),
     ],
 )
-def test_the_leader_tells_what_it_is(leader: str, kind: Kind) -> None:
+def test_the_leader_tells_what_it_is(leader: str, kind: RecordKind) -> None:
     assert converted("245 00 $aX", leader=leader).kind is kind
 
 

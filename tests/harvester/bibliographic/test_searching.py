@@ -3,7 +3,7 @@
 import pytest
 
 from harvester.bibliographic.record_view import get_record
-from harvester.bibliographic.search import FacetCount, Order, Search, count_facets, search
+from harvester.bibliographic.search import FacetCount, Search, SearchOrder, count_facets, search
 from harvester.bibliographic.sources import SourceSettings, check_template, save_source
 from oai.errors import UsageError
 from tests.harvester.bibliographic.conftest import Catalogue
@@ -58,8 +58,8 @@ def test_restrictions_are_joined(filled: Catalogue) -> None:
     assert _found(filled, repositories=[filled.repository_id + 1]) == []
 
 
-@pytest.mark.parametrize("order", list(Order))
-def test_pages_by_key_show_each_record_once(filled: Catalogue, order: Order) -> None:
+@pytest.mark.parametrize("order", list(SearchOrder))
+def test_pages_by_key_show_each_record_once(filled: Catalogue, order: SearchOrder) -> None:
     wanted = Search(text="kniha or slovnik or czech")
     seen = []
     after = None

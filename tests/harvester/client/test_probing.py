@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from harvester.client.probe import Findings, Watching, oddities, probe
+from harvester.client.probe import ProbeFindings, Watching, oddities, probe
 from harvester.client.repository_client import Client
 from harvester.client.transport import open_transport
 from harvester.reading.errors import HttpStatusError, NotOaiPmhError, TransportError
@@ -17,7 +17,7 @@ _NOW = "2024-06-01T12:00:00Z"
 _MOMENT = datetime(2024, 6, 1, 12, 0, tzinfo=UTC)
 
 
-async def _probe(repository: FakeRepository) -> Findings:
+async def _probe(repository: FakeRepository) -> ProbeFindings:
     async with serve(repository), open_transport(HarvesterSettings()) as transport:
         watching = Watching(transport, clock=iter(range(1000)).__next__)
         return await probe(Client(repository.url, watching, retries=0), watching)

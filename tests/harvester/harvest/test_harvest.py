@@ -13,7 +13,7 @@ from sqlalchemy import select, text
 from harvester.cli.harvest import rehearse
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import Outcome
+from harvester.harvest.result import RunOutcome
 from harvester.models import Harvest, History, Record, SetMapping
 from harvester.repositories import add_repository
 from harvester.vocabulary import Level, Method
@@ -43,7 +43,7 @@ class Bench:
             session.commit()
             self.repository_id = added.repository_id
 
-    async def run(self, *, stop: asyncio.Event | None = None, **parameters: Any) -> Outcome:
+    async def run(self, *, stop: asyncio.Event | None = None, **parameters: Any) -> RunOutcome:
         request = HarvestRequest(repository_id=self.repository_id, **parameters)
         return await harvest(self.database, self.settings, request, stop=stop or asyncio.Event())
 
@@ -80,7 +80,7 @@ async def bench(database: Database, settings: Settings, tmp_path: Path) -> Async
         yield Bench(database, quick, fake, tmp_path / "out")
 
 
-def counts(outcome: Outcome) -> dict[str, int]:
+def counts(outcome: RunOutcome) -> dict[str, int]:
     return {
         name: number
         for name, number in outcome.counts.items()

@@ -13,7 +13,7 @@ from sqlalchemy import select
 from harvester.harvest.harvest import harvest
 from harvester.harvest.models import ListMarks, Quarantined
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import Outcome
+from harvester.harvest.result import RunOutcome
 from harvester.models import History
 from harvester.repositories import add_repository
 from harvester.vocabulary import Level, Method
@@ -52,7 +52,7 @@ class Bench:
             ).repository_id
             session.commit()
 
-    async def run(self, **parameters: Any) -> Outcome:
+    async def run(self, **parameters: Any) -> RunOutcome:
         request = HarvestRequest(repository_id=self.repository_id, **parameters)
         return await harvest(self.database, self.settings, request, stop=asyncio.Event())
 

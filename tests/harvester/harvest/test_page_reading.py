@@ -13,7 +13,7 @@ import pytest
 
 from harvester.companion import CompanionEndedError
 from harvester.harvest import page_reader
-from harvester.harvest.page_reader import PageReading
+from harvester.harvest.page_reader import PageReader
 from harvester.harvest.page_reader_process import PageOfDocuments, ReadingProcess, documents_of
 from harvester.reading.answers import Page
 from harvester.reading.replies import OnToken, Unread
@@ -51,7 +51,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ReadingProcess]]:
     assert bool(used) == bool(found)
 
 
-async def read_documents(reading: PageReading, asked: Unread) -> None:
+async def read_documents(reading: PageReader, asked: Unread) -> None:
     """Read a page again and again until it comes as documents, and these have come, too."""
     async with asyncio.timeout(_PATIENCE):
         while not isinstance(page := await reading(asked, nobody), PageOfDocuments):
@@ -68,7 +68,7 @@ async def test_documents_that_do_not_come_are_made_here(
         os.kill(process.number, signal.SIGKILL)
         raise CompanionEndedError(-9)
 
-    with PageReading() as reading, caplog.at_level(logging.WARNING):
+    with PageReader() as reading, caplog.at_level(logging.WARNING):
         await read_documents(reading, asked)
         monkeypatch.setattr(ReadingProcess, "documents", killed)
         page = await reading(asked, nobody)
@@ -84,7 +84,7 @@ async def test_a_process_that_was_killed_is_done_without(
     begun: list[ReadingProcess], caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = unread(MIXED, page_size=2)
-    with PageReading() as reading, caplog.at_level(logging.WARNING):
+    with PageReader() as reading, caplog.at_level(logging.WARNING):
         await read_documents(reading, asked)
         os.kill(begun[0].number, signal.SIGKILL)
         assert len((await reading(asked, nobody)).records) == 2
@@ -100,7 +100,7 @@ async def test_a_process_that_cannot_be_begun_is_done_without(
 
     monkeypatch.setattr(page_reader, "ReadingProcess", none_left)
     asked = unread(MIXED, page_size=2)
-    with PageReading() as reading, caplog.at_level(logging.WARNING):
+    with PageReader() as reading, caplog.at_level(logging.WARNING):
         async with asyncio.timeout(_PATIENCE):
             while "temporarily unavailable" not in caplog.text:
                 assert len((await reading(asked, nobody)).records) == 2
@@ -119,21 +119,21 @@ async def test_it_is_worth_it_where_reading_takes_much_of_the_time(
         raise OSError("it is enough to know")
 
     monkeypatch.setattr(page_reader, "ReadingProcess", begin)
-    with PageReading(clock=_clock(pause)) as reading:
+    with PageReader(clock=_clock(pause)) as reading:
         for _ in range(3):
             await reading(asked, nobody)
     assert len(begun) == worth
 
 
 async def test_neither_a_short_list_nor_its_last_page_is_worth_it(begun: list[ReadingProcess]) -> None:
-    with PageReading() as reading:
+    with PageReader() as reading:
         for _ in range(3):
             assert len((await reading(unread(MIXED), nobody)).records) == 3
     assert begun == []
 
 
 async def test_other_answers_are_read_here(begun: list[ReadingProcess]) -> None:
-    with PageReading() as reading:
+    with PageReader() as reading:
         await read_documents(reading, unread(MIXED, page_size=2))
         page = await reading(unread(MIXED, verb=Verb.LIST_IDENTIFIERS), nobody)
         assert (type(page), len(page.headers)) == (Page, 3)
@@ -160,7 +160,7 @@ async def test_the_token_is_told_where_pages_may_be_asked_for_ahead(
 ) -> None:
     told: list[str] = []
     asked = unread(MIXED, page_size=2)
-    with PageReading(ahead=ahead) as reading:
+    with PageReader(ahead=ahead) as reading:
         await read_documents(reading, asked)
         page = await reading(asked, told.append)
         await asyncio.sleep(0)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harvester.harvest.plan import Plan, Standing, Target, plan
+from harvester.harvest.plan import RunPlan, Standing, Target, plan
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.windows import Window
 from harvester.vocabulary import Method, Slice
@@ -21,7 +21,7 @@ TARGET = Target(
 DONE = Standing(watermark="2024-05-01T12:00:00Z")
 
 
-def planned(standing: Standing = DONE, target: Target = TARGET, **parameters: Any) -> Plan:
+def planned(standing: Standing = DONE, target: Target = TARGET, **parameters: Any) -> RunPlan:
     request = HarvestRequest(repository_id=1, **parameters)
     return plan(request, target, standing, now=NOW, overlap=60)
 

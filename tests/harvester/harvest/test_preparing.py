@@ -1,19 +1,19 @@
 import pytest
 from lxml import etree
 
-from harvester.harvest.transform import Batch, Preparer, joined
+from harvester.harvest.transform import RecordBatch, Transformer, joined
 from harvester.reading.answers import Header
 from harvester.rules.filters import parse_filters
 from harvester.rules.normalisation import parse_mappings
 from harvester.rules.rule_files import RuleFileError
-from harvester.rules.rule_limits import Limits
+from harvester.rules.rule_limits import RuleLimits
 from harvester.rules.validation import own_validator
 from harvester.vocabulary import Level
 from oai.errors import ExitCode, StrictCheckError
 from tests.harvester.rules.rule_samples import DECLARED, record, tombstone
 
 URL = "http://a.example/oai?verb=ListRecords"
-SHORT = Limits(characters=10, records=2)
+SHORT = RuleLimits(characters=10, records=2)
 FILTERS = f'<filters>{DECLARED}<filter xpath="//dc:title" regexp="."/></filters>'.encode()
 MAPPINGS = (
     f'<normalize>{DECLARED}<mapping xpath="//dc:title"><newElement name="dc:type" regexp=".">'
@@ -27,13 +27,13 @@ def entry(name: str, title: str = "a") -> tuple[Header, etree._Element]:
 
 @pytest.mark.parametrize("kind", ["filters", "mappings"])
 def test_a_loose_run_leaves_out_a_record_that_meets_a_limit_and_says_which_and_why(kind: str) -> None:
-    preparer = (
-        Preparer(filters=parse_filters(FILTERS, source="f.xml", limits=SHORT))
+    transformer = (
+        Transformer(filters=parse_filters(FILTERS, source="f.xml", limits=SHORT))
         if kind == "filters"
-        else Preparer(mappings=parse_mappings(MAPPINGS, source="f.xml", limits=SHORT))
+        else Transformer(mappings=parse_mappings(MAPPINGS, source="f.xml", limits=SHORT))
     )
 
-    batch = preparer.prepare([entry("1"), entry("2", "a" * 11), entry("3")], url=URL)
+    batch = transformer.prepare([entry("1"), entry("2", "a" * 11), entry("3")], url=URL)
 
     assert [each.header.identifier for each in batch.records] == ["1", "3"]
     assert (batch.filtered, batch.repeated, len(batch.refused)) == (0, 0, 1)
@@ -45,26 +45,26 @@ def test_a_loose_run_leaves_out_a_record_that_meets_a_limit_and_says_which_and_w
 
 
 def test_a_rule_that_meets_its_limit_again_and_again_ends_even_a_loose_run() -> None:
-    preparer = Preparer(filters=parse_filters(FILTERS, source="f.xml", limits=SHORT))
+    transformer = Transformer(filters=parse_filters(FILTERS, source="f.xml", limits=SHORT))
 
     with pytest.raises(RuleFileError, match="more than 2 records exceeded it"):
-        preparer.prepare([entry(str(number), "a" * 11) for number in range(3)], url=URL)
+        transformer.prepare([entry(str(number), "a" * 11) for number in range(3)], url=URL)
 
 
 @pytest.mark.parametrize("level", [Level.STRICT, Level.VERY_STRICT])
 def test_a_strict_run_ends_with_the_record_that_meets_a_limit(level: Level) -> None:
-    preparer = Preparer(filters=parse_filters(FILTERS, source="f.xml", limits=SHORT), level=level)
+    transformer = Transformer(filters=parse_filters(FILTERS, source="f.xml", limits=SHORT), level=level)
 
     with pytest.raises(
         StrictCheckError, match=r"record '2': f\.xml, line 1, column .* exceeds a limit"
     ) as caught:
-        preparer.prepare([entry("1"), entry("2", "a" * 11)], url=URL)
+        transformer.prepare([entry("1"), entry("2", "a" * 11)], url=URL)
 
     assert caught.value.exit_code == ExitCode.STRICT_CHECK
 
 
 def test_a_record_that_is_not_valid_is_named_with_line_element_and_reason() -> None:
-    preparer = Preparer(validator=own_validator("oai_dc"), level=Level.VERY_STRICT)
+    transformer = Transformer(validator=own_validator("oai_dc"), level=Level.VERY_STRICT)
     header, element = entry("1")
     assert element is not None
     bad = etree.fromstring(etree.tostring(element).replace(b"dc:title", b"dc:titel"))
@@ -72,15 +72,15 @@ def test_a_record_that_is_not_valid_is_named_with_line_element_and_reason() -> N
     with pytest.raises(
         StrictCheckError, match="record '1' is not valid: line 1, element 'dc:titel': this element"
     ):
-        preparer.prepare([entry("0"), (header, bad)], url=URL)
+        transformer.prepare([entry("0"), (header, bad)], url=URL)
 
 
 def test_what_the_filters_leave_out_and_deletions_are_not_validated() -> None:
     filters = parse_filters(FILTERS.replace(b'regexp="."', b'regexp="x"'), source="f.xml")
-    preparer = Preparer(filters=filters, validator=own_validator("oai_dc"), level=Level.VERY_STRICT)
+    transformer = Transformer(filters=filters, validator=own_validator("oai_dc"), level=Level.VERY_STRICT)
     bad = record("<dc:titel/>")
 
-    batch = preparer.prepare(
+    batch = transformer.prepare(
         [
             (Header(identifier="1", datestamp="2024-05-01"), bad),
             (Header(identifier="2", datestamp="2024-05-01", deleted=True), tombstone()),
@@ -93,13 +93,13 @@ def test_what_the_filters_leave_out_and_deletions_are_not_validated() -> None:
 
 def test_a_record_is_validated_before_the_rules_add_to_it() -> None:
     adding = MAPPINGS.replace(b'name="dc:type"', b'name="dc:kind"')
-    preparer = Preparer(
+    transformer = Transformer(
         mappings=parse_mappings(adding, source="f.xml"),
         validator=own_validator("oai_dc"),
         level=Level.VERY_STRICT,
     )
 
-    assert b"dc:kind" in (preparer.prepare([entry("1")], url=URL).records[0].data or b"")
+    assert b"dc:kind" in (transformer.prepare([entry("1")], url=URL).records[0].data or b"")
 
 
 def test_an_answer_that_is_not_valid_around_its_records_ends_the_run() -> None:
@@ -108,24 +108,24 @@ def test_an_answer_that_is_not_valid_around_its_records_ends_the_run() -> None:
         '<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><responseDate>today</responseDate>'
         f"<request>http://a.example/</request><ListRecords>{text}</ListRecords></OAI-PMH>"
     )
-    preparer = Preparer(validator=own_validator("oai_dc"), level=Level.VERY_STRICT)
+    transformer = Transformer(validator=own_validator("oai_dc"), level=Level.VERY_STRICT)
 
     with pytest.raises(
         StrictCheckError, match="ListRecords: the answer is not valid: line 1, element 'oai:responseDate'"
     ):
-        preparer.prepare([(Header(identifier="1", datestamp="2024-05-01"), answer[2][0])], url=URL)
+        transformer.prepare([(Header(identifier="1", datestamp="2024-05-01"), answer[2][0])], url=URL)
 
 
 def dated(name: str, datestamp: str, title: str) -> tuple[Header, etree._Element]:
     return Header(identifier=name, datestamp=datestamp), record(f"<dc:title>{title}</dc:title>")
 
 
-def titles(batch: Batch) -> list[str | None]:
+def titles(batch: RecordBatch) -> list[str | None]:
     return [etree.fromstring(each.data or b"").findtext(".//{*}title") for each in batch.records]
 
 
 def test_of_versions_of_a_record_the_newest_counts_and_of_equally_old_ones_the_last() -> None:
-    batch = Preparer().prepare(
+    batch = Transformer().prepare(
         [
             dated("1", "2024-05-01", "old"),
             dated("1", "2024-05-03", "newest"),
@@ -141,8 +141,8 @@ def test_of_versions_of_a_record_the_newest_counts_and_of_equally_old_ones_the_l
 
 def test_of_versions_on_several_pages_the_newest_counts_too() -> None:
     pages = [
-        Preparer().prepare([dated("1", "2024-05-02", "new"), dated("2", "2024-05-01", "a")], url=URL),
-        Preparer().prepare([dated("1", "2024-05-01", "old"), dated("2", "2024-05-01", "b")], url=URL),
+        Transformer().prepare([dated("1", "2024-05-02", "new"), dated("2", "2024-05-01", "a")], url=URL),
+        Transformer().prepare([dated("1", "2024-05-01", "old"), dated("2", "2024-05-01", "b")], url=URL),
     ]
     batch = joined(pages)
     assert titles(batch) == ["new", "b"]
@@ -151,5 +151,5 @@ def test_of_versions_on_several_pages_the_newest_counts_too() -> None:
 
 def test_a_deletion_that_is_older_than_the_record_does_not_count() -> None:
     tomb = Header(identifier="1", datestamp="2024-05-01", deleted=True)
-    batch = Preparer().prepare([dated("1", "2024-05-02", "new"), (tomb, None)], url=URL)
+    batch = Transformer().prepare([dated("1", "2024-05-02", "new"), (tomb, None)], url=URL)
     assert titles(batch) == ["new"]

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from harvester.harvest import checkpointer
-from harvester.harvest.fetch import Fetched, Taken
-from harvester.harvest.page_pipeline import Ahead
-from harvester.harvest.transform import Batch
+from harvester.harvest.fetch import Fetched, PreparedPage
+from harvester.harvest.page_pipeline import PagePrefetcher
+from harvester.harvest.transform import RecordBatch
 from harvester.reading.answers import Page, ResumptionToken
 from tests.harvester.library import Library
 from tests.manager.conftest import until
@@ -15,14 +15,14 @@ from tests.manager.conftest import until
 _PATIENCE = 30.0
 
 
-def page() -> Taken:
+def page() -> PreparedPage:
     one = Page(url="http://example/oai", response_date="", token=ResumptionToken(value="more"))
     fetched = Fetched(page=one, entries=())
-    return Taken(fetched=fetched, batch=Batch(records=(), filtered=0, repeated=0))
+    return PreparedPage(fetched=fetched, batch=RecordBatch(records=(), filtered=0, repeated=0))
 
 
 async def test_what_comes_soon_is_waited_for() -> None:
-    ahead = Ahead()
+    ahead = PagePrefetcher()
     assert not await ahead.soon(0.01)
     asyncio.get_running_loop().call_later(0.01, lambda: ahead.fail(ValueError("the end")))
     assert await ahead.soon(_PATIENCE)
@@ -32,7 +32,7 @@ async def test_what_comes_soon_is_waited_for() -> None:
 
 
 async def test_while_something_is_left_it_is_here() -> None:
-    ahead = Ahead()
+    ahead = PagePrefetcher()
     for _ in range(3):
         await ahead.put(page())
     ahead.fail(ValueError("the end"))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harvester.harvest.fetch import Allowance
+from harvester.harvest.fetch import RequestBudget
 from harvester.harvest.list_evidence import ListWatch
 from harvester.harvest.recovery import Breakage, Remedy, begin_again, remedy, take_up
 from harvester.harvest.windows import Window, calendar
@@ -130,57 +130,57 @@ class Clock:
 
 def test_work_around_faults_has_so_much_time_and_no_more() -> None:
     clock = Clock()
-    allowance = Allowance(left=100, seconds=60, clock=clock)
+    budget = RequestBudget(left=100, seconds=60, clock=clock)
     clock.seconds += 500
-    assert allowance.spend()
-    with allowance.working():
+    assert budget.spend()
+    with budget.working():
         clock.seconds += 59
-        assert allowance.spend()
+        assert budget.spend()
         clock.seconds += 1
-        assert (allowance.is_late, allowance.spend()) == (True, False)
+        assert (budget.is_late, budget.spend()) == (True, False)
     clock.seconds += 500
-    assert (allowance.is_late, allowance.spent) == (True, 2)
+    assert (budget.is_late, budget.spent) == (True, 2)
 
 
 def test_work_at_the_same_time_counts_once_and_what_was_in_vain_counts_afterwards() -> None:
     clock = Clock()
-    allowance = Allowance(left=100, seconds=60, clock=clock)
-    with allowance.working():
+    budget = RequestBudget(left=100, seconds=60, clock=clock)
+    with budget.working():
         clock.seconds += 10
-        with allowance.working():
+        with budget.working():
             clock.seconds += 20
-    begun = allowance.now()
+    begun = budget.now()
     clock.seconds += 29
-    allowance.count_since(begun)
-    assert not allowance.is_late
-    begun = allowance.now()
+    budget.count_since(begun)
+    assert not budget.is_late
+    begun = budget.now()
     clock.seconds += 1
-    allowance.count_since(begun)
-    assert allowance.is_late
+    budget.count_since(begun)
+    assert budget.is_late
 
 
 def test_waits_that_the_repository_asks_for_do_not_count_and_those_at_the_same_time_are_one() -> None:
     clock = Clock()
-    allowance = Allowance(left=100, seconds=60, clock=clock)
-    with allowance.working():
-        allowance.note_wait(3600)
+    budget = RequestBudget(left=100, seconds=60, clock=clock)
+    with budget.working():
+        budget.note_wait(3600)
         clock.seconds += 1800
-        allowance.note_wait(1800)
+        budget.note_wait(1800)
         clock.seconds += 900
-        allowance.note_wait(1000)
+        budget.note_wait(1000)
         clock.seconds += 1000 + 59
-        assert not allowance.is_late
+        assert not budget.is_late
         clock.seconds += 1
-        assert allowance.is_late
+        assert budget.is_late
 
 
 def test_without_a_limit_there_is_no_end_to_it_and_with_none_there_is_no_time() -> None:
     clock = Clock()
-    endless = Allowance(left=1, clock=clock)
+    endless = RequestBudget(left=1, clock=clock)
     with endless.working():
         clock.seconds += 1e9
     assert not endless.is_late
-    assert Allowance(left=1, seconds=0, clock=clock).is_late
+    assert RequestBudget(left=1, seconds=0, clock=clock).is_late
 
 
 def test_remedies_that_ask_again_take_time() -> None:

@@ -11,7 +11,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import Outcome
+from harvester.harvest.result import RunOutcome
 from harvester.harvest.source import replay_request
 from harvester.models import Harvest, History, Record
 from harvester.repositories import add_repository
@@ -45,7 +45,7 @@ class Bench:
             session.commit()
             self.repository_id = added.repository_id
 
-    async def run(self, *, stop: asyncio.Event | None = None, **parameters: Any) -> Outcome:
+    async def run(self, *, stop: asyncio.Event | None = None, **parameters: Any) -> RunOutcome:
         request = HarvestRequest(repository_id=self.repository_id, **parameters)
         return await harvest(self.database, self.settings, request, stop=stop or asyncio.Event())
 
@@ -69,7 +69,7 @@ class Bench:
         with self.database.session() as session:
             return session.scalars(select(Harvest)).one().counts.get("records") == records
 
-    async def replay(self, history_id: int, **rules: Any) -> Outcome:
+    async def replay(self, history_id: int, **rules: Any) -> RunOutcome:
         with self.database.session() as session:
             request = replay_request(
                 session, self.settings, HarvestRequest(repository_id=0, **rules), history_id

@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from harvester.harvest import checkpointer, page_pipeline
 from harvester.harvest.harvest import harvest
-from harvester.harvest.page_pipeline import Ahead
+from harvester.harvest.page_pipeline import PagePrefetcher
 from harvester.harvest.request import HarvestRequest
 from harvester.models import History
 from harvester.store.models import RecordChange
@@ -21,10 +21,10 @@ def page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page is taken in by itself, and there always seems to be another, so that no commit is early."""
     monkeypatch.setattr(page_pipeline, "_GROUP_RECORDS", 1)
 
-    async def soon(_: Ahead, __: float) -> bool:
+    async def soon(_: PagePrefetcher, __: float) -> bool:
         return True
 
-    monkeypatch.setattr(Ahead, "soon", soon)
+    monkeypatch.setattr(PagePrefetcher, "soon", soon)
     monkeypatch.setattr(checkpointer, "_OLD_SECONDS", 600.0)
 
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from harvester.harvest.models import Quarantined
-from harvester.harvest.result import Outcome
+from harvester.harvest.result import RunOutcome
 from harvester.vocabulary import Level
 from oai.database import Database
 from oai.errors import ExitCode
@@ -57,7 +57,7 @@ async def bench(
         yield Bench(database, settings.model_copy(update={"harvester": quick}), fake, tmp_path / "out")
 
 
-async def very_strict(bench: Bench) -> Outcome:
+async def very_strict(bench: Bench) -> RunOutcome:
     return await bench.run(metadata_prefix="book", validation=Level.VERY_STRICT)
 
 

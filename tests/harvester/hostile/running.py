@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import Outcome
+from harvester.harvest.result import RunOutcome
 from harvester.models import Harvest, Record
 from harvester.repositories import add_repository
 from harvester.vocabulary import Level, RecordStatus
@@ -29,7 +29,7 @@ _LONGEST = 20
 class Left:
     """What a harvest has left behind."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     metadata: Mapping[str, bytes]
     """Of each stored record by its identifier, in canonical XML."""
     files: frozenset[str]
@@ -78,7 +78,7 @@ def _parser() -> etree.XMLParser:
     return etree.XMLParser(huge_tree=True, resolve_entities=False)
 
 
-def _left(database: Database, outcome: Outcome, folder: Path, *, requests: int) -> Left:
+def _left(database: Database, outcome: RunOutcome, folder: Path, *, requests: int) -> Left:
     with database.session() as session:
         rows = session.scalars(select(Record).where(Record.repository_id == outcome.repository_id)).all()
         point = session.scalars(

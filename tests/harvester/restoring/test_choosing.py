@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harvester.restoring.addresses import host_set_spec, read_scope
-from harvester.restoring.captures import Choice
+from harvester.restoring.captures import CaptureChoice
 from oai.errors import UsageError
 from provider.holdings.sets import domain_set_specs
 from tests.harvester.restoring.listed import capture
@@ -19,13 +19,13 @@ def _on(day: int, **facts: object) -> object:
 
 @pytest.mark.parametrize(("at", "day"), [(None, 20), (1, 2), (10, 9), (15, 20), (30, 20)])
 def test_the_nearest_capture_of_each_url_is_chosen_or_the_latest(at: int | None, day: int) -> None:
-    choice = Choice(None if at is None else datetime(2007, 11, at, tzinfo=UTC))
+    choice = CaptureChoice(None if at is None else datetime(2007, 11, at, tzinfo=UTC))
     choice.see_all([_on(9), _on(20), _on(2)])  # type: ignore[list-item]
     assert [one.captured.day for one in choice.chosen()] == [day]
 
 
 def test_an_error_page_is_chosen_only_where_there_is_nothing_else() -> None:
-    choice = Choice(datetime(2007, 11, 9, tzinfo=UTC))
+    choice = CaptureChoice(datetime(2007, 11, 9, tzinfo=UTC))
     choice.see_all([_on(9, status=404), _on(20), _on(9, url="http://h.example/x", status=500)])  # type: ignore[list-item]
     assert [(one.url, one.status) for one in choice.chosen()] == [
         ("http://h.example/", 200),

@@ -10,7 +10,7 @@ from harvester.client.exchange import HttpRequest, RawReply
 from harvester.client.retries import Retrying
 from harvester.client.transport import HttpTransport
 from harvester.restoring.captures import Capture
-from harvester.restoring.documents import Document, Fetcher, fetch_all
+from harvester.restoring.documents import FetchedDocument, Fetcher, fetch_all
 from harvester.restoring.manifest import Missing, Reason
 from oai.limits import AnswerLimits
 from tests.harvester.restoring.listed import capture, sha1
@@ -59,7 +59,7 @@ async def test_a_document_comes_as_it_was_archived_with_what_is_known_of_it() ->
                X_Archive_Orig_Location="/x")
     )  # fmt: skip
     found = await server.fetcher()(capture(digest=sha1(_BODY)))
-    assert isinstance(found, Document)
+    assert isinstance(found, FetchedDocument)
     assert (found.body, found.content_type, found.encoding) == (_BODY, "text/html", "gzip")
     assert (found.status, found.fields, found.verified) == (302, {"Location": "/x"}, True)
     assert dict(server.asked[0].headers)["Accept-Encoding"] == "identity"
@@ -92,7 +92,7 @@ async def test_what_is_missing_is_said_with_the_reason(
 
 async def test_a_busy_provider_is_asked_again_when_it_said() -> None:
     server = Server(_reply(503, b"503: busy", Retry_After="7"), _reply())
-    assert isinstance(await server.fetcher()(capture(digest=sha1(_BODY))), Document)
+    assert isinstance(await server.fetcher()(capture(digest=sha1(_BODY))), FetchedDocument)
     assert server.waits == [7]
 
 
@@ -103,20 +103,20 @@ async def test_a_provider_that_is_busy_for_long_ends_the_run() -> None:
 
 async def test_bytes_that_broke_on_the_way_are_fetched_again() -> None:
     server = Server(_reply(body=b"broken"), _reply())
-    assert isinstance(await server.fetcher()(capture(digest=sha1(_BODY))), Document)
+    assert isinstance(await server.fetcher()(capture(digest=sha1(_BODY))), FetchedDocument)
 
 
 @pytest.mark.parametrize("digest", ["", "sha1:", "crc32:ABCD"])
 async def test_a_document_without_a_digest_counts_as_not_verified(digest: str) -> None:
     found = await Server(_reply()).fetcher()(capture(digest=digest))
-    assert isinstance(found, Document)
+    assert isinstance(found, FetchedDocument)
     assert not found.verified
 
 
 async def test_a_digest_may_be_that_of_the_chunks_which_only_the_provider_can_compare() -> None:
     server = Server(_reply(X_Archive_Orig_Transfer_Encoding="chunked"))
     found = await server.fetcher()(capture(digest=sha1(b"5\r\nchunk")))
-    assert isinstance(found, Document)
+    assert isinstance(found, FetchedDocument)
     assert not found.verified
 
 
@@ -130,7 +130,7 @@ async def test_what_is_too_large_is_not_asked_for() -> None:
 async def test_a_provider_that_is_gone_ends_the_run_and_what_came_is_kept() -> None:
     kept: list[str] = []
 
-    def keep(documents: Sequence[Document]) -> None:
+    def keep(documents: Sequence[FetchedDocument]) -> None:
         kept.extend(document.capture.url for document in documents)
 
     server = Server(_reply(), _reply(), _SILENT)
@@ -144,7 +144,7 @@ async def test_a_provider_that_is_gone_ends_the_run_and_what_came_is_kept() -> N
 async def test_no_more_documents_are_asked_for_at_a_time_than_allowed() -> None:
     under_way, most = 0, 0
 
-    async def fetch(one: Capture) -> Document | Missing:
+    async def fetch(one: Capture) -> FetchedDocument | Missing:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)

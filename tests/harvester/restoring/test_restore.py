@@ -11,7 +11,7 @@ from aiohttp import web
 from harvester.client import BadResumptionTokenError, ServerBusyError
 from harvester.restoring import restore as wanted
 from harvester.restoring.addresses import read_scope
-from harvester.restoring.outcome import Outcome
+from harvester.restoring.outcome import RestoreOutcome
 from harvester.restoring.restore import FILES, Restore, restore
 from oai.errors import ExitCode
 from oai.sections import HarvesterSettings
@@ -31,7 +31,7 @@ async def provider() -> AsyncIterator[FakeProvider]:
         yield made
 
 
-async def _restored(provider: FakeProvider, folder: Path) -> Outcome:
+async def _restored(provider: FakeProvider, folder: Path) -> RestoreOutcome:
     return await restore(
         Restore(scope=read_scope("all"), folder=folder, base_url=provider.url, form=FILES, settings=_QUICK)
     )

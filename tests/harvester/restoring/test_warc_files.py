@@ -11,7 +11,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.indexer import Indexer
 
 from harvester.restoring import warc_files
-from harvester.restoring.documents import Document
+from harvester.restoring.documents import FetchedDocument
 from harvester.restoring.manifest import Entry
 from harvester.restoring.warc_files import WarcKeeper
 from tests.harvester.restoring.listed import capture, sha1
@@ -25,9 +25,9 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warc_files, "_LARGEST", _LARGEST)
 
 
-def _document(number: int) -> Document:
+def _document(number: int) -> FetchedDocument:
     body = random.Random(number).randbytes(3000)  # cannot be packed
-    return Document(
+    return FetchedDocument(
         capture=capture(
             url=f"http://h.example/{number}?x=%C5%88",
             identifier=f"oai:a.example:{number:032x}",

@@ -17,7 +17,7 @@ from harvester.rule_lab.rows import (
     rows_of,
     xml_of,
 )
-from harvester.rules.filters import Match
+from harvester.rules.filters import FilterMatch
 from harvester.rules.rule_files import RuleFileError
 from tests.harvester.rule_lab.records import FILTERS, MAPPINGS
 
@@ -52,9 +52,9 @@ _MAPPINGS = some.lists(some.builds(MappingRow, xpath=_PATHS, elements=_ELEMENTS)
 )
 
 
-@given(namespaces=_NAMESPACES, match=some.sampled_from(Match), filters=_FILTERS)
+@given(namespaces=_NAMESPACES, match=some.sampled_from(FilterMatch), filters=_FILTERS)
 def test_filters_come_back_as_they_were(
-    namespaces: tuple[Namespace, ...], match: Match, filters: tuple[FilterRow, ...]
+    namespaces: tuple[Namespace, ...], match: FilterMatch, filters: tuple[FilterRow, ...]
 ) -> None:
     rows = RuleRows(kind=RuleKind.FILTER, namespaces=namespaces, match=match, filters=filters)
     assert row_faults(rows) == []

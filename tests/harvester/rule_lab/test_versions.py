@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from harvester.rule_lab.files import file_of
 from harvester.rule_lab.models import Rule, RuleKind
 from harvester.rule_lab.versions import (
-    Draft,
+    RuleDraft,
     add_rule,
     difference,
     digest_of,
@@ -28,7 +28,7 @@ from oai.settings import Settings
 from tests.harvester.rule_lab.records import FILTERS
 
 _OTHER = FILTERS.replace(b"cultur", b"nature")
-_DRAFT = Draft(kind=RuleKind.FILTER, name="Culture, přírodou", content=FILTERS)
+_DRAFT = RuleDraft(kind=RuleKind.FILTER, name="Culture, přírodou", content=FILTERS)
 
 
 def _added(session: Session, settings: Settings) -> Rule:

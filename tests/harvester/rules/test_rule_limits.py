@@ -13,23 +13,23 @@ from harvester.rules.filters import Filters, parse_filters
 from harvester.rules.normalisation import Mappings, parse_mappings
 from harvester.rules.rule_expressions import Expression, RecordPath, TooMuchError
 from harvester.rules.rule_files import RuleFileError, RuleLimitError
-from harvester.rules.rule_limits import Evaluator, Limits
+from harvester.rules.rule_limits import Evaluator, RuleLimits
 from tests.harvester.rules.rule_samples import DC, DECLARED, OAI, record
 
-ELSEWHERE = Limits(steps=0)
+ELSEWHERE = RuleLimits(steps=0)
 """With these, everything that is not plainly linear goes to the other process."""
 
 COSTLY = "//dc:subject[count(//dc:subject/following::dc:subject) > count(//dc:subject/preceding::*)]"
 BIG = record("<dc:subject>art</dc:subject>" * 20_000)
 
 
-def filters(xpath: str, regexp: str = "art", *, limits: Limits | None = None) -> Filters:
+def filters(xpath: str, regexp: str = "art", *, limits: RuleLimits | None = None) -> Filters:
     rule = f'\n  <filter xpath="{xpath}" regexp="{regexp}"/>'.replace("> count", "&gt; count")
     text = f"<filters>{DECLARED}{rule}</filters>"
     return parse_filters(text.encode(), source="filters.xml", limits=limits)
 
 
-def mappings(*pairs: tuple[str, str], limits: Limits | None = None) -> Mappings:
+def mappings(*pairs: tuple[str, str], limits: RuleLimits | None = None) -> Mappings:
     rules = "\n".join(
         f'<mapping xpath="//dc:type"><newElement name="dc:type" regexp="^{old}$"><newValue>{new}</newValue>'
         "</newElement></mapping>"
@@ -40,7 +40,7 @@ def mappings(*pairs: tuple[str, str], limits: Limits | None = None) -> Mappings:
 
 
 def test_an_xpath_whose_time_explodes_is_ended_with_rule_place_and_reason() -> None:
-    costly = filters(COSTLY, limits=Limits(seconds=0.5))
+    costly = filters(COSTLY, limits=RuleLimits(seconds=0.5))
 
     with pytest.raises(RuleLimitError) as caught:
         costly.accepts(BIG)
@@ -51,7 +51,7 @@ def test_an_xpath_whose_time_explodes_is_ended_with_rule_place_and_reason() -> N
 
 def test_after_a_record_that_met_the_limit_the_next_ones_are_judged() -> None:
     costly = filters(
-        "//dc:subject[count(//dc:subject/following::*) > 0]", limits=Limits(seconds=0.5, steps=0)
+        "//dc:subject[count(//dc:subject/following::*) > 0]", limits=RuleLimits(seconds=0.5, steps=0)
     )
 
     with pytest.raises(RuleLimitError):
@@ -62,7 +62,7 @@ def test_after_a_record_that_met_the_limit_the_next_ones_are_judged() -> None:
 
 
 def test_a_rule_that_meets_the_limit_too_often_is_at_fault_itself() -> None:
-    costly = filters("//dc:subject", limits=Limits(characters=2, records=2))
+    costly = filters("//dc:subject", limits=RuleLimits(characters=2, records=2))
     for _ in range(2):
         with pytest.raises(RuleLimitError, match="more than 2 characters"):
             costly.accepts(record("<dc:subject>art</dc:subject>"))
@@ -73,7 +73,7 @@ def test_a_rule_that_meets_the_limit_too_often_is_at_fault_itself() -> None:
 
 def test_the_limit_is_one_for_all_rules_of_a_file() -> None:
     moments = iter(range(1000))
-    evaluation = Evaluator(Limits(seconds=10), clock=lambda: float(next(moments))).on(record("<dc:a/>"))
+    evaluation = Evaluator(RuleLimits(seconds=10), clock=lambda: float(next(moments))).on(record("<dc:a/>"))
     path = RecordPath(expression="//dc:a", namespaces={"dc": DC})
 
     for _ in range(5):
@@ -84,7 +84,7 @@ def test_the_limit_is_one_for_all_rules_of_a_file() -> None:
 
 def test_mappings_that_feed_one_another_for_ever_so_long_meet_the_limit() -> None:
     moments = iter(range(100_000))
-    evaluator = Evaluator(Limits(seconds=5000), clock=lambda: float(next(moments)))
+    evaluator = Evaluator(RuleLimits(seconds=5000), clock=lambda: float(next(moments)))
     endless = replace(mappings(*((f"a{n}", f"a{n + 1}") for n in range(50, 0, -1))), evaluator=evaluator)
 
     with pytest.raises(RuleLimitError, match=r"normalize\.xml, line \d+, column \d+: .* 5000 seconds"):
@@ -95,11 +95,11 @@ def test_nested_elements_whose_texts_add_up_meet_the_limit() -> None:
     nested = "<dc:subject>" * 200 + "a" * 10_000 + "</dc:subject>" * 200
 
     with pytest.raises(RuleLimitError, match="more than 1,000,000 characters"):
-        filters("//dc:subject", "b", limits=Limits(characters=1_000_000)).accepts(record(nested))
+        filters("//dc:subject", "b", limits=RuleLimits(characters=1_000_000)).accepts(record(nested))
 
 
 def test_a_regular_expression_is_ended_at_the_limit_too() -> None:
-    heavy = filters("//dc:subject", "(x?){900}x{900}y", limits=Limits(seconds=0.5))
+    heavy = filters("//dc:subject", "(x?){900}x{900}y", limits=RuleLimits(seconds=0.5))
 
     with pytest.raises(RuleLimitError, match=r"the regular expression .* 0\.5 seconds"):
         heavy.accepts(record(f"<dc:subject>{'x' * 2_000_000}</dc:subject>"))

@@ -14,7 +14,7 @@ from harvester.bibliographic.imports import ImportFacts
 from harvester.bibliographic.models import BibliographicRow
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import Outcome
+from harvester.harvest.result import RunOutcome
 from harvester.harvest.verdict import Verdict
 from harvester.models import History, Record, Repository
 from harvester.repositories import add_repository
@@ -36,7 +36,7 @@ class Shelf:
     folder: Path
     repository_id: int
 
-    async def run(self, *, stop: asyncio.Event | None = None, **parameters: Any) -> Outcome:
+    async def run(self, *, stop: asyncio.Event | None = None, **parameters: Any) -> RunOutcome:
         chosen = {"metadata_prefix": "marcxml", "set_spec": "dc.title=title", **parameters}
         request = HarvestRequest(repository_id=self.repository_id, **chosen)
         return await harvest(self.database, self.settings, request, stop=stop or asyncio.Event())

@@ -4,8 +4,8 @@ import pytest
 
 from oai.vocabulary import Granularity
 from provider.checking.checks import CHECKS
-from provider.checking.client import Client
-from provider.checking.findings import Finding, Result, Severity, run_checks
+from provider.checking.client import CheckClient
+from provider.checking.findings import CheckResult, Finding, Severity, run_checks
 from provider.checking.survey import Survey
 from provider.checking.transport import Received, Sent, Transport, UnreachableError
 from tests.provider.checking.fault_table import FAULTS
@@ -16,7 +16,7 @@ from tests.provider.checking.small_provider import URL, SmallProvider, changed
 def findings(
     transport: Transport, *, max_requests: int = 300, waits: list[float] | None = None
 ) -> list[Finding]:
-    client = Client(
+    client = CheckClient(
         url=URL,
         transport=transport,
         max_requests=max_requests,
@@ -26,13 +26,13 @@ def findings(
 
 
 def failed(found: list[Finding]) -> set[str]:
-    return {finding.check.id for finding in found if finding.result is Result.FAILED}
+    return {finding.check.id for finding in found if finding.result is CheckResult.FAILED}
 
 
 @pytest.mark.parametrize("granularity", Granularity)
 def test_a_correct_provider_passes_all(granularity: Granularity) -> None:
     found = findings(SmallProvider(granularity=granularity))
-    not_passed = {finding.check.id for finding in found if finding.result is not Result.PASSED}
+    not_passed = {finding.check.id for finding in found if finding.result is not CheckResult.PASSED}
     assert not_passed <= {"records.deleted-policy", "error.date-finer"}
 
 
@@ -41,7 +41,7 @@ def test_a_fault_is_found_by_its_checks_alone(fault: Fault) -> None:
     found = findings(SmallProvider(**fault.parts))
     assert failed(found) == fault.fails
     for finding in found:
-        if finding.result is Result.FAILED:
+        if finding.result is CheckResult.FAILED:
             assert finding.sent
             assert finding.came
             assert finding.expected
@@ -66,7 +66,7 @@ def test_no_more_is_asked_than_allowed() -> None:
 
     found = findings(counting, max_requests=20)
     assert len(asked) == 20
-    assert {Result.PASSED, Result.NOT_DONE} <= {finding.result for finding in found}
+    assert {CheckResult.PASSED, CheckResult.NOT_DONE} <= {finding.result for finding in found}
     assert not failed(found)
 
 
@@ -101,8 +101,8 @@ def test_a_provider_that_falls_silent_leaves_checks_undone() -> None:
         return small(sent)
 
     found = {finding.check.id: finding.result for finding in findings(falling_silent)}
-    assert found["verb.ListRecords.get"] is Result.NOT_DONE
-    assert found["identify.elements"] is Result.PASSED
+    assert found["verb.ListRecords.get"] is CheckResult.NOT_DONE
+    assert found["identify.elements"] is CheckResult.PASSED
 
 
 @pytest.mark.parametrize(

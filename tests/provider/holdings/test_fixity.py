@@ -15,7 +15,7 @@ from oai.console import Console
 from oai.database import Database
 from oai.settings import Settings
 from provider.commands import verify
-from provider.holdings.fixity import Checker, Choice, Fault, FileCheck
+from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice
 from provider.indexing.indexer import IndexOptions, index_file
 from tests.provider.archives import Page, arc_record, offsets, warc_record, write_archive
 from tests.provider.test_commands import objects, zatva
@@ -38,7 +38,9 @@ def plain(database: Database, tmp_path: Path) -> Path:
 
 def checked(database: Database, elsewhere: dict[str, Path] | None = None, **choice: Any) -> list[FileCheck]:
     with database.session() as session:
-        return list(Checker(session=session, choice=Choice(**choice), elsewhere=elsewhere or {}).check())
+        return list(
+            Checker(session=session, choice=FixityChoice(**choice), elsewhere=elsewhere or {}).check()
+        )
 
 
 def faults(database: Database, **choice: Any) -> list[tuple[Fault, str | None]]:

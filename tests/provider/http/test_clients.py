@@ -11,7 +11,7 @@ from sqlalchemy import event
 from oai.database import Database
 from oai.settings import Settings
 from provider.app import create_app
-from provider.clients.stats import Client, Outcome, Tally
+from provider.clients.stats import ClientKey, RequestOutcome, Tally
 from provider.clients.store import (
     Bookkeeper,
     HarvestedList,
@@ -22,7 +22,7 @@ from provider.clients.store import (
     harvesters,
     write_down,
 )
-from provider.protocol.exchange import Progress
+from provider.protocol.exchange import ListPosition
 from tests.commands import results
 from tests.provider.archive import Archive
 from tests.provider.conftest import BASE_URL, small_pages
@@ -147,7 +147,7 @@ async def test_a_busy_database_neither_slows_an_answer_nor_loses_a_count(
 
 def counted(tally: Tally, moment: datetime = MOMENT, *, agent: str = "one", page: int = 0) -> Tally:
     """A tally with one page of a list counted."""
-    progress = Progress(
+    progress = ListPosition(
         metadata_prefix="oai_dc",
         set_spec=None,
         from_=None,
@@ -157,8 +157,8 @@ def counted(tally: Tally, moment: datetime = MOMENT, *, agent: str = "one", page
         size=None if page else 100,
         ended=page == 9,
     )
-    outcome = Outcome(verb="ListRecords", codes=(), progress=progress)
-    client = Client(address="192.0.2.1", user_agent=agent, sender="")
+    outcome = RequestOutcome(verb="ListRecords", codes=(), progress=progress)
+    client = ClientKey(address="192.0.2.1", user_agent=agent, sender="")
     tally.count(client, moment, sent=10, refused=False, outcome=outcome)
     return tally
 

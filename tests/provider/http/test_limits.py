@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from provider.http.admission import TryLater
-from provider.http.middleware import Limits
+from provider.http.middleware import ClientLimits
 
 
 class Clock:
@@ -19,7 +19,7 @@ class Clock:
 
 
 def test_so_many_requests_may_be_under_way_for_each_client() -> None:
-    limits = Limits(at_once=2, in_a_minute=0)
+    limits = ClientLimits(at_once=2, in_a_minute=0)
     with ExitStack() as under_way:
         for client in ("a", "a", "b", "b"):
             under_way.enter_context(limits.request(client))
@@ -31,7 +31,7 @@ def test_so_many_requests_may_be_under_way_for_each_client() -> None:
 
 
 def test_a_request_that_fails_gives_its_place_back() -> None:
-    limits = Limits(at_once=1, in_a_minute=0)
+    limits = ClientLimits(at_once=1, in_a_minute=0)
     for _ in range(3):
         with pytest.raises(LookupError), limits.request("a"):
             raise LookupError
@@ -40,7 +40,7 @@ def test_a_request_that_fails_gives_its_place_back() -> None:
 
 def test_a_minutes_allowance_fills_up_again() -> None:
     clock = Clock()
-    limits = Limits(at_once=0, in_a_minute=3, clock=clock)
+    limits = ClientLimits(at_once=0, in_a_minute=3, clock=clock)
 
     def admitted(client: str = "a") -> bool:
         try:
@@ -61,7 +61,7 @@ def test_a_minutes_allowance_fills_up_again() -> None:
 
 def test_the_time_to_wait_is_until_one_request_is_allowed() -> None:
     clock = Clock()
-    limits = Limits(at_once=0, in_a_minute=2, clock=clock)
+    limits = ClientLimits(at_once=0, in_a_minute=2, clock=clock)
     for _ in range(2):
         with limits.request("a"):
             clock.now += 1
@@ -77,7 +77,7 @@ def test_the_time_to_wait_is_until_one_request_is_allowed() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    limits = Limits(at_once=1, in_a_minute=1)
+    limits = ClientLimits(at_once=1, in_a_minute=1)
     for number in range(21_000):
         with limits.request(str(number)):
             pass
@@ -85,7 +85,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 def test_no_limit_and_nobody_in_particular_are_never_refused() -> None:
-    unlimited, strict = Limits(at_once=0, in_a_minute=0), Limits(at_once=1, in_a_minute=1)
+    unlimited, strict = ClientLimits(at_once=0, in_a_minute=0), ClientLimits(at_once=1, in_a_minute=1)
     with ExitStack() as under_way:
         for _ in range(50):
             under_way.enter_context(unlimited.request("a"))

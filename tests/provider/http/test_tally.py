@@ -5,18 +5,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from oai.vocabulary import ErrorCode, Verb
-from provider.clients.stats import OTHERS, Batch, Client, Outcome, Tally, shortened
-from provider.protocol.exchange import Progress
+from provider.clients.stats import OTHERS, ClientKey, RequestOutcome, StatsBatch, Tally, shortened
+from provider.protocol.exchange import ListPosition
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def client(agent: str = "harvester") -> Client:
-    return Client(address="192.0.2.1", user_agent=agent, sender="")
+def client(agent: str = "harvester") -> ClientKey:
+    return ClientKey(address="192.0.2.1", user_agent=agent, sender="")
 
 
-def page(cursor: int, *, ended: bool = False, set_spec: str | None = None) -> Outcome:
-    progress = Progress(
+def page(cursor: int, *, ended: bool = False, set_spec: str | None = None) -> RequestOutcome:
+    progress = ListPosition(
         metadata_prefix="oai_dc",
         set_spec=set_spec,
         from_=None,
@@ -26,14 +26,14 @@ def page(cursor: int, *, ended: bool = False, set_spec: str | None = None) -> Ou
         size=30,
         ended=ended,
     )
-    return Outcome(verb=Verb.LIST_RECORDS, codes=(), progress=progress)
+    return RequestOutcome(verb=Verb.LIST_RECORDS, codes=(), progress=progress)
 
 
-def error(*codes: ErrorCode) -> Outcome:
-    return Outcome(verb=Verb.LIST_RECORDS, codes=codes, progress=None)
+def error(*codes: ErrorCode) -> RequestOutcome:
+    return RequestOutcome(verb=Verb.LIST_RECORDS, codes=codes, progress=None)
 
 
-def count(tally: Tally, whose: Client, outcomes: Sequence[Outcome | None], **changes: Any) -> None:
+def count(tally: Tally, whose: ClientKey, outcomes: Sequence[RequestOutcome | None], **changes: Any) -> None:
     for number, outcome in enumerate(outcomes):
         facts = {"sent": 100, "refused": False, "outcome": outcome, **changes}
         tally.count(whose, MOMENT + timedelta(seconds=number), **facts)
@@ -109,7 +109,7 @@ def test_what_was_put_back_is_counted_with_what_came_since() -> None:
     for whose, outcomes in ((client(), first), (client(), then), (client("new"), then)):
         count(together, whose, outcomes)
     assert tally.take() == together.take()
-    assert tally.take() == Batch()
+    assert tally.take() == StatsBatch()
 
 
 def test_a_day_later_other_clients_are_told_apart() -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from provider.reading.captures import Capture, Ignored, read_captures
-from provider.reading.framing import Problem
+from provider.reading.framing import FramingProblem
 from tests.provider.archives import Page, arc_record, warc_other, warc_record
 
 PAGE = Page(url="http://www.a.example/x?y=1")
 HERE = Path(__file__).parents[3].parent / "shared" / "archives"
 
 
-def read(record: bytes) -> Capture | Ignored | Problem:
+def read(record: bytes) -> Capture | Ignored | FramingProblem:
     (found,) = read_captures(io.BytesIO(record))
     return found
 
@@ -117,14 +117,14 @@ def test_a_capture_time_is_as_fine_as_it_is_stated(date: str, moment: datetime) 
 )
 def test_an_impossible_capture_time_is_refused(date: str) -> None:
     found = read(warc_record(Page(url="http://a.example/", date=date)))
-    assert isinstance(found, Problem)
+    assert isinstance(found, FramingProblem)
     assert "not a valid capture time" in found.reason
 
 
 @pytest.mark.parametrize("date", ["20071301000000", "201404010000000000", "2007"])
 def test_an_impossible_arc_date_is_refused(date: str) -> None:
     found = read(arc_record(PAGE, date=date))
-    assert isinstance(found, Problem)
+    assert isinstance(found, FramingProblem)
     assert "not a valid capture time" in found.reason
 
 
@@ -133,14 +133,14 @@ def test_an_impossible_arc_date_is_refused(date: str) -> None:
 )
 def test_a_target_that_is_no_url_is_refused(url: str) -> None:
     found = read(warc_record(Page(url=url)))
-    assert isinstance(found, Problem)
+    assert isinstance(found, FramingProblem)
     assert "URL" in found.reason
 
 
 def test_a_refused_record_does_not_cost_the_next_one() -> None:
     both = warc_record(Page(url="no url")) + warc_record(PAGE)
     first, second = read_captures(io.BytesIO(both))
-    assert isinstance(first, Problem)
+    assert isinstance(first, FramingProblem)
     assert isinstance(second, Capture)
 
 
@@ -156,4 +156,4 @@ def test_every_sample_archive_can_be_read_to_its_end() -> None:
         with path.open("rb") as file:
             found += list(read_captures(file))
     assert sum(isinstance(one, Capture) for one in found) == 196
-    assert sum(isinstance(one, Problem) for one in found) == 4
+    assert sum(isinstance(one, FramingProblem) for one in found) == 4

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from provider.reading.captures import Capture, Ignored, read_captures
-from provider.reading.framing import Problem
+from provider.reading.framing import FramingProblem
 from tests.provider.archives import (
     Page,
     arc_info,
@@ -29,12 +29,12 @@ def records(name: str) -> list[bytes]:
     return [warc_other("warcinfo"), *map(warc_record, PAGES)]
 
 
-def read(path: Path) -> tuple[list[Capture], list[Problem]]:
+def read(path: Path) -> tuple[list[Capture], list[FramingProblem]]:
     with path.open("rb") as file:
         found = list(read_captures(file))
     return (
         [item for item in found if isinstance(item, Capture)],
-        [item for item in found if isinstance(item, Problem)],
+        [item for item in found if isinstance(item, FramingProblem)],
     )
 
 
@@ -110,7 +110,7 @@ def test_a_length_that_is_no_number_costs_that_record_alone(tmp_path: Path, leng
 def test_an_empty_file_is_told(tmp_path: Path) -> None:
     assert read(write_archive(tmp_path / "x.warc", [])) == (
         [],
-        [Problem(offset=0, reason="the file is empty")],
+        [FramingProblem(offset=0, reason="the file is empty")],
     )
 
 

@@ -1,4 +1,4 @@
-"""Deletions and the mass-change brake, by whole harvests."""
+"""Deletions and the mass-change guard, by whole harvests."""
 
 import asyncio
 import json
