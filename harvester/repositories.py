@@ -358,7 +358,7 @@ class _Decided(BaseModel):
 
 
 def change_repository(session: Session, repository_id: int, **columns: Any) -> Repository:  # noqa: ANN401 each column's own type
-    """Change columns of a repository; None for the name or a limit of the mass-change guard resets it. The caller commits.
+    """Change columns of a repository; None resets the name or a limit. The caller commits.
 
     A name that is given stays when the repository is asked for its own; taken back, its own follows.
     A harvest that runs goes on as it began. Raises UsageError for an unknown repository, a value that cannot

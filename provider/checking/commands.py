@@ -10,19 +10,19 @@ from oai.cli import Invocation
 from oai.console import Console, counted
 from oai.errors import ExitCode, UsageError
 from provider.checking.checks import CHECKS
-from provider.checking.client import CheckClient
+from provider.checking.client import Client
 from provider.checking.findings import CheckResult, Finding, Severity, run_checks
 from provider.checking.survey import Survey
 from provider.checking.transport import http_transport
 
 _TIMEOUT: Final = 60.0
-_COLUMNS: Final = {"result": "CheckResult", "severity": "Weight", "id": "Check", "title": "Check"}
+_COLUMNS: Final = {"result": "Result", "severity": "Weight", "id": "Check", "title": "Requirement"}
 
 
 def check(invocation: Invocation) -> ExitCode:
     """`provider check URL`: exit code 3 where anything that must be is not."""
     arguments, console = invocation.arguments, invocation.console
-    client = CheckClient(
+    client = Client(
         url=_address(arguments.url),
         transport=http_transport(timeout=_TIMEOUT),
         pause=arguments.polite,
@@ -81,7 +81,7 @@ def _described(finding: Finding) -> str:
     )
 
 
-def _summarise(console: Console, findings: Sequence[Finding], client: CheckClient) -> None:
+def _summarise(console: Console, findings: Sequence[Finding], client: Client) -> None:
     counts = Counter(finding.result for finding in findings)
     parts = ", ".join(f"{counts[result]} {result}" for result in CheckResult if counts[result])
     console.note(

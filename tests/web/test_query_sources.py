@@ -164,11 +164,11 @@ async def test_z3950_needs_a_query_and_shows_what_it_finds(
     assert asked == 200, page
     assert "Query in PQF" in page
     assert without == 422
-    assert "Z39.50 has no way to ask for all records" in fault
+    assert "Z39.50 cannot request all records" in fault
     assert "The repository states a total of 12 records." in sample
     assert status == 303, said
     assert f'<span class="mono">{ztest}</span>' in shown
-    assert "a query in PQF chooses" in shown
+    assert "records are selected by a query in PQF" in shown
 
 
 @pytest.mark.parametrize("step", ["ask", "sample", "save"])
@@ -309,7 +309,7 @@ async def test_pages_say_what_does_not_apply(server: Server, administrator: Brow
         "/repositories/1/settings", {"base_url": "z3950://x.example/b", "deletion_policy": "mark"}
     )
 
-    assert "This one is asked by SRU" in examination
+    assert "This one is harvested by SRU" in examination
     assert begun == 409
     assert "https://catalogue.example/sru?operation=explain&amp;version=1.2" in overview
     assert changed == 422

@@ -21,7 +21,7 @@ async def test_base_url_and_folder_are_enough_to_add_a_repository(
     for fact in (
         "Library of Telč",
         "librarian@telc.example",
-        "reported permanently",
+        "kept permanently",
         "marc21",
         "Books &amp; more",
     ):
