@@ -10,7 +10,7 @@ from oai.cli import Invocation
 from oai.console import Console, counted
 from oai.errors import ExitCode, UsageError
 from provider.checking.checks import CHECKS
-from provider.checking.client import Client
+from provider.checking.client import CheckClient
 from provider.checking.findings import CheckResult, Finding, Severity, run_checks
 from provider.checking.survey import Survey
 from provider.checking.transport import http_transport
@@ -22,7 +22,7 @@ _COLUMNS: Final = {"result": "Result", "severity": "Weight", "id": "Check", "tit
 def check(invocation: Invocation) -> ExitCode:
     """`provider check URL`: exit code 3 where anything that must be is not."""
     arguments, console = invocation.arguments, invocation.console
-    client = Client(
+    client = CheckClient(
         url=_address(arguments.url),
         transport=http_transport(timeout=_TIMEOUT),
         pause=arguments.polite,
