@@ -108,7 +108,7 @@ async def test_records_outside_of_what_was_asked_for_are_told(server: Server, ad
         )
 
     assert "which is outside the requested range" in page
-    assert "does not say that it is in the set maps" in page
+    assert "does not list the set maps in its header" in page
 
 
 async def test_an_answer_as_it_should_be_has_nothing_odd(server: Server, administrator: Browser) -> None:

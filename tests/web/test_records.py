@@ -97,4 +97,4 @@ async def test_a_repository_without_records_says_how_they_come(server: Server, v
     _, page = await viewer.get("/repositories/1/records")
 
     assert "No records yet." in page
-    assert "first harvest" in page
+    assert "Run a harvest to get the first records." in page

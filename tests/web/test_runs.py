@@ -141,7 +141,7 @@ async def test_calendar_and_timeline_link_to_days_and_runs(server: Server, viewe
 
     day = now.date().isoformat()
     assert f'href="/runs?since={day}&amp;until={day}"' in calendar
-    assert "worst: lost" in calendar
+    assert "worst outcome: lost" in calendar
     assert 'href="/runs/1"' in timeline
     assert "Show as a table" in timeline
 
@@ -205,7 +205,7 @@ async def test_a_run_is_compared_with_what_is_usual(server: Server, viewer: Brow
     _, page = await viewer.get("/runs/2")
 
     assert "much longer than usual (1:00 min)" in page
-    assert "5 records came: 5 new." in page
+    assert "5 records, all new." in page
 
 
 @pytest.mark.parametrize("path", ["/runs/9", "/runs/9/errors", "/errors/9", "/errors/9/raw", "/records/9"])

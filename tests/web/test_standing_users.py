@@ -271,7 +271,7 @@ async def test_every_change_without_the_form_token_is_refused(
         for token in ("", "x" * 43):
             status, text = await _ask(administrator, route, route.address(world), token)
             assert status == 403, route.key
-            assert "out of date" in text or "form token" in text, route.key
+            assert "has expired" in text or "form token" in text, route.key
 
     assert _fingerprint(server) == before
 

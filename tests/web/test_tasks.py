@@ -76,7 +76,7 @@ async def test_a_librarian_comes_from_an_address_to_a_completed_harvest(server: 
         await _until_shown(page, server.base_url + "/runs", "completed")
 
     await page.get_by_role("link", name="Fake").first.click()
-    await expect(page.get_by_text("23 records came: 23 new.")).to_be_visible()
+    await expect(page.get_by_text("23 records, all new.")).to_be_visible()
     assert said == []
 
 

@@ -105,7 +105,7 @@ async def test_errors_of_the_other_parts_come_in_the_readers_language(
 
     assert "četnost &#39;weekly on sobota at 25:00&#39;: 25:00 není platný čas; zadejte" in page
     assert "výraz cronu o pěti polích" in page
-    assert "časové pásmo &#39;Telč&#39; neexistuje" in page
+    assert "neznámé časové pásmo &#39;Telč&#39;" in page
 
 
 async def test_the_examination_and_its_letter_come_in_the_readers_language_or_the_chosen_one(
