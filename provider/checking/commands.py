@@ -81,7 +81,7 @@ def _described(finding: Finding) -> str:
     )
 
 
-def _summarise(console: Console, findings: Sequence[Finding], client: Client) -> None:
+def _summarise(console: Console, findings: Sequence[Finding], client: CheckClient) -> None:
     counts = Counter(finding.result for finding in findings)
     parts = ", ".join(f"{counts[result]} {result}" for result in CheckResult if counts[result])
     console.note(
