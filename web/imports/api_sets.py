@@ -70,7 +70,7 @@ class SetTrial(RulesIn):
     samples: int = Field(100, ge=1, le=1000, description="Number of records to test.")
 
 
-class SetOut(Out):
+class FilteringSetOut(Out):
     """A filtering set."""
 
     set_id: int
@@ -87,7 +87,7 @@ class SetOut(Out):
 class Sets(Out):
     """All of them, by name."""
 
-    items: list[SetOut]
+    items: list[FilteringSetOut]
 
 
 class TriedOut(Out):
@@ -97,7 +97,7 @@ class TriedOut(Out):
     title: str
 
 
-class TrialOut(Out):
+class FilteringSetTrialOut(Out):
     """What the conditions would do."""
 
     looked_at: int
@@ -118,7 +118,7 @@ async def _list(call: Call) -> Sets:
     return Sets(items=[_shown(one, [number for number in one.used_by if number in own]) for one in found])
 
 
-async def _add(call: Call) -> SetOut:
+async def _add(call: Call) -> FilteringSetOut:
     asked = call.sent(NewSet)
     rules = asked.rules
     try:
@@ -135,12 +135,12 @@ async def _add(call: Call) -> SetOut:
     return _shown(made, made.used_by)
 
 
-async def _show(call: Call) -> SetOut:
+async def _show(call: Call) -> FilteringSetOut:
     found = await _asked(call, to_change=False)
     return _shown(found, found.used_by)
 
 
-async def _change(call: Call) -> SetOut:
+async def _change(call: Call) -> FilteringSetOut:
     found, asked = await _asked(call), call.sent(SetChange)
     rules = asked.rules
     changed = await call.database.run(
@@ -161,13 +161,13 @@ async def _remove(call: Call) -> None:
         raise ApiError(409, str(error)) from None
 
 
-async def _try(call: Call) -> TrialOut:
+async def _try(call: Call) -> FilteringSetTrialOut:
     asked = call.sent(SetTrial)
     _who, repository = await asked_for(call.request, Repository, asked.repository)
     trial = await call.database.run(
         try_conditions, call.settings, asked.rules, [repository.repository_id], most=asked.samples
     )
-    return TrialOut.model_validate(trial)
+    return FilteringSetTrialOut.model_validate(trial)
 
 
 async def _asked(call: Call, *, to_change: bool = True) -> NamedSet:
@@ -180,8 +180,8 @@ async def _asked(call: Call, *, to_change: bool = True) -> NamedSet:
     return found
 
 
-def _shown(found: NamedSet, used_by: Sequence[int]) -> SetOut:
-    return SetOut(
+def _shown(found: NamedSet, used_by: Sequence[int]) -> FilteringSetOut:
+    return FilteringSetOut(
         set_id=found.set_id,
         name=found.name,
         description=found.description,
@@ -216,7 +216,7 @@ OPERATIONS: Final = (
         right=Right.HARVEST,
         work=_add,
         body=NewSet,
-        answer=SetOut,
+        answer=FilteringSetOut,
         status=201,
     ),
     Operation(
@@ -228,7 +228,7 @@ OPERATIONS: Final = (
         right=Right.HARVEST,
         work=_try,
         body=SetTrial,
-        answer=TrialOut,
+        answer=FilteringSetTrialOut,
         faults=frozenset({404}),
     ),
     Operation(
@@ -239,7 +239,7 @@ OPERATIONS: Final = (
         summary="Show a filtering set.",
         right=Right.LOOK,
         work=_show,
-        answer=SetOut,
+        answer=FilteringSetOut,
     ),
     Operation(
         name="changeFilteringSet",
@@ -250,7 +250,7 @@ OPERATIONS: Final = (
         right=Right.HARVEST,
         work=_change,
         body=SetChange,
-        answer=SetOut,
+        answer=FilteringSetOut,
     ),
     Operation(
         name="removeFilteringSet",

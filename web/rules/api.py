@@ -119,7 +119,7 @@ class TrialBody(_WithContent):
     samples: int = Field(100, ge=1, le=1000)
 
 
-class TrialOut(Out):
+class RuleTrialOut(Out):
     """What the rule would do with the samples."""
 
     samples: int
@@ -209,7 +209,7 @@ async def _remove(call: Call) -> None:
     await call.database.run(versions.remove_rule, (await rule_asked(call)).rule_id)
 
 
-async def _try(call: Call) -> TrialOut:
+async def _try(call: Call) -> RuleTrialOut:
     rule, asked = await rule_asked(call), call.sent(TrialBody)
     _who, repository = await asked_for(call.request, Repository, asked.repository_id)
     last = await call.database.run(last_version, rule.rule_id)
@@ -226,7 +226,7 @@ async def _try(call: Call) -> TrialOut:
     except RuleFileError as error:
         raise _faulty(error) from None
     facts = trial.as_json()
-    return TrialOut.model_validate({name: facts[name] for name in TrialOut.model_fields})
+    return RuleTrialOut.model_validate({name: facts[name] for name in RuleTrialOut.model_fields})
 
 
 async def rule_asked(call: Call) -> Rule:
@@ -342,7 +342,7 @@ OPERATIONS: Final = (
         _try,
         method="POST",
         body=TrialBody,
-        answer=TrialOut,
+        answer=RuleTrialOut,
         faults=frozenset({424}),
     ),
 )
