@@ -107,8 +107,8 @@ async def _harvest(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress
             prepared.state.traffic = client.traffic
             await introduce(prepared, client, steps)
             attempt.phase = run = prepared.begin(store)
-            pump = PagePipeline(run=run, steps=steps, on_progress=on_progress)
-            return await ListHarvester(run=run, client=client, pump=pump).all()
+            pipeline = PagePipeline(run=run, steps=steps, on_progress=on_progress)
+            return await ListHarvester(run=run, client=client, pipeline=pipeline).harvest_lists()
 
 
 def _out_of_memory(phase: Requested | PreparedRun | Run) -> AnswerTooLargeError:

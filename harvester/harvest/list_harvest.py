@@ -99,12 +99,12 @@ class ListHarvester:
 
     run: Run
     client: ProtocolClient
-    pump: PagePipeline
+    pipeline: PagePipeline
     _skip: Known = field(default_factory=Known)
     """Records that came before their list broke, so that they are not fetched one by one."""
     _soundings_left: int = _FAILED_SOUNDINGS
 
-    async def all(self) -> End:
+    async def harvest_lists(self) -> End:
         """Take the lists in, from the start or from where they were cut off."""
         state = self._progress
         while (window := await self._next_window()) is not None:
@@ -129,7 +129,7 @@ class ListHarvester:
 
     @property
     def _steps(self) -> RunThread:
-        return self.pump.steps
+        return self.pipeline.steps
 
     @property
     def _loose(self) -> bool:
@@ -166,7 +166,7 @@ class ListHarvester:
             await self._finish(window, end)
             return end
         try:
-            end = await self.pump.take_list(self._fetching(window), self._plan.selection(window))
+            end = await self.pipeline.take_list(self._fetching(window), self._plan.selection(window))
         except ClientError as error:
             return await self._recover(window, error)
         if end is End.GAVE_UP:

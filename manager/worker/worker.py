@@ -99,7 +99,7 @@ class Worker:
     async def harvest(self, job_id: int) -> None:
         """Run one job from its claim to its settlement. Cancelling ends its process first."""
         order = self._orders[job_id] = StopRequest()
-        life = asyncio.create_task(self._see_through(job_id, order))
+        life = asyncio.create_task(self._supervise(job_id, order))
         cancelled = False
         try:
             while not life.done():
@@ -152,7 +152,7 @@ class Worker:
         while self._orders or self._indexing.file_ids:  # noqa: ASYNC110 the queue calls us, it tells us nothing
             await asyncio.sleep(_STOP_POLL)
 
-    async def _see_through(self, job_id: int, order: StopRequest) -> None:
+    async def _supervise(self, job_id: int, order: StopRequest) -> None:
         if order.cause is not None:
             return
         run = await self._transactions.run(claim, job_id, self._host, self._worker_id)
