@@ -54,7 +54,7 @@ async def test_rows_live_and_the_keyboard_focus_stays(server: Server, page: Page
         session.commit()
     await sign_in(page, server)
     await page.goto(server.base_url + "/jobs")
-    await expect(page.get_by_text("No jobs are running or waiting.")).to_be_visible()
+    await expect(page.get_by_text("No current jobs.")).to_be_visible()
 
     with server.database.session() as session:
         session.execute(text("INSERT INTO oai_job (repository_id, status, process_id) VALUES (1, 1, 7)"))
