@@ -9,7 +9,6 @@ from typing import Any
 
 from manager.health import health
 from manager.leader.loop import Manager
-from manager.transactions import Transactions
 from manager.worker import registry
 from manager.worker.process import HARVESTER
 from manager.worker.registry import ManagerStatus, manager_status
@@ -17,6 +16,7 @@ from manager.worker.worker import Worker
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
+from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 
 
@@ -35,7 +35,7 @@ async def run(
     ends when nothing is left to do and another one leads.
     """
     drain = asyncio.Event() if drain is None else drain
-    with Transactions(database) as transactions:
+    with DatabaseExecutor(database, threads=2, name="manager-database") as transactions:
         worker = Worker(settings, database, transactions, command=command, drain=drain)
         manager = Manager(settings, database, transactions, worker, drain=drain)
         async with health(settings.manager, transactions, manager.leads):
@@ -51,7 +51,7 @@ async def serve_worker(
     drain: asyncio.Event | None = None,
 ) -> None:
     """Work without ever leading, until cancelled or drained: for further machines."""
-    with Transactions(database) as transactions:
+    with DatabaseExecutor(database, threads=2, name="manager-database") as transactions:
         worker = Worker(settings, database, transactions, command=command, drain=drain)
         await worker.run(concurrency=concurrency)
 

@@ -17,9 +17,9 @@ from sqlalchemy.orm import Session
 from harvester.models import History
 from manager.models import IN_HAND, Job, JobStatus
 from manager.notices.models import Notice, NoticeState
-from manager.transactions import Transactions
 from manager.worker.registry import ManagerStatus, manager_status
 from oai.connections import ConnectionLimits, bound
+from oai.executor import DatabaseExecutor
 from oai.sections import ManagerSettings
 from oai.serving import create_runner, open_listener, serving
 
@@ -109,7 +109,7 @@ _SHUTDOWN: Final = 1.0
 
 @contextlib.asynccontextmanager
 async def health(
-    settings: ManagerSettings, transactions: Transactions, leads: Callable[[], bool]
+    settings: ManagerSettings, transactions: DatabaseExecutor, leads: Callable[[], bool]
 ) -> AsyncIterator[None]:
     """Answer during the block, where `manager.health_port` is set; raises UsageError when it is taken."""
     if not settings.health_port:
@@ -123,7 +123,7 @@ async def health(
         yield
 
 
-def create_app(transactions: Transactions, leads: Callable[[], bool]) -> web.Application:
+def create_app(transactions: DatabaseExecutor, leads: Callable[[], bool]) -> web.Application:
     """The three addresses. `leads` tells whether this manager leads now."""
 
     async def alive(_: web.Request) -> web.Response:

@@ -22,8 +22,8 @@ from harvester.models import History
 from harvester.store.models import RecordChange
 from manager.notices import webhooks
 from manager.notices.outbox import Claimed, NotSentError, RefusedError
-from manager.transactions import Transactions
 from manager.worker.process import environment_for
+from oai.executor import DatabaseExecutor
 from oai.outgoing import HookSettings
 from oai.settings import Settings
 
@@ -58,7 +58,7 @@ def named(hooks: Iterable[HookSettings], name: str) -> HookSettings | None:
     return next((hook for hook in hooks if hook.name == name), None)
 
 
-async def run(claimed: Claimed, settings: Settings, transactions: Transactions) -> None:
+async def run(claimed: Claimed, settings: Settings, transactions: DatabaseExecutor) -> None:
     """Run the hook that the notice is for, after the run that it tells of; raises NotSentError."""
     hook = named(settings.manager.hooks, claimed.target)
     if hook is None:

@@ -48,12 +48,11 @@ from web.schedules import pages as schedules
 from web.site import health, sse
 from web.site.faults import add_headers, faults
 from web.site.i18n import languages
-from web.site.keys import SETTINGS
+from web.site.keys import DATABASE, SETTINGS, open_executor
 from web.site.live_rows import Hub
 from web.site.render import STATIC, TEMPLATES, make_environment
 from web.site.sse import HUB, STREAMS, Streams
 from web.site.zones import zones
-from web.threads import DATABASE, DatabaseThreads
 
 _FORM_BYTES = 1024 * 1024
 _ROUTES = (
@@ -105,7 +104,7 @@ def create_app(settings: Settings, database: Database, *, poll_seconds: float = 
     app.middlewares.extend((health.counting, languages, zones, faults, sessions, auditing, access, csrf))
     app[SETTINGS] = settings.guarded
     app[TEMPLATES] = make_environment()
-    app[DATABASE] = DatabaseThreads(database)
+    app[DATABASE] = open_executor(database)
     app[HUB] = Hub(app[DATABASE], app[TEMPLATES], jobs.TOPICS, poll_seconds=poll_seconds)
     app[health.METRICS] = health.Metrics(app[DATABASE], app[CONNECTIONS])
     app[STREAMS] = Streams(settings.web, most=lambda: app[CONNECTIONS].most // 2)

@@ -13,7 +13,7 @@ from oai.errors import ExitCode
 from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
 from web.app import create_app
-from web.threads import THREADS
+from web.site.keys import THREADS
 
 STATEMENT_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 5.0

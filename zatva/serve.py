@@ -17,7 +17,7 @@ from oai.serving import address, open_listener, own_address, serving, told_to_st
 from oai.settings import Settings
 from provider.indexing.first_load import refuse_unserved
 from web.serving import STATEMENT_SECONDS
-from web.threads import THREADS
+from web.site.keys import THREADS
 
 
 def serve(invocation: Invocation) -> ExitCode:

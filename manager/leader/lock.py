@@ -20,10 +20,10 @@ from sqlalchemy import Connection, event, select, text, update
 from sqlalchemy.orm import Session, SessionTransaction
 
 from manager.models import Leader
-from manager.transactions import Transactions
 from manager.worker.process import host_name
 from oai.database import Database
 from oai.errors import ZatvaError
+from oai.executor import DatabaseExecutor
 
 _LOCK: Final = 0x7A_61_74_76_61_01
 """A key of our own among the server's advisory locks."""
@@ -57,16 +57,16 @@ class Managers:
 
 
 class Fenced:
-    """Transactions, each of which commits only while the leader of that number leads."""
+    """DatabaseExecutor, each of which commits only while the leader of that number leads."""
 
-    def __init__(self, transactions: Transactions, number: int) -> None:
+    def __init__(self, transactions: DatabaseExecutor, number: int) -> None:
         self.number = number
         self._transactions = transactions
 
     async def run(
         self, function: Callable[Concatenate[Session, _P], _T], /, *args: _P.args, **kwargs: _P.kwargs
     ) -> _T:
-        """As `Transactions.run`; raises NotLeadingError, before the call, where another one leads."""
+        """As `DatabaseExecutor.run`; raises NotLeadingError, before the call, where another one leads."""
 
         def inside(session: Session) -> _T:
             stand_in_fence(session, self.number)

@@ -28,12 +28,12 @@ from manager.leader.lock import (
 from manager.leader.planner import make_job, wanting
 from manager.leader.stuck import flag_stuck
 from manager.notices.delivery import telling
-from manager.transactions import Transactions
 from manager.worker import registry
 from manager.worker.settlement import settle_lost, settle_orphans
 from manager.worker.worker import Worker
 from oai.database import Database
 from oai.errors import InterruptedRunError
+from oai.executor import DatabaseExecutor
 from oai.sections import ManagerSettings
 from oai.settings import Settings
 from provider.holdings.access import refresh
@@ -125,7 +125,7 @@ class Duties:
         self,
         settings: Settings,
         database: Database,
-        transactions: Transactions,
+        transactions: DatabaseExecutor,
         fenced: Fenced,
         worker: Worker,
     ) -> None:
@@ -227,7 +227,7 @@ class Manager:
         self,
         settings: Settings,
         database: Database,
-        transactions: Transactions,
+        transactions: DatabaseExecutor,
         worker: Worker,
         *,
         drain: asyncio.Event,

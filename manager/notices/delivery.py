@@ -22,7 +22,7 @@ from manager.notices.letters import render
 from manager.notices.models import Channel, Kind, NoticeRule, Occasion
 from manager.notices.outbox import Claimed, NotSentError, NoWordError, RefusedError
 from manager.schedules.service import database_now
-from manager.transactions import Transactions
+from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 
 PERIOD: Final = {Kind.DAILY: timedelta(days=1), Kind.WEEKLY: timedelta(days=7)}
@@ -123,7 +123,7 @@ class TakenError(Exception):
 
 
 @contextlib.asynccontextmanager
-async def telling(settings: Settings, transactions: Transactions, fenced: Fenced) -> AsyncIterator[None]:
+async def telling(settings: Settings, transactions: DatabaseExecutor, fenced: Fenced) -> AsyncIterator[None]:
     """Make notices of what happened and send them, for as long as the block lasts.
 
     What begins something is written behind the fence of the leadership; what became of a notice that was sent
@@ -143,7 +143,7 @@ async def telling(settings: Settings, transactions: Transactions, fenced: Fenced
 class Teller:
     """Turns ended harvests into notices and sends those that are due."""
 
-    def __init__(self, settings: Settings, transactions: Transactions, fenced: Fenced) -> None:
+    def __init__(self, settings: Settings, transactions: DatabaseExecutor, fenced: Fenced) -> None:
         self._settings = settings
         self._transactions = transactions
         self._fenced = fenced

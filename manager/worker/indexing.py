@@ -14,8 +14,8 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from manager import queue
-from manager.transactions import Transactions
 from manager.worker.process import HarvestProcess, ProcessOutcome, environment_for, host_name
+from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from provider.indexing.index_runs import claim, give_back
 
@@ -28,7 +28,7 @@ _REASON_CHARACTERS: Final = 500
 class IndexingWorker:
     """Indexes archive files, several at a time; one for each process of ours."""
 
-    def __init__(self, settings: Settings, transactions: Transactions) -> None:
+    def __init__(self, settings: Settings, transactions: DatabaseExecutor) -> None:
         self._settings = settings
         self._transactions = transactions
         self._file_ids: set[int] = set()

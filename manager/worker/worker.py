@@ -22,7 +22,6 @@ from sqlalchemy.orm import Session
 from manager import queue
 from manager.leader.dispatcher import Run, claim, note_process
 from manager.models import Job, JobStatus
-from manager.transactions import Transactions
 from manager.worker import registry
 from manager.worker.indexing import IndexingWorker
 from manager.worker.process import HARVESTER, HarvestProcess, environment_for, host_name
@@ -30,6 +29,7 @@ from manager.worker.registry import Membership
 from manager.worker.settlement import WANTED, Cause, Ending, settle
 from manager.worker.supervision import StopRequest, supervise
 from oai.database import Database
+from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 
 logger = logging.getLogger("manager.worker")
@@ -45,7 +45,7 @@ class Worker:
         self,
         settings: Settings,
         database: Database,
-        transactions: Transactions,
+        transactions: DatabaseExecutor,
         *,
         command: Sequence[str] = HARVESTER,
         drain: asyncio.Event | None = None,

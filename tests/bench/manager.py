@@ -166,7 +166,7 @@ async def _measure_idleness(settings: Settings, database: Database, schedules: i
 
 
 def _server_figures(database: Database) -> tuple[int, int, float]:
-    """Transactions, rows read, and seconds of CPU of the server's processes that live (Linux)."""
+    """DatabaseExecutor, rows read, and seconds of CPU of the server's processes that live (Linux)."""
     with database.engine.connect() as connection:
         connection.execute(text("SELECT pg_stat_force_next_flush()"))
         row = connection.execute(

@@ -24,7 +24,7 @@ from web.auth.organisations import add_organisation
 from web.auth.sessions import start_session
 from web.auth.users import add_user
 from web.models import Role
-from web.threads import THREADS
+from web.site.keys import THREADS
 
 _TIMES: Final = 9
 """Each page is asked for so often, small and large in turn; the shortest

@@ -11,9 +11,9 @@ from aiohttp.test_utils import TestClient, TestServer
 from sqlalchemy import create_engine
 
 from manager.health import create_app, exposition, health, read_figures
-from manager.transactions import Transactions
 from oai.database import Database
 from oai.errors import UsageError
+from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from tests.manager.conftest import Tables, managing
 from tests.ports import free_port
@@ -21,7 +21,7 @@ from tests.ports import free_port
 
 @contextlib.asynccontextmanager
 async def asking(database: Database, *, leads: bool) -> AsyncIterator[TestClient]:  # type: ignore[type-arg]
-    with Transactions(database) as transactions:
+    with DatabaseExecutor(database, threads=2, name="manager-database") as transactions:
         app = create_app(transactions, lambda: leads)
         async with TestClient(TestServer(app)) as client:
             yield client
@@ -84,7 +84,10 @@ async def test_the_figures_tell_what_is_due_late_running_and_failed(
 
 
 async def test_no_port_is_no_server_and_a_taken_one_is_told(settings: Settings, database: Database) -> None:
-    with Transactions(database) as transactions, socket.socket() as taken:
+    with (
+        DatabaseExecutor(database, threads=2, name="manager-database") as transactions,
+        socket.socket() as taken,
+    ):
         async with health(settings.manager, transactions, lambda: True):
             pass
         taken.bind(("127.0.0.1", 0))

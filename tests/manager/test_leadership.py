@@ -20,9 +20,9 @@ from manager.leader.lock import (
 )
 from manager.leader.loop import Duties
 from manager.models import RecurringJob
-from manager.transactions import Transactions
 from manager.worker.worker import Worker
 from oai.database import Database
+from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from tests.manager.conftest import Tables, manager_process, until
 
@@ -55,7 +55,7 @@ async def standing_by(database: Database) -> AsyncIterator["asyncio.Task[int]"]:
 
 def duties(settings: Settings, database: Database, number: int) -> Duties:
     """What the leader of that number would do."""
-    transactions = Transactions(database)
+    transactions = DatabaseExecutor(database, threads=2, name="manager-database")
     worker = Worker(settings, database, transactions)
     return Duties(settings, database, transactions, Fenced(transactions, number), worker)
 

@@ -10,6 +10,7 @@ from aiohttp import web
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
+from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from provider.app import create_app as create_provider
 from provider.clients.models import ProviderClient, ProviderList
@@ -18,7 +19,7 @@ from tests.provider.archive import Archive
 from tests.web.conftest import Browser, Server
 from web.archive.pages_activity import SelfTests
 from web.models import SelfTest
-from web.threads import DatabaseThreads
+from web.site.keys import open_executor
 
 _NOW = datetime(2026, 1, 2, tzinfo=UTC)
 _URL = "http://www.example.cz/1"
@@ -223,7 +224,7 @@ async def test_the_self_test_is_made_in_the_background_and_its_findings_are_kept
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     address = f"http://127.0.0.1:{runner.addresses[0][1]}/oai"
-    threads = DatabaseThreads(server.database)
+    threads = open_executor(server.database)
     tests = SelfTests(threads)
     try:
         row = await tests.start(address, asked_by="Alena")
@@ -243,7 +244,7 @@ async def test_a_provider_that_does_not_answer_fails_the_self_test_in_words(
 ) -> None:
     status, _, target = await administrator.post("/archive/check")
     assert status == 303
-    threads = DatabaseThreads(server.database)
+    threads = open_executor(server.database)
     await _ended(threads, 1)
     threads.close()
 
@@ -251,7 +252,7 @@ async def test_a_provider_that_does_not_answer_fails_the_self_test_in_words(
     assert "check the address and that the server answers" in page
 
 
-async def _ended(threads: DatabaseThreads, number: int) -> None:
+async def _ended(threads: DatabaseExecutor, number: int) -> None:
     """Wait for the self-test's end, which its row tells."""
     while not await threads.run(_has_ended, number):  # noqa: ASYNC110 the database alone tells it
         await asyncio.sleep(0.05)

@@ -20,11 +20,10 @@ from web.auth.api_tokens import TokenView, list_tokens, revoke_token
 from web.models import ApiToken, User
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.i18n import _
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
 from web.site.params import NUMBER, number_of
 from web.site.render import render
-from web.threads import database_of
 
 _TOKEN: Final = columns_of(
     "token_id", "user_name", "name", "scopes", "state", "created", "expires", "last_used", "revoked",

@@ -11,10 +11,10 @@ from oai.audit import AuditEntry, Filter, list_actions, list_entries
 from web.auth.access import administrators_only
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import Form
+from web.site.keys import database_of
 from web.site.paging import number_in
 from web.site.render import render
 from web.site.zones import midnight
-from web.threads import database_of
 
 _PAGE: Final = 50
 _CHANGES: Final = 6

@@ -22,10 +22,10 @@ from web.auth.organisations import (
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
+from web.site.keys import database_of
 from web.site.paging import PAGE, Shown, number_in, page_of, text_in
 from web.site.params import NUMBER, number_of
 from web.site.render import render
-from web.threads import database_of
 
 _COLUMNS: Final = columns_of(
     "organisation_id", "short_name", "name", "created", "users", "repositories",

@@ -27,10 +27,9 @@ from web.models import LinkKind, Role
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of
 from web.site.render import render
-from web.threads import database_of
 
 _PAGE: Final = 50
 _COLUMNS: Final = columns_of(

@@ -35,11 +35,10 @@ from web.overview.situation import figures, troubles
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import Form, read_form
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
 from web.site.params import NUMBER, number_of
 from web.site.render import render
-from web.threads import database_of
 
 _SHOWN: Final = 10
 _CHOICES: Final = 1000

@@ -8,14 +8,14 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 from pydantic import BaseModel
 
+from oai.executor import DatabaseExecutor
 from oai.rights import Right
 from oai.settings import Settings
 from web.api.faults import ApiError
 from web.api.shapes import NoQuery
 from web.auth.access import signed_in
 from web.auth.sessions import SignedIn
-from web.site.keys import SETTINGS
-from web.threads import DatabaseThreads, database_of
+from web.site.keys import SETTINGS, database_of
 
 PREFIX: Final = "/api/v1"
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -110,7 +110,7 @@ class Call:
         return self.body
 
     @property
-    def database(self) -> DatabaseThreads:
+    def database(self) -> DatabaseExecutor:
         """Where the work is done."""
         return database_of(self.request)
 

@@ -18,8 +18,8 @@ from web.auth.access import needs
 from web.models import SelfTest
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.i18n import told
+from web.site.keys import database_of
 from web.site.params import NUMBER, number_of
-from web.threads import database_of
 
 _NODE: Final = columns_of("set_spec", "name", "documents", "has_children")
 _COLLECTION: Final = columns_of("set_spec", "name", "description", "access", "embargo_until", "documents")

@@ -18,11 +18,10 @@ from provider.protocol.repository import make_repository
 from web.archive.address import aggregate_address, is_local, provider_address
 from web.auth.access import needs
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, page_of, text_in
 from web.site.plots import columns, growth
 from web.site.render import render
-from web.threads import database_of
 
 _LONGEST: Final = 1000
 

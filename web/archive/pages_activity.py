@@ -13,6 +13,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError, ZatvaError
+from oai.executor import DatabaseExecutor
 from oai.rights import Right
 from provider.checking.checks import CHECKS
 from provider.checking.client import CheckClient
@@ -27,11 +28,10 @@ from web.archive.address import provider_address
 from web.auth.access import needs, who_asks
 from web.models import SelfTest
 from web.site.i18n import _, mark, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, moment_in, moment_key, number_in, page_of
 from web.site.params import NUMBER, number_of
 from web.site.render import render
-from web.threads import DatabaseThreads, database_of
 
 CHECK_COUNT: Final = len(CHECKS)
 _TIMEOUT: Final = 60.0
@@ -46,7 +46,7 @@ _log = logging.getLogger("web.self_tests")
 class SelfTests:
     """Makes the checks in tasks of its own, one self-test at a time."""
 
-    def __init__(self, database: DatabaseThreads) -> None:
+    def __init__(self, database: DatabaseExecutor) -> None:
         self._database = database
         self._tasks: set[asyncio.Task[None]] = set()
 

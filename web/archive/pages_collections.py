@@ -20,11 +20,10 @@ from provider.models import Access, Collection
 from web.auth.access import about, needs
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, page_of, text_in
 from web.site.render import render
 from web.site.zones import here, local
-from web.threads import database_of
 
 _PART: Final = r"[A-Za-z0-9\-_.]+"
 _SPEC: Final = rf"{{spec:collection(?::{_PART})*}}"

@@ -15,9 +15,8 @@ from provider.holdings.selection import Selection
 from web.archive.address import document_address
 from web.auth.access import about, needs
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.render import render
-from web.threads import database_of
 
 _PAGE: Final = 50
 _MOST_EXAMINED: Final = 20_000

@@ -30,7 +30,7 @@ from oai.owners import RepositoryOwner
 from oai.rights import Right
 from web.auth.sessions import SignedIn
 from web.site.i18n import _
-from web.threads import database_of
+from web.site.keys import database_of
 
 __all__ = [
     "Right",

@@ -19,12 +19,11 @@ from web.auth.sign_in import password_hash_of
 from web.auth.users import set_language, set_password, set_time_zone
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import LANGUAGES, _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, Shown, number_in, page_of
 from web.site.params import NUMBER, number_of
 from web.site.render import render
 from web.site.zones import zone_choices
-from web.threads import database_of
 
 _MARK: Final = re.compile(r"[0-9a-f]{16}")
 _USUAL_DAYS: Final = "365"

@@ -14,8 +14,7 @@ from oai.errors import ZatvaError
 from oai.rights import Right
 from web.auth.access import canonical, is_api, right_of, signed_in, subject_of
 from web.auth.identify import client_address
-from web.site.keys import SETTINGS
-from web.threads import database_of
+from web.site.keys import SETTINGS, database_of
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REDIRECT: Final = 300

@@ -15,9 +15,8 @@ from web.auth.api_tokens import find_token
 from web.auth.sessions import SignedIn, find_session, session_token, start_session
 from web.auth.users import find_user
 from web.site.i18n import _, speak
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.zones import live_in
-from web.threads import database_of
 
 
 def client_address(request: web.Request) -> str | None:

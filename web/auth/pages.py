@@ -28,9 +28,8 @@ from web.auth.users import set_password
 from web.models import LinkKind
 from web.site.forms import Form
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.render import render
-from web.threads import database_of
 
 _LONGEST_NAME = 100
 

@@ -22,8 +22,8 @@ from web.errors.refetch import refetch, sentence
 from web.runs.pages import run_page
 from web.site.failures import in_words
 from web.site.i18n import _, told
+from web.site.keys import database_of
 from web.site.render import render
-from web.threads import database_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,8 @@ from harvester.models import Repository
 from manager.replays import request_for
 from web.repositories.explorer import EXPLORATIONS
 from web.site.i18n import _
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.timeouts import impatient
-from web.threads import database_of
 
 _IN_STORE = frozenset({Fate.STORED, Fate.UNCHANGED, Fate.DELETED})
 

@@ -25,9 +25,9 @@ from web.imports.sources import (
 from web.site.export import AT_ONCE, KINDS, export
 from web.site.forms import Form, read_form
 from web.site.i18n import _, told
+from web.site.keys import database_of
 from web.site.params import NUMBER
 from web.site.render import render
-from web.threads import database_of
 
 _PAGE: Final = 100
 _HISTORY: Final = 20

@@ -20,8 +20,8 @@ from web.auth.sessions import SignedIn
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import FormModel
 from web.site.i18n import _
+from web.site.keys import database_of
 from web.site.render import render
-from web.threads import database_of
 
 _ADDRESSES: Final = ("http://", "https://")
 

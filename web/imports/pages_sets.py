@@ -20,10 +20,9 @@ from web.auth.access import Right, about, asked_for, needs, visible_repositories
 from web.auth.organisations import may_change, name_for, set_seen, sets_seen
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of
 from web.site.render import render
-from web.threads import database_of
 
 _PARTS: Final = ("field", "places", "indicators", "subfield", "operator", "value", "inverted")
 _NUMBERED: Final = re.compile(r"(field|places|indicators|subfield|value)-(\d{1,2})")

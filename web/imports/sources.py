@@ -19,13 +19,13 @@ from harvester.harvest_plan import PREFIX
 from harvester.listing import find_repositories
 from harvester.models import Repository
 from oai.errors import ExitCode, UsageError
+from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from web.auth.organisations import choices_for
 from web.auth.sessions import SignedIn
 from web.site.child_processes import carry_out, last_words
 from web.site.forms import FormModel
 from web.site.i18n import mark
-from web.threads import DatabaseThreads
 
 _log = logging.getLogger("web.import_processes")
 _COMMAND: Final = (sys.executable, "-m", "zatva", "import", "run")
@@ -38,7 +38,7 @@ class ImportProcesses:
     """One import at a time for each repository, two in all; the others wait for their turn."""
 
     settings: Settings
-    database: DatabaseThreads
+    database: DatabaseExecutor
     _asked: dict[int, int] = field(default_factory=dict)
     """Of repositories whose import waits or runs: the number of the import before it, 0 for none."""
     _failed: dict[int, tuple[int, str]] = field(default_factory=dict)

@@ -16,10 +16,10 @@ from oai.errors import UsageError
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.jobs.position import read_place, written
 from web.site.i18n import _, mark
+from web.site.keys import database_of
 from web.site.live_rows import Rows, Topic
 from web.site.params import NUMBER
 from web.site.render import render
-from web.threads import database_of
 
 MOST_JOBS: Final = 100
 """So many are shown: those that run, then those that come next."""

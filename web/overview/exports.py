@@ -14,8 +14,8 @@ from web.auth.access import asked_for, visible_repositories, who_asks
 from web.jobs.pages import visible_jobs
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.formats import reason
+from web.site.keys import database_of
 from web.site.params import NUMBER, chosen_repository
-from web.threads import database_of
 
 _BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 _REPOSITORY: Final = columns_of(

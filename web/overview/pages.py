@@ -17,11 +17,10 @@ from web.jobs.pages import visible_jobs
 from web.overview.situation import figures, troubles
 from web.runs.words import STRIP_DAYS, day_link, first_day
 from web.site.i18n import _
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.plots import sparkline, strip
 from web.site.render import render
 from web.site.zones import here, today
-from web.threads import database_of
 
 _NEXT: Final = 8
 

@@ -13,6 +13,7 @@ from harvester.probing.diagnose import examine, keep_report
 from harvester.probing.findings import Fact, Report
 from harvester.probing.report import advice_for, grade_of, in_words, letter, profile_lines, troubles
 from oai.errors import ZatvaError
+from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs
 from web.site import i18n
@@ -22,7 +23,6 @@ from web.site.i18n import _, language, mark
 from web.site.params import NUMBER
 from web.site.render import render
 from web.site.timeouts import ask_apart
-from web.threads import DatabaseThreads
 
 _log = logging.getLogger("web.examinations")
 
@@ -40,7 +40,7 @@ class Examinations:
     """One at a time for each repository."""
 
     settings: Settings
-    database: DatabaseThreads
+    database: DatabaseExecutor
     _under_way: dict[int, Examination] = field(default_factory=dict)
     _failed: dict[int, Examination] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)

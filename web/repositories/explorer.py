@@ -29,10 +29,10 @@ from web.repositories.forms import Details
 from web.site.failures import problem_of
 from web.site.forms import Problem
 from web.site.i18n import _, ngettext, told
+from web.site.keys import database_of
 from web.site.params import NUMBER, repository_of
 from web.site.render import render
 from web.site.timeouts import ask_apart
-from web.threads import database_of
 
 _SUCCESS: Final = 200
 _NONE: Final = "\N{EN DASH}"

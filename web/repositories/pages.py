@@ -32,13 +32,12 @@ from web.runs.words import PLOTTED_DAYS, day_link, first_day
 from web.site.failures import problem_of
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of, repository_of
 from web.site.plots import bars
 from web.site.render import render
 from web.site.timeouts import ask_apart
 from web.site.zones import here, local, today
-from web.threads import database_of
 
 _LAST_RUNS: Final = 5
 _PAGE: Final = 100

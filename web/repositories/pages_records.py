@@ -14,10 +14,9 @@ from harvester.models import Record, Repository
 from harvester.repositories import base_folder
 from web.auth.access import asked_for
 from web.site.i18n import _
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER
 from web.site.render import render
-from web.threads import database_of
 
 _PAGE: Final = 50
 _MOST_SHOWN: Final = 200_000

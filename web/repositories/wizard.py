@@ -35,11 +35,10 @@ from web.schedules.forms import PlanForm, levels, methods, slices
 from web.site.failures import problem_of
 from web.site.forms import Form, read_form, relative_folder
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.render import render
 from web.site.timeouts import ask_apart, impatient
 from web.site.zones import here
-from web.threads import database_of
 
 
 class WizardForm(PlanForm, PlacedForm):

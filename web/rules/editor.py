@@ -40,10 +40,9 @@ from web.rules.trials import TRIALS, SampleForm
 from web.site.failures import problem_of
 from web.site.forms import Form, read_form
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER
 from web.site.render import render
-from web.threads import database_of
 
 _CHOICES: Final = 1000
 _MORE: Final = 5

@@ -18,10 +18,9 @@ from oai.settings import Settings
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER
 from web.site.render import render
-from web.threads import database_of
 
 _PAGE: Final = 100
 _VERSIONS: Final = 50

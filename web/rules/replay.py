@@ -25,10 +25,9 @@ from web.auth.access import Right, asked_for, needs, visible_repositories, who_a
 from web.rules.pages import rule_of
 from web.site.child_processes import carry_out, last_words
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER
 from web.site.render import render
-from web.threads import database_of
 
 _log = logging.getLogger("web.replays")
 SECONDS: Final = 60.0

@@ -12,10 +12,10 @@ from harvester.models import Repository
 from harvester.rule_lab.models import RuleKind
 from harvester.rule_lab.samples import first_page, read_files, stored_files
 from harvester.rule_lab.trial import Trial, try_rules
+from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from web.site.forms import FormModel
 from web.site.timeouts import ask_apart
-from web.threads import DatabaseThreads
 
 SECONDS: Final = 20.0
 """Longest time of a trial that a person waits for."""
@@ -44,7 +44,7 @@ class Trials:
     """Runs trials; those that come at the same time wait for their turn."""
 
     settings: Settings
-    database: DatabaseThreads
+    database: DatabaseExecutor
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     async def run(self, content: bytes, kind: RuleKind, asked: SampleForm, repository: Repository) -> Trial:

@@ -33,10 +33,9 @@ from web.auth.access import Right, asked_for, needs, visible_repositories, who_a
 from web.runs.words import summary
 from web.schedules.forms import FURTHER
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.plots import course
 from web.site.render import render
-from web.threads import database_of
 
 
 class Level(StrEnum):

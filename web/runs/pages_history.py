@@ -20,12 +20,12 @@ from web.runs.words import YEAR_DAYS, day_link, first_day, is_made_up
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.formats import clock, look_of
 from web.site.i18n import _
+from web.site.keys import database_of
 from web.site.paging import number_in
 from web.site.params import chosen_repository
 from web.site.plots import Span, heat_map, timeline
 from web.site.render import render
 from web.site.zones import here, local, midnight, today
-from web.threads import database_of
 
 _DAY: Final = timedelta(days=1)
 TROUBLE: Final = "trouble"

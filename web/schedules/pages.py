@@ -36,12 +36,11 @@ from web.repositories.forms import Details
 from web.schedules.forms import FURTHER, ScheduleForm, levels, methods, overlaps, slices
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 from web.site.paging import number_in
 from web.site.params import NUMBER, chosen_repository, number_of, repository_of
 from web.site.render import render
 from web.site.zones import here, local, midnight
-from web.threads import database_of
 
 _WALL_CLOCK: Final = "%Y-%m-%d %H:%M"
 

@@ -13,9 +13,10 @@ from sqlalchemy.orm import Session
 
 from oai.connections import Connections
 from oai.errors import TryLaterError
+from oai.executor import DatabaseExecutor
 from oai.rights import Right
 from web.auth.access import canonical, needs
-from web.threads import DatabaseThreads, database_of
+from web.site.keys import database_of
 
 _PATIENCE: Final = 10.0
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -25,7 +26,7 @@ _STREAM: Final = "/events"
 class Metrics:
     """Counts of what was asked and answered since the process began."""
 
-    def __init__(self, database: DatabaseThreads, connections: Connections) -> None:
+    def __init__(self, database: DatabaseExecutor, connections: Connections) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._requests = Counter(

@@ -1,7 +1,25 @@
-"""The application's typed keys that belong to no one module."""
+"""The application's typed keys that belong to no one module, and its database executor."""
+
+from typing import Final
 
 from aiohttp import web
 
+from oai.database import Database
+from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 
 SETTINGS = web.AppKey("settings", Settings)
+DATABASE = web.AppKey("database", DatabaseExecutor)
+THREADS: Final = 4
+_WAITING: Final = 1000
+"""After a restart, every browser that follows a live page reconnects at once."""
+
+
+def database_of(request: web.Request) -> DatabaseExecutor:
+    """Return the application's database executor."""
+    return request.config_dict[DATABASE]
+
+
+def open_executor(database: Database, *, waiting: int = _WAITING) -> DatabaseExecutor:
+    """Return the dashboard's executor over an open database."""
+    return DatabaseExecutor(database, threads=THREADS, name="web-database", waiting=waiting)

@@ -23,10 +23,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from oai.errors import TryLaterError
+from oai.executor import DatabaseExecutor
 from web.auth.access import repositories_of
 from web.site.i18n import SOURCE, speak
 from web.site.zones import live_in
-from web.threads import DatabaseThreads
 
 HEARTBEAT_SECONDS: Final = 15.0
 HEARTBEAT: Final = b": still here\n\n"
@@ -143,7 +143,7 @@ class Hub:
 
     def __init__(
         self,
-        database: DatabaseThreads,
+        database: DatabaseExecutor,
         templates: Environment,
         topics: Mapping[str, Topic],
         *,

@@ -6,7 +6,7 @@ from harvester.models import Repository
 from web.auth.access import asked_for
 from web.repositories.forms import Details, details
 from web.site.i18n import _
-from web.threads import database_of
+from web.site.keys import database_of
 
 NUMBER = r"{id:[1-9][0-9]{0,8}}"
 """The part of an address that is a number, short enough for the database's integers."""

@@ -10,9 +10,9 @@ from oai.sections import WebSettings
 from web.auth.access import signed_in, who_asks
 from web.auth.sessions import SignedIn, find_session, session_token
 from web.site.i18n import _, language
+from web.site.keys import database_of
 from web.site.live_rows import HEARTBEAT_SECONDS, Follower, Hub
 from web.site.zones import here
-from web.threads import database_of
 
 HUB = web.AppKey("hub", Hub)
 

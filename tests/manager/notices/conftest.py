@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from manager.leader.lock import Fenced
 from manager.notices.announcements import announce
 from manager.notices.delivery import Teller
-from manager.transactions import Transactions
 from oai.database import Database
+from oai.executor import DatabaseExecutor
 from oai.outgoing import HookSettings, MailSettings, WebhookSettings
 from oai.settings import Settings
 from tests.manager.conftest import Tables
@@ -107,7 +107,7 @@ async def teller(
 
     It tells for the leader of that number, by default for one that leads from now on.
     """
-    with Transactions(database) as transactions:
+    with DatabaseExecutor(database, threads=2, name="manager-database") as transactions:
         number = await transactions.run(take_over) if leader is None else leader
         one = Teller(settings, transactions, Fenced(transactions, number))
 

@@ -9,9 +9,10 @@ from sqlalchemy.orm import Session
 
 from oai.database import Database
 from oai.errors import TryLaterError, UsageError
+from oai.executor import DatabaseExecutor
 from tests.web.conftest import Browser
 from web.auth.organisations import add_organisation
-from web.threads import THREADS, DatabaseThreads
+from web.site.keys import THREADS, open_executor
 
 _WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
@@ -19,8 +20,8 @@ _WAITING = (
 
 
 @pytest.fixture
-def threads(database: Database) -> Iterator[DatabaseThreads]:
-    threads = DatabaseThreads(database, waiting_room=1)
+def threads(database: Database) -> Iterator[DatabaseExecutor]:
+    threads = open_executor(database, waiting=1)
     yield threads
     threads.close()
 
@@ -35,7 +36,7 @@ def _names(session: Session) -> list[str]:
     return list(session.scalars(text("SELECT name FROM web_user")))
 
 
-async def test_work_that_returns_is_committed_and_work_that_raises_is_not(threads: DatabaseThreads) -> None:
+async def test_work_that_returns_is_committed_and_work_that_raises_is_not(threads: DatabaseExecutor) -> None:
     await threads.run(_add, "kept")
     with pytest.raises(ValueError, match="lost"):
         await threads.run(_add, "lost", fails=True)
@@ -43,7 +44,7 @@ async def test_work_that_returns_is_committed_and_work_that_raises_is_not(thread
     assert await threads.run(_names) == ["kept"]
 
 
-async def test_work_that_finds_no_place_to_wait_is_told_to_come_later(threads: DatabaseThreads) -> None:
+async def test_work_that_finds_no_place_to_wait_is_told_to_come_later(threads: DatabaseExecutor) -> None:
     go_on = threading.Event()
     busy = [asyncio.create_task(threads.run(lambda _: go_on.wait(60))) for _ in range(THREADS + 1)]
     await asyncio.sleep(0)
@@ -57,7 +58,7 @@ async def test_work_that_finds_no_place_to_wait_is_told_to_come_later(threads: D
 
 
 async def test_two_who_give_one_name_at_once_are_told_that_it_is_taken(
-    threads: DatabaseThreads, database: Database
+    threads: DatabaseExecutor, database: Database
 ) -> None:
     def waits(session: Session) -> bool:
         return bool(session.scalar(text(_WAITING)))
@@ -73,7 +74,7 @@ async def test_two_who_give_one_name_at_once_are_told_that_it_is_taken(
         await second
 
 
-async def test_what_is_taken_at_the_second_look_too_is_raised(threads: DatabaseThreads) -> None:
+async def test_what_is_taken_at_the_second_look_too_is_raised(threads: DatabaseExecutor) -> None:
     await threads.run(_add, "taken")
     with pytest.raises(IntegrityError, match="duplicate key"):
         await threads.run(_add, "taken")
