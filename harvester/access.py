@@ -10,7 +10,7 @@ from typing import Final
 
 from harvester.client.transport import Arguments, request_url
 from harvester.vocabulary import AccessProtocol
-from oai.errors import UsageError
+from oai.errors import UsageError, required
 from oai.vocabulary import Verb
 
 _LONGEST_SET: Final = 1000
@@ -92,8 +92,8 @@ class Access:
             )
 
     def _words(self) -> dict[str, str]:
-        assert self.query is not None  # noqa: S101 asked for queries alone
-        return {"protocol": self.title, "language": self.query.name, "example": self.query.example}
+        query = required(self.query, "only protocols with queries ask")
+        return {"protocol": self.title, "language": query.name, "example": query.example}
 
 
 _OAI_PMH: Final = Access(

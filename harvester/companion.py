@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import IO, Any
 
+from oai.errors import required
+
 _PIPE_BYTES = 1024**2
 """So few writes take a request or an answer; more is not allowed to everyone."""
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
@@ -39,8 +41,8 @@ class Companion:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files
         )
-        assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101, PT018 pipes
-        self._requests, self._answers = self._process.stdin, self._process.stdout
+        self._requests = required(self._process.stdin, "a pipe was requested")
+        self._answers = required(self._process.stdout, "a pipe was requested")
         for pipe in (self._requests, self._answers):
             _widen(pipe)
 

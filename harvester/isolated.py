@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 from harvester.companion import outlive_no_parent
 from harvester.memory import limit_memory, share_memory
 from harvester.reading.errors import AnswerTooLargeError
+from oai.errors import required
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
 
@@ -100,12 +101,13 @@ async def _process() -> AsyncIterator[asyncio.subprocess.Process]:
 async def _result(
     process: asyncio.subprocess.Process, asked: _Asked, notes: Mapping[str, Callable[[Any], None]]
 ) -> _Message:
-    assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 both are pipes
-    process.stdin.write(pickle.dumps(asked))
-    process.stdin.write_eof()
+    requests = required(process.stdin, "a pipe was requested")
+    answers = required(process.stdout, "a pipe was requested")
+    requests.write(pickle.dumps(asked))
+    requests.write_eof()
     while True:
-        (length,) = _LENGTH.unpack(await process.stdout.readexactly(_LENGTH.size))
-        data = await process.stdout.readexactly(length)
+        (length,) = _LENGTH.unpack(await answers.readexactly(_LENGTH.size))
+        data = await answers.readexactly(length)
         message: _Message = await asyncio.to_thread(pickle.loads, data)
         if not message.name:
             return message

@@ -22,7 +22,7 @@ from harvester.reading.answers import FormatInfo, Identity, SetInfo
 from harvester.reading.errors import ClientError, OaiError, TransportError
 from harvester.vocabulary import AccessProtocol, DeletionPolicy
 from harvester.z3950.address import read_address
-from oai.errors import UsageError
+from oai.errors import UsageError, required
 from oai.settings import Settings
 
 _ADDING_LOCK = 0x7A_72_61  # "zra": one repository is added at a time
@@ -61,8 +61,7 @@ async def recognise_repository(
             raise  # nobody is there, whatever is spoken
         except ClientError as error:
             first = first or error
-    assert first is not None  # noqa: S101 there is one protocol at least
-    raise first
+    raise required(first, "there is at least one protocol")
 
 
 async def identify_repository(

@@ -24,6 +24,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.typedefs import Handler
 
+from oai.errors import of_kind
 from oai.proxies import Network, visitor
 from oai.sections import ProviderSettings, WebSettings
 
@@ -374,7 +375,7 @@ class CountedConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admit it, or close it at once."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 a stream's transport
+        transport = of_kind(transport, asyncio.Transport, "it carries a stream")
         if not self._connections.admit(transport):
             transport.write(_REFUSED)
             transport.close()

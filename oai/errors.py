@@ -20,10 +20,12 @@ A message says what was found, where, and what to do.
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 from oai.failures import Failure, FailureCode
 from oai.vocabulary import ErrorCode
+
+_Value = TypeVar("_Value")
 
 
 class ExitCode(IntEnum):
@@ -71,6 +73,20 @@ class ZatvaError(Exception):
         words = translate(self._words)
         values = {name: _in_words(value, translate) for name, value in self._values.items()}
         return words % values if values else words
+
+
+def required(value: _Value | None, why: str) -> _Value:
+    """Return a value that exists for the reason `why`. Raises RuntimeError if it does not."""
+    if value is None:
+        raise RuntimeError(f"internal error: missing although {why}")
+    return value
+
+
+def of_kind(value: object, kind: type[_Value], why: str) -> _Value:
+    """Return a value that has that class for the reason `why`. Raises RuntimeError if it has not."""
+    if not isinstance(value, kind):
+        raise RuntimeError(f"internal error: not {kind.__name__} although {why}")  # noqa: TRY004 no argument
+    return value
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from oai.connections import CONNECTIONS, CountedConnection, Seldom
-from oai.errors import UsageError
+from oai.errors import UsageError, required
 
 _BACKLOG: Final = 512
 _PORTS: Final = 1 << 16
@@ -169,8 +169,7 @@ class _Site(web.BaseSite):
             task.add_done_callback(self._taking.discard)
 
     async def _take(self, connection: socket.socket) -> None:
-        server = self._runner.server
-        assert server is not None  # noqa: S101 a runner that was set up has one
+        server = required(self._runner.server, "the runner was set up")
         try:
             await self._loop.connect_accepted_socket(
                 lambda: CountedConnection(self._connections, server), connection

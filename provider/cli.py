@@ -97,7 +97,8 @@ def add_commands(commands: "Subcommands") -> None:
 def index_command(commands: "Subcommands") -> argparse.ArgumentParser:
     """The parser of `provider index`, for a part above this one to add an option to."""
     groups = commands.choices["provider"]._subparsers  # noqa: SLF001 argparse has no public name for it
-    assert groups is not None  # noqa: S101 `add_commands` has made it
+    if groups is None:
+        raise RuntimeError("internal error: `provider` has no commands yet")
     parser: argparse.ArgumentParser = groups._group_actions[0].choices["index"]  # type: ignore[index] # noqa: SLF001 the same
     return parser
 

@@ -14,6 +14,7 @@ from harvester.reading.errors import AnswerTooLargeError
 from harvester.reading.replies import Unread
 from harvester.reading.splitting import Part, Splitting
 from harvester.reading.spooled import Spooled
+from oai.errors import of_kind
 from oai.failures import FailureCode
 
 _MEMORY = "memory"
@@ -24,8 +25,8 @@ class SplittingProcess:
 
     def __init__(self, unread: Unread) -> None:
         self._unread = unread
-        assert isinstance(unread.body, Spooled)  # noqa: S101 an answer in memory needs no process
-        self._companion = Companion(__name__, str(unread.body.fileno()), files=[unread.body.fileno()])
+        number = of_kind(unread.body, Spooled, "an answer in memory needs no process").fileno()
+        self._companion = Companion(__name__, str(number), files=[number])
 
     def close(self) -> None:
         """End the process, whatever it does."""

@@ -155,9 +155,7 @@ def get_hold(session: Session, history_id: int) -> tuple[Hold, int]:
             history_id=history_id,
             why=why,
         )
-    harvest = session.get(Harvest, hold.harvest_id)
-    assert harvest is not None  # noqa: S101 the hold goes with its harvest
-    return hold, harvest.repository_id
+    return hold, session.get_one(Harvest, hold.harvest_id).repository_id
 
 
 def release(database: Database, settings: Settings, history_id: int) -> tuple[Hold, int]:

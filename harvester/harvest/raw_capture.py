@@ -23,6 +23,7 @@ from warcio.warcwriter import WARCWriter
 from harvester.client.exchange import HttpRequest, RawReply, Send
 from harvester.reading.errors import ClientError, TransportError, TransportKind
 from oai.datestamps import parse_datestamp
+from oai.errors import required
 from oai.settings import Settings
 
 RUN_URI = "urn:zatva:run"
@@ -128,8 +129,7 @@ class RawCapture:
     def _write(self, writer: Any, *records: Any) -> None:  # noqa: ANN401 warcio publishes no types
         for record in records:
             writer.write_record(record)
-        assert self._file is not None  # noqa: S101 the writer writes to it
-        self._file.flush()
+        required(self._file, "the writer writes to it").flush()
 
 
 def _request_record(writer: Any, request: HttpRequest) -> Any:  # noqa: ANN401 warcio publishes no types

@@ -33,7 +33,7 @@ from harvester.repositories import get_repository
 from harvester.store.records import known_records
 from harvester.vocabulary import AccessProtocol, Method, Slice
 from oai.datestamps import is_later, utc_now
-from oai.errors import RemoteError, UsageError
+from oai.errors import RemoteError, UsageError, required
 from oai.settings import Settings
 
 if TYPE_CHECKING:
@@ -289,8 +289,7 @@ def open_replay(last: Path) -> Replay:
             f"{last}: the stored answers of the run were not found; they may have been moved or removed"
         )
     files = _files_of_run(last)
-    facts = _facts(files[0])
-    assert facts is not None  # noqa: S101 files without them are not among the run's
+    facts = required(_facts(files[0]), "files without them do not belong to the run")
     replay = Replay(facts=facts)
     for path in files:
         # What a later process asked again counts alone: it went on from what it was told then.

@@ -170,7 +170,8 @@ class Transformer:
         if header.deleted or content is None:
             return Prepared(header=header, key=identifier_digits(header.identifier), data=None, digest=None)
         if isinstance(content, RecordDocument):
-            assert self.plain  # noqa: S101 rules look at elements, so pages are not read elsewhere then
+            if not self.plain:
+                raise RuntimeError("internal error: rules need elements, and the record came as bytes")
             return _active(header, content.data())
         if self.filters is not None and not self.filters.accepts(content):
             return None

@@ -26,6 +26,7 @@ from harvester.rules.rule_expressions import (
     TooMuchError,
     degree,
 )
+from oai.errors import required
 
 _BYTES_PER_NODE: Final = 8
 """Of a record that is all markup; those of libraries have 12 to 30."""
@@ -202,12 +203,12 @@ class _Worker:
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
     """Send a request and give the answer; what came of it where the process ends meanwhile."""
-    assert process.stdin is not None  # noqa: S101 it was asked for
-    assert process.stdout is not None  # noqa: S101 it was asked for
+    requests = required(process.stdin, "a pipe was requested")
+    answers = required(process.stdout, "a pipe was requested")
     try:
-        process.stdin.write(request)
-        process.stdin.flush()
-        return process.stdout.readline()
+        requests.write(request)
+        requests.flush()
+        return answers.readline()
     except OSError:
         return b""
 

@@ -12,6 +12,7 @@ from lxml import etree
 from harvester.reading.answers import Header
 from harvester.store.atomic_files import Disk
 from harvester.store.disk_process import DiskProcess
+from oai.errors import required
 from oai.vocabulary import OAI_NAMESPACE
 from oai.xml import parse
 
@@ -124,8 +125,7 @@ def marked_deleted(data: bytes, *, datestamp: str, source: str) -> bytes:
     """
     root = parse(data, source=source)
     _header(root, source)
-    header = root.find(_OAI + "header")
-    assert header is not None  # noqa: S101 _header() has read it
+    header = required(root.find(_OAI + "header"), "`_header` has read it")
     header.set("status", "deleted")
     for child in header.iterchildren(_OAI + "datestamp"):
         child.text = datestamp

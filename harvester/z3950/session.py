@@ -22,7 +22,7 @@ from harvester.reading.errors import (
     TransportKind,
 )
 from harvester.z3950.address import Address
-from oai.errors import SettingsError, UsageError
+from oai.errors import SettingsError, UsageError, required
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
 from oai.public_addresses import is_public
@@ -270,15 +270,16 @@ async def _talk(path: str, file: Path, lines: bytes, url: str, settings: Harvest
 
 
 async def _said(process: asyncio.subprocess.Process, lines: bytes, url: str, limits: AnswerLimits) -> str:
-    assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 both are pipes
+    requests = required(process.stdin, "a pipe was requested")
+    answers = required(process.stdout, "a pipe was requested")
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # what it said before tells why
-        process.stdin.write(lines)
-        await process.stdin.drain()
-        process.stdin.close()
+        requests.write(lines)
+        await requests.drain()
+        requests.close()
     pieces: list[bytes] = []
     size = 0
     # It shows each record in words too, so that this is no less than what is in the file.
-    while piece := await process.stdout.read(_PIECE):
+    while piece := await answers.read(_PIECE):
         size += len(piece)
         if size > limits.answer_bytes:
             raise AnswerTooLargeError(url, limits.failure(FailureCode.ANSWER_BYTES, limits.answer_bytes))

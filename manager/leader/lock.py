@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session, SessionTransaction
 from manager.models import Leader
 from manager.worker.process import host_name
 from oai.database import Database
-from oai.errors import ZatvaError
+from oai.errors import ZatvaError, required
 from oai.executor import DatabaseExecutor
 
 _LOCK: Final = 0x7A_61_74_76_61_01
@@ -166,8 +166,7 @@ async def _begin(connection: psycopg.AsyncConnection) -> int:
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", [_FENCE])
         cursor = await connection.execute(_COUNT_UP, [host_name(), os.getpid()])
         row = await cursor.fetchone()
-    assert row is not None  # noqa: S101 an upsert that returns
-    number: int = row[0]
+    number: int = required(row, "the upsert returns one")[0]
     return number
 
 

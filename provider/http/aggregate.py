@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from oai.database import Database
 from oai.datestamps import format_datestamp, utc_now
-from oai.errors import ZatvaError
+from oai.errors import ZatvaError, of_kind
 from oai.settings import Settings
 from provider.aggregate.catalogue import (
     AggregateCatalogue,
@@ -106,8 +106,7 @@ class _Door:
 
 async def _landing_page(request: web.Request, door: _Door) -> web.Response:
     repository, database = request.app[_REPOSITORY], request.app[DATABASE]
-    assert isinstance(repository.catalogue, AggregateCatalogue)  # noqa: S101 `add_routes` has made it
-    catalogue = repository.catalogue
+    catalogue = of_kind(repository.catalogue, AggregateCatalogue, "`add_routes` made it")
 
     def work() -> bytes:
         door.refuse_until_set_up()

@@ -22,7 +22,7 @@ from sqlalchemy import insert, select, text, update
 from sqlalchemy.orm import Session
 
 from oai.database import Database
-from oai.errors import UsageError
+from oai.errors import UsageError, required
 from provider.holdings.arcs import (
     UNREAD,
     ArchiveFile,
@@ -123,9 +123,9 @@ class ListedCaptures:
 
     def _seen(self, file_name: str) -> int | None:
         """The row of a file in the archive folder, which gets its path; it is still to be read itself."""
-        assert self._archive_dir is not None  # noqa: S101 `_arc` asks only then
+        archive_dir = required(self._archive_dir, "`_arc` asks only then")
         name = file_name.removesuffix(".gz")
-        path = (self._archive_dir / file_name).absolute()
+        path = (archive_dir / file_name).absolute()
         if not path.is_file():
             return self._find(file_name)
         found = self._session.scalar(select(Arc.id).where(Arc.path == str(path)))

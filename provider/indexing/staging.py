@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
-import psycopg
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
@@ -48,6 +47,9 @@ _ADD: Final = {
         ON CONFLICT (set_spec) DO NOTHING
     """,
 }
+
+if TYPE_CHECKING:
+    import psycopg
 
 
 _Name = TypeVar("_Name", str, str | None)
@@ -210,8 +212,9 @@ def stage(session: Session, captures: Iterable[Capture], dimensions: Dimensions)
     packer = _Packer(dimensions)
     for batch in _batches(captures):
         dimensions.learn(session, {one.host for one in batch}, {one.mime_type for one in batch})
-        connection = session.connection().connection.driver_connection
-        assert isinstance(connection, psycopg.Connection)  # noqa: S101 tells the type checker which driver it is
+        connection = cast(
+            "psycopg.Connection[tuple[object, ...]]", session.connection().connection.driver_connection
+        )
         with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
             copy.write(b"".join((_HEAD, *map(packer.row, batch), _TAIL)))
         session.commit()

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 from pydantic import BaseModel
 
+from oai.errors import of_kind
 from oai.executor import DatabaseExecutor
 from oai.rights import Right
 from oai.settings import Settings
@@ -101,13 +102,11 @@ class Call:
 
     def asked(self, model: type[_Model]) -> _Model:
         """The query as the model that the operation declares."""
-        assert isinstance(self.query, model)  # noqa: S101 the declaration says so
-        return self.query
+        return of_kind(self.query, model, "the operation declares it")
 
     def sent(self, model: type[_Model]) -> _Model:
         """The body as the model that the operation declares."""
-        assert isinstance(self.body, model)  # noqa: S101 the declaration says so
-        return self.body
+        return of_kind(self.body, model, "the operation declares it")
 
     @property
     def database(self) -> DatabaseExecutor:

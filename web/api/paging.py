@@ -18,8 +18,7 @@ _Key = TypeVar("_Key")
 
 def after(call: Call, kind: type[_Key]) -> _Key | None:
     """The key to go on behind, or None at the beginning. Answers 422 for a cursor that is not from here."""
-    query = call.query
-    assert isinstance(query, Paged)  # noqa: S101 only lists ask
+    query = call.asked(Paged)
     if query.cursor is None:
         return None
     try:
@@ -42,8 +41,7 @@ def page_of(
     key: Callable[[_Row], object],
 ) -> Page[Any]:
     """The page for rows of which one more than `limit` was asked for."""
-    query = call.query
-    assert isinstance(query, Paged)  # noqa: S101 as above
+    query = call.asked(Paged)
     kept = rows[: query.limit]
     following = link(call, key(kept[-1])) if len(rows) > query.limit else None
     return Page(items=[shown(row) for row in kept], next=following)

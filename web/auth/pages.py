@@ -8,7 +8,7 @@ from aiohttp import web
 from multidict import MultiMapping
 from sqlalchemy.orm import Session
 
-from oai.errors import UsageError
+from oai.errors import UsageError, required
 from web.auth.access import Right, about, needs, signed_in
 from web.auth.audit import count_refusal
 from web.auth.identify import client_address
@@ -109,7 +109,7 @@ async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.
         await count_refusal(request, "sign-in.refused", 422)
         words = _("Wrong user name or password. An administrator can send you a link to set a new password.")
         return _again(request, shown.with_error("password", words), following)
-    assert known is not None  # noqa: S101 nobody's password fits
+    known = required(known, "only a user's password fits")
     await database.run(succeeded, address=address, user_name=name)
     return await _enter(request, known.user_id, known.name, way="password", following=following)
 
