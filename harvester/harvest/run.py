@@ -18,35 +18,29 @@ from harvester.client.exchange import Send
 from harvester.harvest import approval, checkpoint
 from harvester.harvest.approval import Held, HeldRunError
 from harvester.harvest.checkpointer import Checkpointer, Pace, RunState
+from harvester.harvest.ending import Ending
 from harvester.harvest.fetch import PreparedPage, RequestBudget
 from harvester.harvest.mass_change_guard import MassChangeGuard, may_disappear, open_guard
 from harvester.harvest.page_writer import Layout, PageWriter, ReturnedRecords
 from harvester.harvest.plan import RunPlan, plan
-from harvester.harvest.preparation import check_wait, choose_layout, note_wait, target
+from harvester.harvest.preparation import check_wait, choose_layout, target
 from harvester.harvest.progress import StateChange
 from harvester.harvest.quarantine import Quarantine, open_quarantine
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import (
     RunOutcome,
-    exit_code,
-    failure,
-    failure_reason,
-    gather,
     resumable,
-    wait_until,
     watermark,
-    write_history,
 )
 from harvester.harvest.run_warnings import Note
 from harvester.harvest.source import AnswerSource, as_it_is, check_standing, open_source, without_superseded
 from harvester.harvest.transform import RecordBatch, Refusal, RefusedRecordError, Transformer, joined
-from harvester.harvest.verdict import PROPER, End, Evidence, Verdict, judge
+from harvester.harvest.verdict import End, Verdict, judge
 from harvester.reading.answers import Identity
 from harvester.rules.rule_limits import RuleLimits
 from harvester.store.changes import prune_changes
 from harvester.store.files import FileStore
 from harvester.store.records import RunKey
-from harvester.vocabulary import Level
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.errors import failure_of
@@ -97,7 +91,7 @@ class Requested:
 
     def conclude(self, end: End, error: Exception | None = None) -> RunOutcome:
         """Write the history row of a run that could not even be prepared."""
-        ending = _Ending(requested=self, end=end, error=error, pace=Pace())
+        ending = Ending(requested=self, end=end, error=error, pace=Pace())
         return ending.write_unbegun()
 
 
@@ -178,7 +172,7 @@ class PreparedRun:
 
     def conclude(self, end: End, error: Exception | None = None) -> RunOutcome:
         """Write the history row of a run that ended before its first request for records."""
-        ending = _Ending(
+        ending = Ending(
             requested=self.requested,
             end=end,
             error=error,
@@ -289,7 +283,7 @@ class Run:
         if isinstance(error, RefusedRecordError):
             self.refuse(error.refusal)
         state.counts = state.with_traffic(state.counts)
-        ending = _Ending(
+        ending = Ending(
             requested=prepared.requested,
             end=end,
             error=error,
@@ -309,7 +303,7 @@ class Run:
         prune_changes(database, keep_days=prepared.settings.harvester.keep_changes)
         return replace(outcome, history_id=history_id)
 
-    def _settle(self, ending: "_Ending") -> Held | None:
+    def _settle(self, ending: Ending) -> Held | None:
         """Make the deletions that the run has found, or tell what holds it."""
         verdict, _ = judge(ending.evidence())
         settlement = self.guard.settle(
@@ -348,7 +342,7 @@ class Run:
                 " starts where this one started"
             )
 
-    def _write_down(self, ending: "_Ending", outcome: RunOutcome, held: Held | None) -> int:
+    def _write_down(self, ending: Ending, outcome: RunOutcome, held: Held | None) -> int:
         """Write the history row, and end the checkpoint in the same transaction; gives the row's number."""
         with self.checkpointer.database.session() as session:
             history_id = ending.write_history(session, outcome, run=self.guard.run)
@@ -380,79 +374,3 @@ class Run:
             error=Note(text=str(error), failure=failure_of(error)) if error else None,
         )
         self.quarantine.close(session, history_id=history_id, complete=moves, now=datetime.now(UTC))
-
-
-@dataclass(kw_only=True)
-class _Ending:
-    """What a run's outcome is made of, whatever its phase was."""
-
-    requested: Requested
-    end: End
-    error: Exception | None
-    pace: Pace
-    state: RunState = field(default_factory=RunState)
-    rule_digests: tuple[str | None, str | None] = (None, None)
-    raw_path: str | None = None
-    isolation_requests: int = 0
-    lost: str | None = None
-
-    def evidence(self, held: Held | None = None) -> Evidence:
-        """What the verdict rests on."""
-        state = self.state
-        found = gather(
-            self.end,
-            state.counts,
-            state.progress,
-            complete_list_size=state.complete_list_size,
-            isolation_requests=self.isolation_requests,
-            resumed_at=state.resumed["records"],
-            lost=self.lost,
-        )
-        return replace(found, held=held.in_words() if held else None)
-
-    def outcome(self, held: Held | None = None) -> RunOutcome:
-        """How the run ended, without the number of its history row."""
-        requested, state, error = self.requested, self.state, self.error
-        evidence = self.evidence(held)
-        verdict, status = judge(evidence)
-        strict = requested.request.validation is not Level.LOOSE
-        seconds = time.monotonic() - requested.begun
-        return RunOutcome(
-            repository_id=requested.request.repository_id,
-            status=status,
-            verdict=verdict,
-            exit_code=exit_code(evidence, verdict, error, strict=strict),
-            counts=state.counts,
-            evidence=evidence,
-            seconds=seconds,
-            started=requested.started,
-            failure_reason=failure_reason(evidence, error),
-            failure=failure(evidence, error),
-            notes=state.warnings.all(),
-            first_refusal=state.first_refusal,
-            raw_path=self.raw_path,
-            pace=self.pace.close(seconds, state.counts["records"], state.traffic.requests),
-        )
-
-    def write_unbegun(self) -> RunOutcome:
-        """Write the history row of a run that has no checkpoint."""
-        self.state.counts = self.state.with_traffic(self.state.counts)
-        outcome = self.outcome()
-        with self.requested.database.session() as session:
-            history_id = self.write_history(session, outcome, run=None)
-            self.note_wait(session)
-            session.commit()
-        keep_days = self.requested.settings.harvester.keep_changes
-        prune_changes(self.requested.database, keep_days=keep_days)
-        return replace(outcome, history_id=history_id)
-
-    def write_history(self, session: Session, outcome: RunOutcome, *, run: RunKey | None) -> int:
-        """Write the row and give its number; the caller commits."""
-        return write_history(session, self.requested.request, outcome, run=run, rules=self.rule_digests)
-
-    def note_wait(self, session: Session) -> None:
-        """Remember until when the repository asked to be left alone, or that it does no more."""
-        request = self.requested.request
-        until = wait_until(self.error, utc_now())
-        if request.replay is None and (until is not None or self.end in PROPER):
-            note_wait(session, request.repository_id, until)
