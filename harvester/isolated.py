@@ -19,9 +19,8 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from harvester.companion import outlive_no_parent
-from harvester.memory import limit_memory, share_memory
 from harvester.reading.errors import AnswerTooLargeError
+from oai.child import limit_memory, outlive_no_parent, share_memory
 from oai.errors import required
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits

@@ -12,7 +12,7 @@ from harvester.client.repository_client import Client, ReadPage
 from harvester.client.retries import Patience
 from harvester.client.transport import Transport, open_transport
 from harvester.vocabulary import AccessProtocol
-from harvester.z3950.address import SCHEME
+from harvester.z3950.session import SCHEME
 from oai.errors import UsageError
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.sections import HarvesterSettings

@@ -21,7 +21,7 @@ from harvester.protocols import open_protocol_client, protocol_of, spoken_at
 from harvester.reading.answers import FormatInfo, Identity, SetInfo
 from harvester.reading.errors import ClientError, OaiError, TransportError
 from harvester.vocabulary import AccessProtocol, DeletionPolicy
-from harvester.z3950.address import read_address
+from harvester.z3950.session import read_address
 from oai.errors import UsageError, required
 from oai.settings import Settings
 

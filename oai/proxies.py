@@ -1,4 +1,4 @@
-"""Whose request it is: the client's address, from the connection or from what our own proxies say."""
+"""Network addresses: the client's behind our own proxies, and which addresses are public."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -80,3 +80,30 @@ def _masked(address: Address, prefixes: dict[int, int]) -> str:
     if length == address.max_prefixlen:
         return str(address)
     return str(ipaddress.ip_network((address, length), strict=False))
+
+
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_REFUSED: Final = (
+    ipaddress.IPv6Network("::/96"),  # carry an IPv4 address in a way long out of use
+    ipaddress.IPv6Network("64:ff9b:1::/48"),  # NAT64 within a network
+    ipaddress.IPv6Network("fec0::/10"),  # site-local, as private addresses were called first
+)
+"""What the versions of Python that we run on do not all know to be private."""
+_IPV4_BITS: Final = 0xFFFF_FFFF
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is on the public internet; those that carry an IPv4 address count as that.
+
+    Raises ValueError for what is no IP address.
+    """
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if ip in _NAT64:
+            inner = ipaddress.IPv4Address(int(ip) & _IPV4_BITS)
+        if inner is not None:
+            return is_public(str(inner))
+        if ip.teredo is not None or any(ip in network for network in _REFUSED):
+            return False
+    return ip.is_global and not ip.is_multicast

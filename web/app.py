@@ -13,7 +13,7 @@ from web.admin import pages as admin
 from web.admin import pages_audit, pages_organisations, pages_users
 from web.alerts import pages as alerts
 from web.api import table
-from web.api.limits import LIMITER, Limiter
+from web.api.dispatch import LIMITER, Limiter
 from web.archive import exports as archive_exports
 from web.archive import pages as archive
 from web.archive import pages_activity, pages_collections, pages_documents

@@ -18,7 +18,14 @@ from lxml import etree
 
 from harvester.bibliographic.candidates import Candidate
 from harvester.bibliographic.conditions import Conditions
-from harvester.bibliographic.converters import CONVERTERS, Converter, converter_for
+from harvester.bibliographic.converters import (
+    CONVERTERS,
+    Converter,
+    NoMetadataError,
+    UnreadableFileError,
+    converter_for,
+    read_metadata,
+)
 from harvester.bibliographic.record import (
     BibliographicRecord,
     Contributor,
@@ -32,7 +39,6 @@ from harvester.bibliographic.record import (
     Subject,
     TitleVariant,
 )
-from harvester.bibliographic.stored_metadata import NoMetadataError, UnreadableFileError, read_metadata
 from harvester.bibliographic.text import fold
 
 _WORDS: Final = 100_000

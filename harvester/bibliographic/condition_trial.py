@@ -9,10 +9,14 @@ from sqlalchemy.orm import Session
 
 from harvester.bibliographic.candidates import Candidate, read_sample
 from harvester.bibliographic.conditions import Conditions
-from harvester.bibliographic.converters import converter_for
+from harvester.bibliographic.converters import (
+    NoMetadataError,
+    UnreadableFileError,
+    converter_for,
+    read_metadata,
+)
 from harvester.bibliographic.record import RawField
 from harvester.bibliographic.sources import choose_prefix
-from harvester.bibliographic.stored_metadata import NoMetadataError, UnreadableFileError, read_metadata
 from harvester.repositories import base_folder, get_repository
 from oai.settings import Settings
 

@@ -38,13 +38,12 @@ from harvester.bibliographic.row_writer import Table
 from harvester.bibliographic.sources import choose_prefix, source_settings
 from harvester.repositories import base_folder, get_repository
 from harvester.vocabulary import RunStatus
-from oai.database import Database
+from oai.child import interrupts_held_back
+from oai.database import Database, make_statistics
 from oai.error_translation import mishap
 from oai.errors import InterruptedRunError, ZatvaError, failure_of
 from oai.failures import Failure, FailureCode
-from oai.interrupts import interrupts_held_back
 from oai.settings import Settings
-from oai.statistics import make_statistics
 
 _WORTH_IT: Final = 4000
 """Records from which on it takes less time to start processes than to do without."""

@@ -11,9 +11,15 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.candidates import read_sample
-from harvester.bibliographic.converters import Converter, converter_for, converter_of_namespace
+from harvester.bibliographic.converters import (
+    Converter,
+    NoMetadataError,
+    UnreadableFileError,
+    converter_for,
+    converter_of_namespace,
+    read_metadata,
+)
 from harvester.bibliographic.models import ImportSource
-from harvester.bibliographic.stored_metadata import NoMetadataError, UnreadableFileError, read_metadata
 from harvester.repositories import get_repository
 from oai.errors import UsageError
 

@@ -12,7 +12,6 @@ from harvester import repositories
 from harvester.access import access_of
 from harvester.cli.harvest import overridden
 from harvester.client.probe import Exchange, ProbeFindings
-from harvester.memory import limit_memory
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.probing.diagnose import examine, keep_report
 from harvester.probing.findings import Report
@@ -21,6 +20,7 @@ from harvester.probing.report import in_lines, letter
 from harvester.protocols import protocol_of
 from harvester.reading.answers import Page, Record, title_of
 from harvester.repositories import change_repository, check_base_url, get_repository
+from oai.child import limit_memory
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError

@@ -21,7 +21,7 @@ from harvester.reading.errors import AnswerTooLargeError, ClientError, Transport
 from harvester.reading.spooled import Body, Gathering, Spooled
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
-from oai.public_addresses import is_public
+from oai.proxies import is_public
 from oai.sections import HarvesterSettings
 
 

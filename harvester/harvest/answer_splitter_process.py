@@ -8,12 +8,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from harvester.companion import Answer, Companion, CompanionEndedError, serve
-from harvester.memory import limit_memory
 from harvester.reading.errors import AnswerTooLargeError
 from harvester.reading.replies import Unread
 from harvester.reading.splitting import Part, Splitting
 from harvester.reading.spooled import Spooled
+from oai.child import Answer, Companion, CompanionEndedError, limit_memory, serve
 from oai.errors import of_kind
 from oai.failures import FailureCode
 

@@ -8,13 +8,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
-from harvester.companion import CompanionEndedError
 from harvester.harvest.answer_splitter_process import SplittingProcess
 from harvester.harvest.page_reader_process import Documents, PageOfDocuments, ReadingProcess, documents_of
 from harvester.reading.answers import Page
 from harvester.reading.replies import OnToken, Unread, with_rest
 from harvester.reading.splitting import Splitting
 from harvester.reading.spooled import Spooled
+from oai.child import CompanionEndedError
 from oai.vocabulary import Verb
 
 _log = logging.getLogger("harvester.running.page_reading")

@@ -10,11 +10,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from harvester.companion import Answer, Companion, serve
-from harvester.memory import collect_seldom
 from harvester.reading.answers import Header, Page
 from harvester.reading.errors import ClientError
 from harvester.reading.replies import OnToken, Unread
+from oai.child import Answer, Companion, collect_seldom, serve
 
 Documents = Sequence[bytes]
 """Each record's (`Record.xml`), in the order of the page's headers; empty for a deleted one."""

@@ -16,7 +16,7 @@ from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
 from harvester.harvest.source import as_it_is
-from harvester.memory import collect_seldom, limit_memory, share_memory
+from oai.child import collect_seldom, limit_memory, share_memory
 from oai.cli import Invocation
 from oai.database import Database
 from oai.errors import ExitCode

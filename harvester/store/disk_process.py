@@ -7,8 +7,8 @@ parses pages, a thread that writes thousands of files would wait most of its tim
 import sys
 from collections.abc import Sequence
 
-from harvester.companion import Answer, Companion, CompanionEndedError, serve
 from harvester.store.atomic_files import OPEN_AT_ONCE, Disk
+from oai.child import Answer, Companion, CompanionEndedError, serve
 
 _OURS = 50
 """Descriptors that the process needs besides those of files, at most."""

@@ -18,9 +18,8 @@ from harvester.store.files import read_header
 from harvester.store.paths import identifier_digits, is_deleted_path, note_folders, prefix_of
 from harvester.store.records import KnownRecord, RecordRow, known_records, write_records
 from harvester.vocabulary import Change, DeletionReason, RecordStatus
-from oai.database import Database
+from oai.database import Database, make_statistics
 from oai.errors import MalformedXmlError, UsageError
-from oai.statistics import make_statistics
 
 _TOGETHER = 1000
 

@@ -45,8 +45,7 @@ from harvester.reading.errors import (
     NoRecordsMatchError,
 )
 from harvester.z3950 import session
-from harvester.z3950.address import read_address
-from harvester.z3950.session import SessionAnswer
+from harvester.z3950.session import SessionAnswer, read_address
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import MalformedXmlError, UsageError
 from oai.failures import Failure, FailureCode

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from harvester.client.query_results import QueryCursor
 from harvester.reading.errors import (
@@ -21,12 +22,55 @@ from harvester.reading.errors import (
     TransportError,
     TransportKind,
 )
-from harvester.z3950.address import Address
 from oai.errors import SettingsError, UsageError, required
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
-from oai.public_addresses import is_public
+from oai.proxies import is_public
 from oai.sections import HarvesterSettings
+
+SCHEME: Final = "z3950"
+_USUAL_PORT: Final = 210
+_USUAL_DATABASE: Final = "Default"
+_HOST: Final = re.compile(r"[A-Za-z0-9.-]+|[0-9A-Fa-f:.]+")
+_DATABASE: Final = re.compile(r"[A-Za-z0-9._+-]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """A database at a server."""
+
+    host: str
+    port: int
+    database: str
+
+    def target(self, host: str | None = None) -> str:
+        """As `yaz-client` takes it; `host` may be an address that the name was found to have."""
+        name = host or self.host
+        return f"tcp:{f'[{name}]' if ':' in name else name}:{self.port}/{self.database}"
+
+
+def read_address(url: str) -> Address:
+    """The address that a URL names. Raises UsageError where it is none."""
+    if re.search(r"[\s\x00-\x1f\x7f]", url):
+        raise _no_address(url)  # what follows would leave some of these out
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port, parts = "", None, urlsplit("")
+    database = unquote(parts.path.removeprefix("/")) or _USUAL_DATABASE
+    # What is let through stands in a line of commands, so it is told letter by letter.
+    fits = parts.scheme == SCHEME and _HOST.fullmatch(host) and _DATABASE.fullmatch(database)
+    if not fits or port == 0 or parts.username or parts.query or parts.fragment:
+        raise _no_address(url)
+    return Address(host=host, port=port or _USUAL_PORT, database=database)
+
+
+def _no_address(url: str) -> UsageError:
+    return UsageError(
+        "%(url)s is not a Z39.50 address; write it as z3950://host:port/database", url=repr(url)
+    )
+
 
 LONGEST_QUERY: Final = 4096
 """Bytes. `yaz-client` cuts a line of 10,240 bytes in two, and takes the second part for a command."""

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from manager.notices.outbox import NotSentError, RefusedError
 from oai.errors import UsageError
 from oai.outgoing import WebhookSettings
-from oai.public_addresses import is_public
+from oai.proxies import is_public
 
 
 class PrivateAddressError(NotSentError, OSError):

@@ -17,8 +17,8 @@ from sqlalchemy import Connection, Engine, Row, select, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from oai.database import make_statistics
 from oai.settings import Settings
-from oai.statistics import make_statistics
 from provider.aggregate import sources
 from provider.aggregate.feed import Follower, horizon, is_lost, walk
 from provider.aggregate.merge import MOVES, Staged, merge

@@ -14,8 +14,8 @@ from sqlalchemy import BigInteger, Select, column, insert, table, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from oai.database import make_statistics
 from oai.errors import ZatvaError
-from oai.statistics import make_statistics
 from provider.models import UNLISTED
 
 COMMIT_SECONDS = 0.5

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pydantic import SecretStr
 
+from oai.child import interrupts_held_back
 from oai.database import Database, open_database
 from oai.errors import InterruptedRunError, ZatvaError
-from oai.interrupts import interrupts_held_back
 from oai.settings import Settings
 from provider.indexing.indexer import Check, FileReport, Indexer, IndexOptions
 

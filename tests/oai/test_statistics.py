@@ -2,8 +2,7 @@
 
 from sqlalchemy import text
 
-from oai.database import Database
-from oai.statistics import make_statistics
+from oai.database import Database, make_statistics
 
 FILL = text(
     "INSERT INTO oai_metadata_format (metadata_prefix) SELECT 'p' || n FROM generate_series(1, :n) AS n"

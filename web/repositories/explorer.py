@@ -21,7 +21,7 @@ from oai.datestamps import format_datestamp, parse_datestamp, utc_now
 from oai.errors import SettingsError, TryLaterError, UsageError
 from oai.settings import Settings
 from oai.vocabulary import PROTOCOL_VERSION, Granularity, Verb
-from web.api.limits import Limiter
+from web.api.dispatch import Limiter
 from web.auth.access import Right, asked_for, needs
 from web.auth.csrf import from_here
 from web.errors.raw_bytes import RawView, view_of

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from harvester.companion import CompanionEndedError
 from harvester.harvest import page_reader
 from harvester.harvest.page_reader import PageReader
 from harvester.harvest.page_reader_process import PageOfDocuments, ReadingProcess, documents_of
 from harvester.reading.answers import Page
 from harvester.reading.replies import OnToken, Unread
 from harvester.vocabulary import Method
+from oai.child import CompanionEndedError
 from oai.errors import ExitCode
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import Item, many

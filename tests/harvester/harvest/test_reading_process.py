@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harvester.companion import CompanionEndedError
 from harvester.harvest.page_reader_process import ReadingProcess, documents_of
 from harvester.reading.answers import Page
 from harvester.reading.errors import OaiError
 from harvester.reading.replies import Unread
+from oai.child import CompanionEndedError
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import FakeRepository, Item, many
 

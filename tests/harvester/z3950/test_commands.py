@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harvester.z3950.address import read_address
-from harvester.z3950.session import LONGEST_QUERY, read_told, searching
+from harvester.z3950.session import LONGEST_QUERY, read_address, read_told, searching
 from oai.errors import UsageError
 
 SESSION = """Z> Connecting...OK.

@@ -4,7 +4,7 @@ import pytest
 
 from manager.notices.webhooks import check_url
 from oai.errors import UsageError
-from oai.public_addresses import is_public
+from oai.proxies import is_public
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from tests.web.api.conftest import CONTENT, Program, Using
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
 from tests.web.rows import a_repository, a_run
-from web.api.dispatch import CSRF_HEADER
-from web.api.limits import LIMITER, Limiter
+from web.api.dispatch import CSRF_HEADER, LIMITER, Limiter
 from web.api.operations import PLACES, Operation
 from web.api.table import OPERATIONS, whole_document
 
