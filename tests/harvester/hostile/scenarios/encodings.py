@@ -84,7 +84,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lambda: edited(_recoded("utf-8", "ISO-8859-1")), WHOLE, stopped(0), notable=True),
     scenario("declared-utf-16-is-utf-8", "the XML says UTF-16; the answers are UTF-8",
         lambda: edited(_recoded("utf-8", "UTF-16")), WHOLE, stopped(0), notable=True),
-    scenario("unknown-encoding", "the XML says an encoding that nobody knows; the answers are UTF-8",
+    scenario("unknown-encoding", "the XML names an unknown encoding; the answers are UTF-8",
         lambda: edited(_recoded("utf-8", "x-unicode-utf8")), WHOLE, stopped(0), notable=True),
     one_lost("one-record-in-latin-1", "one record of a UTF-8 page is in ISO-8859-1",
         lambda: in_record(POISON, _latin_1)),

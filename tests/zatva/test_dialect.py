@@ -1,0 +1,29 @@
+"""Texts that users read have the field's words, not a dialect of our own (CONTRIBUTING.md, "Words we use")."""
+
+import pytest
+
+from tests.measures import dialect_in, measures
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("the run is told to stop", ["is told"]),
+        ("`--anew` converts all records again", []),
+        ("convert them anew", ["anew"]),
+        ("set aside", []),
+        ("{# nobody reads this #} the job runs", []),
+        ("CAST(:anew AS boolean) is true", []),
+    ],
+)
+def test_the_dialect_is_recognised_in_prose_alone(text: str, found: list[str]) -> None:
+    assert dialect_in(text) == found
+
+
+@pytest.mark.parametrize(
+    "name", ["words of the dialect in docs", "words of the dialect in strings and templates"]
+)
+def test_texts_for_users_are_free_of_it(name: str) -> None:
+    values = {measure.name: measure.value for measure in measures()}
+
+    assert values[name] == 0, "python -m tests.measures; see CONTRIBUTING.md for the words"
