@@ -60,7 +60,7 @@ from web.pages import (
     users,
     wizard,
 )
-from web.rendering import STATIC, TEMPLATES, make_environment
+from web.rendering import STATIC, TEMPLATES, environment
 from web.replays import REPLAYS, Replays
 from web.rule_trials import TRIALS, Trials
 from web.self_tests import SELF_TESTS, SelfTests
@@ -117,7 +117,7 @@ def create_app(settings: Settings, database: Database, *, poll_seconds: float = 
     bound(app, limits_of(settings.web))
     app.middlewares.extend((health.counting, languages, zones, faults, sessions, auditing, access, csrf))
     app[SETTINGS] = settings.guarded
-    app[TEMPLATES] = make_environment()
+    app[TEMPLATES] = environment()
     app[DATABASE] = DatabaseThreads(database)
     app[HUB] = Hub(app[DATABASE], app[TEMPLATES], jobs.TOPICS, poll_seconds=poll_seconds)
     app[health.METRICS] = health.Metrics(app[DATABASE], app[CONNECTIONS])

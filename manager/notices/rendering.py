@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +48,7 @@ def render(occasion: str, language: str, facts: Mapping[str, Any], *, dashboard:
     return Letter(subject=_one_line(subject), body=_airy(body))
 
 
+@cache
 def _environment(language: Language) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
