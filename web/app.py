@@ -50,7 +50,7 @@ from web.site.faults import add_headers, faults
 from web.site.i18n import languages
 from web.site.keys import DATABASE, SETTINGS, open_executor
 from web.site.live_rows import Hub
-from web.site.render import STATIC, TEMPLATES, make_environment
+from web.site.render import STATIC, TEMPLATES, environment
 from web.site.sse import HUB, STREAMS, Streams
 from web.site.zones import zones
 
@@ -103,7 +103,7 @@ def create_app(settings: Settings, database: Database, *, poll_seconds: float = 
     bound(app, limits_of(settings.web))
     app.middlewares.extend((health.counting, languages, zones, faults, sessions, auditing, access, csrf))
     app[SETTINGS] = settings.guarded
-    app[TEMPLATES] = make_environment()
+    app[TEMPLATES] = environment()
     app[DATABASE] = open_executor(database)
     app[HUB] = Hub(app[DATABASE], app[TEMPLATES], jobs.TOPICS, poll_seconds=poll_seconds)
     app[health.METRICS] = health.Metrics(app[DATABASE], app[CONNECTIONS])

@@ -10,7 +10,7 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,6 +58,7 @@ def render(occasion: str, language: str, facts: Mapping[str, Any], *, dashboard:
     return Letter(subject=_one_line(subject), body=_airy(body))
 
 
+@cache
 def _environment(language: Language) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),

@@ -85,7 +85,13 @@ SignIn = Callable[[str], Awaitable[Browser]]
 
 
 @pytest.fixture
-async def server(settings: Settings, database: Database) -> AsyncIterator[Server]:
+def poll_seconds() -> float:
+    """How often followed rows are read; tests that do not wait for them need it less often."""
+    return _POLL_SECONDS
+
+
+@pytest.fixture
+async def server(settings: Settings, database: Database, poll_seconds: float) -> AsyncIterator[Server]:
     """The dashboard with its standing users; addresses that they type may lead to this machine."""
     settings = settings.model_copy(
         update={"web": settings.web.model_copy(update={"private_addresses": True})}
@@ -98,7 +104,7 @@ async def server(settings: Settings, database: Database) -> AsyncIterator[Server
             organisation = add_organisation(session, short_name=short_name)
             add_user(session, name, Role.PARTNER, organisation_id=organisation.organisation_id)
         session.commit()
-    app = create_app(settings, database, poll_seconds=_POLL_SECONDS)
+    app = create_app(settings, database, poll_seconds=poll_seconds)
     runner = web.AppRunner(app, shutdown_timeout=1, max_line_size=LONGEST_LINE)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

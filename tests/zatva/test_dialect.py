@@ -1,4 +1,4 @@
-"""Texts that users read have the field's words, not a dialect of our own (CONTRIBUTING.md, "Words we use")."""
+"""Texts that users read have the words of the field (CONTRIBUTING.md, "Words we use")."""
 
 import pytest
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -150,9 +151,10 @@ class Tab:
     """What `aria-current` says: page on its own page, true on those below it."""
 
 
-def make_environment() -> Environment:
-    """The templates, ready to render; a name that a template does not get is an error."""
-    environment = Environment(
+@cache
+def environment() -> Environment:
+    """The templates, ready to render, once per process; a name that a template does not get is an error."""
+    made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -160,9 +162,9 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.i18n"],
     )
-    environment.policies["ext.i18n.trimmed"] = True
-    environment.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
-    environment.filters.update(
+    made.policies["ext.i18n.trimmed"] = True
+    made.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
+    made.filters.update(
         number=formats.number,
         moment=formats.moment,
         hour=formats.hour,
@@ -170,7 +172,7 @@ def make_environment() -> Environment:
         size=formats.size,
         reason=formats.reason,
     )
-    environment.globals.update(
+    made.globals.update(
         icon=icon,
         look_of=look_of,
         static=_static_urls().__getitem__,
@@ -178,7 +180,7 @@ def make_environment() -> Environment:
         failures=failures,
         is_made_up=is_made_up,
     )
-    return environment
+    return made
 
 
 def render(
