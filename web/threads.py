@@ -1,4 +1,4 @@
-"""Database work off the event loop: a bounded pool of threads, each work in a session of its own."""
+"""Database work off the event loop: a bounded thread pool, each work in a session of its own."""
 
 import asyncio
 import contextvars
@@ -18,11 +18,11 @@ _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
 
 THREADS = 4
-_WAITING_ROOM = 1000  # after a restart, everybody who follows a live page comes back at once
+_WAITING_ROOM = 1000  # after a restart, all browsers on live pages reconnect at once
 
 
 class DatabaseThreads:
-    """Runs functions that take a session in threads, and commits for them when they return."""
+    """Runs functions that take a session in threads, and commits when they return."""
 
     def __init__(self, database: Database, *, waiting_room: int = _WAITING_ROOM) -> None:
         self._database = database
@@ -33,11 +33,11 @@ class DatabaseThreads:
     async def run(
         self, work: Callable[Concatenate[Session, _Args], _Result], *args: _Args.args, **kwargs: _Args.kwargs
     ) -> _Result:
-        """What `work(session, …)` gives; its transaction is committed, or rolled back where it raises.
+        """Return the result of `work(session, …)`; commits its transaction, or rolls back if it raises.
 
-        Objects that it gives are detached, with the columns that were loaded. Where another transaction has
-        just taken a name that was free, the work is done again: it finds that, and says so in its own words.
-        Raises TryLaterError when too many already wait.
+        Returned objects are detached, with the columns that were loaded. If another transaction has just
+        taken a name that was free, the work runs again: it finds the name and raises its own error. Raises
+        TryLaterError when too many already wait.
         """
 
         def once() -> _Result:
@@ -60,13 +60,14 @@ class DatabaseThreads:
     async def run_apart(
         self, work: Callable[Concatenate[Database, _Args], _Result], *args: _Args.args, **kwargs: _Args.kwargs
     ) -> _Result:
-        """What `work(database, …)` gives, which opens its own sessions and commits by itself.
+        """Return the result of `work(database, …)`, which opens and commits its own sessions.
 
-        Raises TryLaterError as `run` does.
+        Raises TryLaterError like `run`.
         """
         return await self._in_thread(lambda: work(self._database, *args, **kwargs))
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
+        # Changed only on the event loop, without an await between test and increment, so it needs no lock.
         if self._pending >= self._most:
             raise TryLaterError("all database threads are busy; try again in a moment")
         self._pending += 1
@@ -78,16 +79,16 @@ class DatabaseThreads:
 
     @property
     def database(self) -> Database:
-        """The database itself, for work that goes on between awaits and has threads of its own."""
+        """The database itself, for work that lasts longer than a call or has threads of its own."""
         return self._database
 
     @property
     def pending(self) -> int:
-        """How much work has a thread, or waits for one."""
+        """Return the amount of work that runs or waits for a thread."""
         return self._pending
 
     def close(self) -> None:
-        """Wait for the work under way and end the threads."""
+        """Wait for the running work and end the threads."""
         self._pool.shutdown()
 
 
@@ -95,5 +96,5 @@ DATABASE = web.AppKey("database", DatabaseThreads)
 
 
 def database_of(request: web.Request) -> DatabaseThreads:
-    """The application's database threads."""
+    """Return the application's database threads."""
     return request.config_dict[DATABASE]

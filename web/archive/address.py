@@ -1,4 +1,4 @@
-"""Addresses of the provider, derived from the settings; `zatva serve` stores there what it serves."""
+"""Addresses of the provider from the settings, in which `zatva serve` stores the address it serves."""
 
 import ipaddress
 from typing import Final

@@ -1,4 +1,4 @@
-"""The application's typed keys that belong to no one module."""
+"""Typed application keys that several modules share."""
 
 from aiohttp import web
 
