@@ -239,8 +239,8 @@ class Explorations:
             )
 
     def _turn(self, repository_id: int) -> asyncio.Lock:
-        # Drops unlocked locks when there are many. One that was just released to a waiter may be among them; then
-        # two requests to a repository may overlap, but `limiter` still limits their rate.
+        # Drops unlocked locks when there are many. One that was just released to a waiter may be among them;
+        # two requests to a repository may then overlap, but `limiter` still limits their rate.
         if len(self._turns) > _MOST_LOCKS:
             self._turns = {number: lock for number, lock in self._turns.items() if lock.locked()}
         return self._turns.setdefault(repository_id, asyncio.Lock())
