@@ -1,4 +1,4 @@
-"""The JSON keys that commands print with `--json`, and the metric names, on which programs and alarms rely."""
+"""The JSON keys that commands print with `--json`, and the metric names, for programs and alarms."""
 
 import asyncio
 import json

@@ -200,6 +200,7 @@ def give_repository(session: Session, repository_id: int, organisation_id: int |
     else:
         owner = _organisation(session, organisation_id).short_name
         row = insert(RepositoryOwner).values(repository_id=repository_id, organisation_id=organisation_id)
+        # One statement: two simultaneous assignments both succeed, and the later one counts.
         session.execute(
             row.on_conflict_do_update(
                 index_elements=[RepositoryOwner.repository_id], set_={"organisation_id": organisation_id}
@@ -253,6 +254,7 @@ def _view(row: Organisation, users: int, repositories: int) -> OrganisationView:
 
 
 def _organisation(session: Session, organisation_id: int) -> Organisation:
+    # Locked until commit: repositories cannot be assigned to an organisation that is renamed or removed now.
     organisation = session.get(Organisation, organisation_id, with_for_update=True)
     if organisation is None:
         raise UsageError(f"there is no organisation {organisation_id}; see `zatva organisation list`")

@@ -112,6 +112,7 @@ def set_time_zone(session: Session, user_id: int, time_zone: str | None) -> None
 
 
 def _user(session: Session, user_id: int) -> User:
+    # Locked until commit: changes of one user take place one after the other.
     user = session.get(User, user_id, with_for_update=True)
     if user is None:
         raise UsageError(f"there is no user {user_id}; see `zatva user list`")

@@ -70,6 +70,7 @@ class ImportProcesses:
             self._failed.pop(repository_id, None)
             self._asked[repository_id] = last[repository_id]
             task = asyncio.create_task(self._run(repository_id, by))
+            # The event loop holds only a weak reference to the task.
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return begun

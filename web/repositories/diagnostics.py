@@ -65,6 +65,7 @@ class Examinations:
         self._failed.pop(repository_id, None)
         self._under_way[repository_id] = Examination()
         task = asyncio.create_task(self._examine(repository_id, base_url))
+        # The event loop holds only a weak reference to the task.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -99,6 +99,7 @@ class Drafts:
         if known is not None and not anew and self.clock() - known[0] < _SECONDS:
             return known[1]
         facts = await ask_apart(recognise_repository, base_url, self.settings, protocol=protocol)
+        # Two requests for one address may both have waited above; the later description replaces the other.
         self._kept[key] = (self.clock(), facts)
         self._kept.move_to_end(key)
         while len(self._kept) > _MOST:
@@ -112,7 +113,7 @@ DRAFTS = web.AppKey("drafts", Drafts)
 _SETS_SHOWN: Final = 40
 _SAVING: Final = frozenset({"save", "save-and-run"})
 _BEFORE_THE_CHOICE: Final = frozenset({"ask", "sets", "what"})
-"""Placeholder in the request while the set or query is not chosen yet."""
+"""Button actions that are possible while the set or query is not chosen yet."""
 _SUGGESTIONS: Final = 30
 _SUGGESTED_TIMES: Final = (
     "every 6 hours",

@@ -114,6 +114,7 @@ class Replays:
         self._under_way[replay.repository_id] = replay.run
         self._failed.pop(replay.repository_id, None)
         task = asyncio.create_task(self._run(replay))
+        # The event loop holds only a weak reference to the task.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return True

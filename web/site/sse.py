@@ -47,6 +47,7 @@ class Streams:
             raise web.HTTPServiceUnavailable(
                 text=_("Too many live pages are open. Try again in a moment."), headers={"Retry-After": "5"}
             )
+        # No await since the checks, so two requests cannot both take the last place.
         self._open[session] = own
         own[request.protocol] = asyncio.current_task()
         try:
