@@ -1,4 +1,4 @@
-"""A real Chromium for tests, and what it complains of."""
+"""A real Chromium for tests, and its console messages."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ _PROGRAM: Final = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
 PATIENCE: Final = 60_000
-"""Milliseconds: how long a page takes tells of the machine and what else it does."""
+"""Milliseconds; generous, because page times depend on the machine and its load."""
 expect.set_options(timeout=PATIENCE)
 _ARGUMENTS: Final = (
     "--headless",
@@ -32,16 +32,16 @@ _ARGUMENTS: Final = (
 
 
 def _options() -> dict[str, Any]:
-    """How it is started; the test is skipped, with the reason, where there is none."""
+    """Return the launch options; skips the test with the reason if Chromium is missing."""
     if _PROGRAM is None:
         pytest.skip("no Chromium on this machine: install Debian's package chromium to run the browser tests")
-    # Its sandbox does not work for root.
+    # Chromium's sandbox does not work for root.
     extra = ["--no-sandbox"] if os.geteuid() == 0 else []
     return {"executable_path": _PROGRAM, "args": [*_ARGUMENTS, *extra]}
 
 
 async def launched() -> AsyncIterator[Browser]:
-    """A browser, while the iteration lasts."""
+    """Launch a browser for the duration of the iteration."""
     options = _options()
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(**options)
@@ -51,7 +51,7 @@ async def launched() -> AsyncIterator[Browser]:
 
 @contextlib.contextmanager
 def shared() -> Iterator[str]:
-    """The address of a browser of its own process that many tests may use, one after another."""
+    """Start a browser in a separate process for many tests, one after another; yield its address."""
     options = _options()
     with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
         json.dump({"executablePath": options["executable_path"], "args": options["args"]}, config)
@@ -69,12 +69,12 @@ def shared() -> Iterator[str]:
                 assert address.startswith("ws://"), address
                 yield address
             finally:
-                os.killpg(server.pid, signal.SIGTERM)  # also what does the work for that command,
-                server.stdout.read()  # which has ended when nobody can write there any more
+                os.killpg(server.pid, signal.SIGTERM)  # terminates also the command's child processes;
+                server.stdout.read()  # until end of file: they hold the pipe open while they run
 
 
 async def connected(address: str) -> AsyncIterator[Browser]:
-    """That browser, while the iteration lasts; the contexts that were made of it end with it."""
+    """Connect to that browser for the duration of the iteration; its new contexts end with it."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.connect(address)
         yield browser
@@ -82,7 +82,7 @@ async def connected(address: str) -> AsyncIterator[Browser]:
 
 
 def console_messages(page: Page) -> list[str]:
-    """Whatever the browser complains of from now on."""
+    """Return a list to which the browser's warnings and errors are appended from now on."""
     said: list[str] = []
 
     def note(message: ConsoleMessage) -> None:

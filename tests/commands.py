@@ -1,4 +1,4 @@
-"""`zatva` as tests run it: processes of their own, forked from one that has read the modules."""
+"""`zatva` commands for tests: separate processes, forked from one that has imported the modules."""
 
 import asyncio
 import atexit
@@ -19,7 +19,7 @@ Done = subprocess.CompletedProcess[str]
 
 
 def zatva(environment: Mapping[str, str], *words: str | Path, folder: Path | None = None) -> Done:
-    """Run the command to its end, with its outputs as text; one that takes two minutes is killed."""
+    """Run the command to its end and return its output as text; a command is killed after two minutes."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         command = list(map(str, words))
         ours, theirs = socket.socketpair()
@@ -33,12 +33,12 @@ def zatva(environment: Mapping[str, str], *words: str | Path, folder: Path | Non
 
 
 async def zatva_beside(environment: Mapping[str, str], *words: str | Path) -> Done:
-    """The same, while servers of the test's own loop answer it."""
+    """Run the command likewise, while servers on the test's event loop answer it."""
     return await asyncio.to_thread(zatva, environment, *words)
 
 
 def results(environment: Mapping[str, str], *words: str | Path, expect: int = 0) -> list[Any]:
-    """The objects that a command prints with `--json`, once it has ended with the expected code."""
+    """Return the objects that a command prints with `--json`, once it has ended with the expected code."""
     done = zatva(environment, *words, "--json")
     assert done.returncode == expect, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -63,7 +63,7 @@ def _text(file: Any) -> str:
 
 @functools.cache
 def _forking() -> socket.socket:
-    """Where to ask for commands; who serves there ends with this process."""
+    """Return the socket for requests of commands; the serving process ends with this one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         words = (sys.executable, "-W", "error", "-m", "tests.forking", str(theirs.fileno()))

@@ -1,4 +1,4 @@
-"""What all tests share: a real PostgreSQL, with a fresh copy of the migrated database for each test."""
+"""Fixtures of all tests: a real PostgreSQL, with a fresh copy of the migrated database for each test."""
 
 import gc
 import itertools
@@ -21,28 +21,28 @@ from oai.settings import Settings
 from tests.chromium import PATIENCE, connected, shared
 
 _TEMPLATE = "zatva_template"
-_MEMORY = Path("/dev/shm")  # noqa: S108 Linux has its memory there; names in it are made by mkdtemp
+_MEMORY = Path("/dev/shm")  # noqa: S108 memory file system of Linux; names in it are made by mkdtemp
 _ROOM = 2 * 2**30
-"""Bytes that must be free in memory before servers are put there."""
+"""Bytes that must be free in memory for database files to be placed there."""
 _PREFIX = "zatva-tests-"
-"""What its folders' names begin with; the process id comes next."""
+"""Prefix of the directory names, followed by the process id."""
 _CARELESS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
-"""Settings of a server that may forget on power loss, and has no tables that grow old."""
+"""Settings of a server without durability on power loss and without old tables."""
 _numbers = itertools.count(1)
 
-# How long an example takes tells of the machine and what else it does, not of the code.
+# The duration of an example depends on the machine and its load, not on the code.
 hypothesis.settings.register_profile("zatva", deadline=None)
 hypothesis.settings.load_profile("zatva")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of this suite."""
+    """Add the options of this test suite."""
     parser.addoption("--freeze", action="store_true", help="write the files in tests/interfaces/frozen")
     parser.addoption("--long", action="store_true", help="property and kill tests with many more examples")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what `--long` alone runs, and begin with what takes longest."""
+    """Deselect tests that only `--long` runs, and put the slowest first."""
     if not config.getoption("--long"):
         _leave_out_long(config, items)
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
@@ -51,18 +51,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector of garbage pass over what stays anyway: thousands of tests, and all modules.
+    """Exempt permanent objects (thousands of tests, all modules) from garbage collection.
 
-    It would look at all of that again and again, which is a quarter of the time of most tests.
+    The collector would scan them again and again, which takes a quarter of the time of most tests.
     """
     gc.collect()
     gc.freeze()
 
 
 def _longest_first(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
-    """The marked ones at the head of each process's part, so that none of them runs alone at the end.
+    """Put the marked tests at the head of each process's part, so that none runs alone at the end.
 
-    xdist gives each process one part of the list, and lets those that are done take from the tails of others.
+    xdist gives each process one part of the list, and idle processes take tests from the tails of others.
     """
     slow = [item for item in items if item.get_closest_marker("slow")]
     others = iter([item for item in items if not item.get_closest_marker("slow")])
@@ -75,7 +75,7 @@ def _longest_first(items: list[pytest.Item], processes: int) -> list[pytest.Item
 
 
 def _leave_out_long(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take away what takes a minute or more of two processors."""
+    """Deselect tests that take a minute or more on two processors."""
     left_out = [item for item in items if item.get_closest_marker("long")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not item.get_closest_marker("long")]
@@ -83,19 +83,21 @@ def _leave_out_long(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def quick_folder() -> Iterator[Path]:
-    """A folder for servers that may forget: in memory where there is room, for tests copy databases."""
+    """Yield a directory for servers without durability: in memory if it has room (tests copy databases)."""
     roomy = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM
     place = _MEMORY if roomy else Path(tempfile.gettempdir())
     _remove_leftovers(place)
     folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place))
-    folder.chmod(0o711)  # root's server has an account of its own, which must pass
+    folder.chmod(
+        0o711
+    )  # a server started by root runs under another account, which must traverse the directory
     yield folder
     shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")
 def server_url(quick_folder: Path) -> Iterator[URL]:
-    """The run's server: `ZATVA_TEST_DATABASE_URL`, or an embedded one that forgets on power loss."""
+    """Yield the URL of the run's server: `ZATVA_TEST_DATABASE_URL`, or an embedded one without durability."""
     given = os.environ.get("ZATVA_TEST_DATABASE_URL")
     if given:
         yield make_url(given)
@@ -110,25 +112,25 @@ def server_url(quick_folder: Path) -> Iterator[URL]:
 
 
 def _remove_leftovers(place: Path) -> None:
-    """Give back what runs took that were killed; their servers' keepers have stopped the servers."""
+    """Remove directories of killed runs; the keepers of their servers have stopped the servers."""
     for left in place.glob(f"{_PREFIX}*-*"):
         try:
             os.kill(int(left.name.removeprefix(_PREFIX).partition("-")[0]), 0)
         except ProcessLookupError:
-            shutil.rmtree(left, ignore_errors=True)  # another run may do the same
+            shutil.rmtree(left, ignore_errors=True)  # another run may remove it at the same time
         except PermissionError:
-            continue  # another user's, and alive
+            continue  # the process exists and belongs to another user
 
 
 def make_careless(server: URL) -> None:
-    """Let a server write without waiting for the disk."""
+    """Configure a server to write without waiting for the disk."""
     settings = [f"ALTER SYSTEM SET {name} = {value}" for name, value in _CARELESS.items()]
     _execute(server, *settings, "SELECT pg_reload_conf()")
 
 
 @pytest.fixture(scope="session")
 def maintenance(server_url: URL) -> Iterator[psycopg.Connection]:
-    """A connection to make and drop databases by; a fresh one each time would take a quarter of that time."""
+    """Yield a connection that creates and drops databases; reconnecting is a quarter of that time."""
     with psycopg.connect(_conninfo(server_url), autocommit=True) as connection:
         yield connection
 
@@ -137,7 +139,7 @@ def maintenance(server_url: URL) -> Iterator[psycopg.Connection]:
 def template(
     maintenance: psycopg.Connection, server_url: URL, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
-    """A migrated database that tests copy."""
+    """Create a migrated database, which tests copy."""
     name = f"{_TEMPLATE}_{os.getpid()}"
     maintenance.execute(f"DROP DATABASE IF EXISTS {name}")
     maintenance.execute(f"CREATE DATABASE {name}")
@@ -151,7 +153,7 @@ def template(
 def settings(
     maintenance: psycopg.Connection, server_url: URL, template: str, tmp_path: Path
 ) -> Iterator[Settings]:
-    """Settings for one test: its own database, its own data folder."""
+    """Return settings for one test: a database and a data directory of its own."""
     name = f"zatva_test_{os.getpid()}_{next(_numbers)}"
     maintenance.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     yield _settings(server_url.set(database=name), tmp_path / "data")
@@ -160,14 +162,14 @@ def settings(
 
 @pytest.fixture
 def database(settings: Settings) -> Iterator[Database]:
-    """The test's database, open. Its tables are those of the template, so they are not looked at again."""
+    """Open the test's database. Its schema is not checked again, because it is a copy of the template's."""
     with open_database(settings, check_tables=False) as database:
         yield database
 
 
 @pytest.fixture
 def environment(settings: Settings) -> dict[str, str]:
-    """The environment for a real process that works on the test's database and data folder."""
+    """Return the environment of a real process that uses the test's database and data directory."""
     assert settings.database_url is not None
     return {
         **os.environ,
@@ -178,21 +180,21 @@ def environment(settings: Settings) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def browser_address() -> Iterator[str]:
-    """Where this process has its browser, one for all tests: to start it takes longer than most of them."""
+    """Yield the address of this process's browser, shared because starting it is slower than most tests."""
     with shared() as address:
         yield address
 
 
 @pytest.fixture
 async def chromium(browser_address: str) -> AsyncIterator[Browser]:
-    """A real browser. It has no memory: each context is a profile of its own, and ends with the test."""
+    """Connect to a real browser. It keeps no state: each context is a new profile and ends with the test."""
     async for browser in connected(browser_address):
         yield browser
 
 
 @pytest.fixture
 async def context(chromium: Browser) -> AsyncIterator[BrowserContext]:
-    """A fresh profile of a user in Prague."""
+    """Open a new profile of a user in Prague."""
     context = await chromium.new_context(timezone_id="Europe/Prague", locale="en-GB")
     context.set_default_timeout(PATIENCE)
     yield context
@@ -201,7 +203,7 @@ async def context(chromium: Browser) -> AsyncIterator[BrowserContext]:
 
 @pytest.fixture
 async def page(context: BrowserContext) -> Page:
-    """A tab."""
+    """Open a tab."""
     return await context.new_page()
 
 

@@ -1,8 +1,9 @@
-"""Commands forked from a process that has read all modules already: `python -m tests.forking DESCRIPTOR`.
+"""Commands forked from a process that has already imported all modules.
 
-Each is a process of its own, as a user's is, but does not spend its first second on reading modules.
-A request is one datagram with the command's words, environment and folder, and four descriptors: its
-standard ones, and where to tell its process id and later its exit code, a line each.
+`python -m tests.forking DESCRIPTOR`. Each command is a separate process, as for a user, but does not spend
+its first second on imports. A request is one datagram with the command's words, environment and directory,
+and four descriptors: the standard ones, and one to which the process id and later the exit code are written,
+a line each.
 """
 
 import gc
@@ -18,15 +19,15 @@ from tests.parsers import commands_of
 from zatva.cli import build_parser, main
 
 MOST = 1 << 20
-"""Bytes that a request may have."""
+"""Maximum size of a request in bytes."""
 
 
 def _words_of_a_command(requests: socket.socket) -> list[str]:
-    """Serve requests; comes back only in a process that is to become a command, with its words."""
+    """Serve requests; returns only in a process that becomes a command, with the command's words."""
     while True:
         message, descriptors, _, _ = socket.recv_fds(requests, MOST, 4)
         if not message:
-            sys.exit()  # nobody asks any more
+            sys.exit()  # the requesting process has ended
         if os.fork() == 0:
             asked = json.loads(message)
             if _is_command(descriptors):
@@ -37,7 +38,7 @@ def _words_of_a_command(requests: socket.socket) -> list[str]:
 
 
 def _is_command(descriptors: list[int]) -> bool:
-    """Fork once more: the parent stays to tell of its child's id and end, and ends with it."""
+    """Fork again: the parent reports its child's id and exit code and then ends; the child returns True."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     process_id = os.fork()
     if process_id == 0:
@@ -67,7 +68,7 @@ if __name__ == "__main__":
         importlib.import_module(parser.get_default("handler").partition(":")[0])
     gc.collect()
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # those that tell of commands are nobody's to wait for
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # reaps the reporting processes automatically
     with socket.socket(fileno=int(sys.argv[1])) as asking:
         words = _words_of_a_command(asking)
     sys.exit(main(words))

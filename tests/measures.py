@@ -1,7 +1,7 @@
-"""Measures of the code: its modules, and how far its words are from the field's (`script/measure`).
+"""Measures of the code: its modules, and the use of private words instead of terms (`script/measure`).
 
-Each figure has an aim. What is not reached yet is printed; nothing fails, for the figures are for whoever
-changes the structure.
+Each figure has a target. Missed targets are printed, but nothing fails: the figures inform whoever changes
+the structure.
 """
 
 import ast
@@ -17,7 +17,7 @@ import grimp
 
 ROOT: Final = Path(__file__).parent.parent
 PACKAGES: Final = ("oai", "provider", "harvester", "manager", "web", "zatva")
-# Words that say in a private dialect what the field has words for.
+# Private expressions for which the field has established terms.
 DIALECT: Final = re.compile(
     r"""\b(?:
         (?:is|are|was|were|be|been)\ told | tells? | anew | once\ more | gone\ on\ with | go(?:es)?\ on\ with
@@ -44,7 +44,7 @@ def dialect_in(text: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A figure, and what it should be at most."""
+    """A figure and its maximum."""
 
     name: str
     value: float
@@ -56,7 +56,7 @@ class Measure:
 
 
 def measures() -> Iterator[Measure]:
-    """All of them."""
+    """Yield all measures."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in _modules()}
     yield from _of_modules(trees)
     yield from _of_functions(trees)
@@ -66,7 +66,7 @@ def measures() -> Iterator[Measure]:
 
 
 def _modules() -> list[Path]:
-    """Modules with something in them."""
+    """Return the modules that are not empty."""
     found = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
     return sorted(path for path in found if path.read_text(encoding="utf-8").count("\n") > 1)
 
@@ -138,7 +138,7 @@ def _in_docs() -> int:
 
 
 def _docstrings(tree: ast.Module) -> set[ast.Constant]:
-    """Strings that are statements by themselves: of modules, classes, functions, fields."""
+    """Return the docstrings of modules, classes, functions and fields."""
     return {
         node.value
         for node in ast.walk(tree)
@@ -151,7 +151,7 @@ def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def _patched(tree: ast.Module) -> int:
-    """Calls of monkeypatch.setattr or mock.patch with a private name."""
+    """Count calls of `monkeypatch.setattr` or `mock.patch` with a private name."""
     found = 0
     for node in ast.walk(tree):
         if (
@@ -166,4 +166,4 @@ def _patched(tree: ast.Module) -> int:
 
 if __name__ == "__main__":
     for measure in measures():
-        print(measure)  # noqa: T201 what it is for
+        print(measure)  # noqa: T201 output of the command

@@ -1,9 +1,9 @@
-"""Gathers every text of the dashboard that is translated, and brings the catalogues up to date with them.
+"""Collects every translatable text of the dashboard and updates the catalogues.
 
     python -m tests.messages
 
-New messages are added to `web/translations/*.po` without a translation, those that are used no more go;
-what is translated stays. `tests/web/test_translations.py` says what is missing.
+New messages are added to `web/translations/*.po` without a translation, unused ones are removed, and existing
+translations are kept. `tests/web/test_translations.py` lists what is missing.
 """
 
 import re
@@ -51,7 +51,7 @@ _SPEAKING: Final = {
     "provider/holdings/selection.py": "UsageError",
     "provider/holdings/sets.py": "UsageError",
 }
-"""Modules whose words pages show, and what these words are given to."""
+"""Modules whose errors are shown on pages, and the calls that receive their texts."""
 _METHODS: Final = [("**.py", "python"), ("templates/**.html", "jinja2")]
 _OPTIONS: Final = {
     "**.py": {},
@@ -63,7 +63,7 @@ _WAYS: Final = ("link", "password", "proxy", "token")
 
 
 def gathered() -> Catalog:
-    """Every message that the code and the templates name, and those that come out of tables."""
+    """Return every message in the code and the templates, and those from tables."""
     catalog = Catalog(charset="utf-8", fuzzy=False)
     found = extract_from_dir(
         str(_WEB), method_map=_METHODS, options_map=_OPTIONS, keywords=_KEYWORDS, comment_tags=()
@@ -79,7 +79,7 @@ def gathered() -> Catalog:
 
 
 def _of_other_parts() -> Iterator[str]:
-    """What the parts below the dashboard say in errors that pages show, and in letters."""
+    """Yield the texts of lower packages that pages show as errors, and those of letters."""
     for name, keyword in _SPEAKING.items():
         with (_ROOT / name).open("rb") as file:
             for _line, message, *_ in extract("python", file, keywords={keyword: None, "Phrase": None}):
@@ -94,12 +94,12 @@ def _doctors_words() -> set[str]:
 
 
 def places(text: str) -> set[str]:
-    """The names of a message's places."""
+    """Return the names of a message's placeholders."""
     return set(_PLACES.findall(text))
 
 
 def update(language: str) -> None:
-    """Bring a language's catalogue up to date."""
+    """Update the catalogue of a language."""
     file = CATALOGUES / f"{language}.po"
     fresh = gathered()
     old = Catalog(locale=language)
@@ -121,7 +121,7 @@ def _key(found: object) -> str:
 
 
 def _settle_header(file: Path) -> None:
-    """The header without dates and names that would differ from one run to the next."""
+    """Remove dates and names from the header, which would differ from one run to the next."""
     text = file.read_text(encoding="utf-8")
     dropped = ("POT-Creation-Date", "PO-Revision-Date", "Last-Translator", "Language-Team", "Generated-By")
     lines = [line for line in text.splitlines() if not line.startswith(tuple(f'"{name}' for name in dropped))]
@@ -130,7 +130,7 @@ def _settle_header(file: Path) -> None:
 
 
 def _table_words() -> set[str]:
-    """Words that stand in tables of the code and are translated where they are shown."""
+    """Return words in tables of the code, which are translated where they are shown."""
     looks = set(formats._LOOKS)  # noqa: SLF001 the words are its keys
     runs = {status.value for status in RunStatus}
     schedules = {

@@ -1,4 +1,4 @@
-"""The plans that PostgreSQL makes for statements, and what in them would grow with the square of the rows."""
+"""PostgreSQL's query plans, and their parts whose cost would grow with the square of the rows."""
 
 import contextlib
 import json
@@ -11,14 +11,14 @@ from oai.database import Database
 
 Plan = dict[str, Any]
 _UTILITIES = ("CREATE", "ANALYZE")
-"""Statements that have no plan."""
+"""Statements without a plan."""
 
 
 @contextlib.contextmanager
 def plans_of(database: Database, *words: str, run: bool = False) -> Iterator[list[Plan]]:
-    """Gather the plans of the statements in the block that have one of the words in them.
+    """Collect the plans of the block's statements that contain one of the words.
 
-    With `run` each statement is run once more for its plan to have counts of rows; that run is rolled back.
+    With `run` each statement is executed again to get row counts in its plan; that execution is rolled back.
     """
     found: list[Plan] = []
     options = "ANALYZE, FORMAT JSON" if run else "FORMAT JSON"
@@ -40,7 +40,7 @@ def plans_of(database: Database, *words: str, run: bool = False) -> Iterator[lis
 
 
 def repeated_scans(plan: Plan) -> list[str]:
-    """What a nested loop goes through for each of its outer rows, or compares with each, in a plan."""
+    """Return what a nested loop in a plan scans for each of its outer rows, or compares with each."""
     found = []
     parts: list[Plan] = plan.get("Plans", [])
     if plan["Node Type"] == "Nested Loop":
@@ -53,7 +53,7 @@ def repeated_scans(plan: Plan) -> list[str]:
 
 @contextlib.contextmanager
 def work_of(database: Database, *words: str) -> Iterator[list[int]]:
-    """Gather how many rows such statements in the block go through; the numbers come behind the block."""
+    """Collect the rows that such statements in the block process; the numbers are there after the block."""
     work: list[int] = []
     with plans_of(database, *words, run=True) as plans:
         yield work
@@ -61,7 +61,7 @@ def work_of(database: Database, *words: str) -> Iterator[list[int]]:
 
 
 def _rows(plan: Plan) -> int:
-    """Rows that the parts of a plan that was run gave or threw away, in all their rounds."""
+    """Return the rows that the nodes of an executed plan returned or discarded, over all loops."""
     thrown = sum(plan.get(f"Rows Removed by {by}", 0) for by in ("Filter", "Join Filter", "Index Recheck"))
     own = (plan["Actual Rows"] + thrown) * plan["Actual Loops"]
     return int(own) + sum(_rows(part) for part in plan.get("Plans", []))

@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the program itself; `python -m tests.reference` brings the files up to date."""
+"""Generates docs/reference/ from the program; `python -m tests.reference` updates the files."""
 
 import argparse
 import re
@@ -49,7 +49,7 @@ _SHARED = {"--help", "--json", "--config", "--data", "--quiet", "--verbose"}
 
 
 def commands() -> str:
-    """Every command with its arguments and options."""
+    """Return every command with its arguments and options."""
     lines = [
         "# Commands",
         "",
@@ -80,7 +80,7 @@ def commands() -> str:
 
 
 def settings() -> str:
-    """Every setting, as the example file has it."""
+    """Return every setting, as in the example file."""
     return "\n".join(
         [
             "# Settings",
@@ -100,7 +100,7 @@ def settings() -> str:
 
 
 def tables() -> str:
-    """Every table and column, with the words of the models."""
+    """Return every table and column, with the models' docstrings."""
     lines = ["# Tables", "", "All times are UTC. Only migrations create and change Zatva's tables.", ""]
     for table in Base.metadata.sorted_tables:
         lines += [f"## `{table.name}`", "", _table_words(table), ""]
@@ -114,7 +114,7 @@ def tables() -> str:
 
 
 def routes() -> str:
-    """Every address that the servers answer at."""
+    """Return every route of the servers."""
     lines = ["# Routes", "", "Provider, by default at `http://127.0.0.1:8080`:", ""]
     lines += [f"- `{method} {path}`" for method, path in routes_of(provider.app.create_app)]
     lines += ["", "Dashboard, by default at `http://127.0.0.1:8090`:", ""]
@@ -123,7 +123,7 @@ def routes() -> str:
 
 
 def failures() -> str:
-    """Every failure code, with what it means to people."""
+    """Return every failure code with its explanation."""
     lines = [
         "# Failure codes",
         "",

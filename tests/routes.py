@@ -1,4 +1,4 @@
-"""The route tables of our applications, for tests that walk them."""
+"""The route tables of our applications, for tests of every route."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from oai.settings import Settings
 
 
 def routes_of(create_app: Callable[..., web.Application]) -> list[tuple[str, str]]:
-    """Method and path of every route, HEAD left out where GET is there; no database is touched."""
+    """Return method and path of every route, without HEAD where GET exists; no database is used."""
     database = Database(engine=create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none"))
     extra: dict[str, Any] = {}
     if create_app.__module__.startswith("provider"):

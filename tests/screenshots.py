@@ -1,4 +1,4 @@
-"""Makes the pictures in docs/images/ from the running demo; `python -m tests.screenshots` renews them."""
+"""Takes the screenshots in docs/images/ from the running demo: `python -m tests.screenshots`."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ _PATIENCE = 60
 
 
 async def main() -> None:
-    """Start the demo, sign in, and take a picture of each page."""
+    """Start the demo, sign in, and take a screenshot of each page."""
     demo = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "zatva", "demo", "--json", "--quiet", stdout=asyncio.subprocess.PIPE
     )
@@ -56,7 +56,7 @@ async def _take(browser: Browser, link: str) -> None:
 
 
 async def _broken_run(page: Page, address: str) -> str:
-    """The address of the broken repository's run, when that has ended."""
+    """Return the URL of the broken repository's run, once that has ended."""
     for _ in range(_PATIENCE):
         await page.goto(f"{address}/runs?repository=2")
         run = page.locator("tbody tr", has_text="completed with errors").locator("th a")
@@ -67,7 +67,7 @@ async def _broken_run(page: Page, address: str) -> str:
 
 
 async def _take_run_and_error(page: Page, address: str) -> None:
-    """The run with the broken records, its log, and one of those."""
+    """Take the run with the broken records, its log, and one of those records."""
     await page.goto(await _broken_run(page, address))
     await page.screenshot(path=_FOLDER / "run.png")
     await page.get_by_role("link", name="Log", exact=True).click()
@@ -78,7 +78,7 @@ async def _take_run_and_error(page: Page, address: str) -> None:
 
 
 async def _take_wizard(page: Page, address: str) -> None:
-    """The wizard's second step, with the first of the demo's repositories."""
+    """Take the wizard's second step, with the first of the demo's repositories."""
     await page.goto(f"{address}/repositories")
     base_url = await page.locator("tbody th .mono").first.inner_text()
     await page.goto(f"{address}/repositories/new")

@@ -95,9 +95,10 @@ _ROUTES = (
 
 
 def create_app(settings: Settings, database: Database, *, poll_seconds: float = 1.0) -> web.Application:
-    """The dashboard over an open database, which must stay open as long as the application runs.
+    """Return the dashboard application for an open database.
 
-    Live pages are refreshed every `poll_seconds`.
+    The database must stay open while the application runs. Live pages are refreshed every `poll_seconds`
+    seconds.
     """
     app = web.Application(client_max_size=_FORM_BYTES)
     bound(app, limits_of(settings.web))

@@ -1,4 +1,4 @@
-"""The dashboard's commands, described; their handlers are in `*commands.py` and `serving.py`."""
+"""Declarations of the dashboard's commands; their handlers are in `*commands.py` and `serving.py`."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The dashboard's tables: users, sessions, links, API tokens, self-tests."""
+"""Tables of the dashboard: users, sessions, links, API tokens, self-tests."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -19,7 +19,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-import oai.owners  # noqa: F401 whose table users refer to
+import oai.owners  # noqa: F401 the table that users refer to
 from oai.models import Base
 from oai.rights import Role
 
@@ -36,15 +36,15 @@ __all__ = [
 
 
 class LinkKind(StrEnum):
-    """What a one-time link is for."""
+    """Purpose of a one-time link."""
 
     SIGN_IN = "sign-in"
     INVITATION = "invitation"
-    """Lets a new user choose a password."""
+    """Lets a new user set a password."""
 
 
 class User(Base):
-    """A person who signs in."""
+    """A user of the dashboard."""
 
     __tablename__ = "web_user"
     __table_args__ = (
@@ -60,18 +60,18 @@ class User(Base):
         ForeignKey("web_organisation.organisation_id", ondelete="RESTRICT"), index=True
     )
     password_hash: Mapped[str | None] = mapped_column(Text)
-    """Argon2id; none where the user signs in by link or through a proxy only."""
+    """Argon2id hash; null if the user signs in only by link or through a proxy."""
     language: Mapped[str | None] = mapped_column(Text)
-    """en, cs or sk; none: the browser's."""
+    """en, cs or sk; null: the browser's."""
     time_zone: Mapped[str | None] = mapped_column(Text)
-    """IANA name; none: the installation's."""
+    """IANA name; null: the installation's."""
     disabled: Mapped[datetime | None]
-    """Since when the user may not sign in."""
+    """Time from which the user may not sign in."""
     last_sign_in: Mapped[datetime | None]
 
 
 class UserSession(Base):
-    """A signed-in browser."""
+    """A session of a signed-in browser."""
 
     __tablename__ = "web_session"
 
@@ -82,15 +82,15 @@ class UserSession(Base):
     created: Mapped[datetime] = mapped_column(server_default=func.now())
     expires: Mapped[datetime]
     address: Mapped[str | None] = mapped_column(Text)
-    """From where it was begun."""
+    """Client address at sign-in."""
     browser: Mapped[str | None] = mapped_column(Text)
-    """The browser's User-Agent when it was begun."""
+    """User-Agent header at sign-in."""
     way: Mapped[str] = mapped_column(Text, server_default="link")
     """How the user signed in: link, password or proxy."""
 
 
 class SignInLink(Base):
-    """A link that signs its user in once."""
+    """A one-time sign-in link."""
 
     __tablename__ = "web_sign_in_link"
 
@@ -103,7 +103,7 @@ class SignInLink(Base):
 
 
 class SignInAttempt(Base):
-    """A try to sign in; processes that share the database count them together."""
+    """An attempt to sign in; processes that share the database count attempts together."""
 
     __tablename__ = "web_sign_in_attempt"
     __table_args__ = (Index(None, "key", "at"),)
@@ -115,7 +115,7 @@ class SignInAttempt(Base):
 
 
 class ApiToken(Base):
-    """A key that programs use in a user's name."""
+    """A token with which programs act in a user's name."""
 
     __tablename__ = "web_api_token"
 
@@ -129,12 +129,12 @@ class ApiToken(Base):
     created: Mapped[datetime] = mapped_column(server_default=func.now())
     expires: Mapped[datetime | None]
     last_used: Mapped[datetime | None]
-    """To the minute."""
+    """Time of last use, to the minute."""
     revoked: Mapped[datetime | None]
 
 
 class SelfTest(Base):
-    """One check of our own provider against the specification, asked for on the dashboard."""
+    """A check of our own provider against the specification, started on the dashboard."""
 
     __tablename__ = "web_self_test"
 
@@ -144,7 +144,7 @@ class SelfTest(Base):
     started: Mapped[datetime] = mapped_column(server_default=func.now())
     ended: Mapped[datetime | None]
     checks: Mapped[int] = mapped_column(server_default="0")
-    """How many have been made so far."""
+    """Number of checks made so far."""
     findings: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=text("'[]'"))
     failure: Mapped[str | None] = mapped_column(Text)
-    """Why it was broken off."""
+    """Why the self-test was aborted."""

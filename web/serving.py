@@ -1,4 +1,4 @@
-"""`zatva web serve`: the dashboard as a process of its own."""
+"""`zatva web serve`: the dashboard as a separate process."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ from web.site.keys import THREADS
 STATEMENT_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 5.0
 LONGEST_LINE: Final = 128 * 1024
-"""Bytes of a request's first line: archived URLs go into queries, with up to 12 bytes a character."""
+"""Limit of a request line in bytes: queries contain archived URLs, with up to 12 bytes a character."""
 
 
 def serve(invocation: Invocation) -> ExitCode:
@@ -33,7 +33,7 @@ def serve(invocation: Invocation) -> ExitCode:
 
 
 def create_runner(app: web.Application) -> web.AppRunner:
-    """A runner for the dashboard's application."""
+    """Return a runner for the dashboard's application."""
     return oai.serving.create_runner(
         app, log="web.http", stop_seconds=_STOP_SECONDS, longest_line=LONGEST_LINE
     )

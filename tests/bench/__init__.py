@@ -1,1 +1,1 @@
-"""Benchmarks: run by `script/bench`, never by the tests."""
+"""Benchmarks, run by `script/bench`, never as tests."""

@@ -8,7 +8,7 @@ from tests.bench import bibliographic, growth, harvest, large_answers, manager, 
 
 
 def main() -> int:
-    """Run the benchmark that is named."""
+    """Run the benchmark named on the command line."""
     parser = argparse.ArgumentParser(prog="script/bench", description="Measure Zatva on this machine.")
     benchmarks = parser.add_subparsers(dest="name", required=True)
     way = benchmarks.add_parser("whole-way", help="index, serve and harvest an archive")

@@ -1,4 +1,4 @@
-"""How fast harvested MARC 21 records become bibliographic rows, and how fast these are searched."""
+"""Benchmark of the bibliographic import: rate of importing MARC 21 records, and search times."""
 
 import functools
 import os
@@ -31,7 +31,7 @@ _SEARCHES: Mapping[str, Search] = {
 
 
 def measure(*, records: int) -> None:
-    """Print Markdown tables: the import's rates, then times of searches."""
+    """Print Markdown tables: import rates, then search times."""
     with tempfile.TemporaryDirectory(prefix="zatva-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
@@ -83,7 +83,7 @@ def _measure_searches(database: Database) -> None:
 
 
 def _first_and_last(database: Database) -> tuple[float, float]:
-    """Seconds for the first page by title, and for a deep one: medians."""
+    """Return the median seconds for the first page by title and for a deep one."""
     with database.session() as session:
         after = None
         for _ in range(_PAGES):

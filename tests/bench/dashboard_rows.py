@@ -1,4 +1,4 @@
-"""Fills the dashboard's tables with generated repositories, and everything that people make for them."""
+"""Fills the dashboard's tables with generated repositories and everything that users create for them."""
 
 from sqlalchemy import text
 
@@ -140,10 +140,10 @@ _ARCHIVE = (
 
 
 def fill_dashboard(database: Database, repositories: int, *, statistics: bool = True) -> None:
-    """Repositories numbered up to `repositories`, each with schedule, job, runs, records, errors, alerts.
+    """Insert `repositories` repositories, each with schedule, job, runs, records, errors and alerts.
 
-    The archive's tables are filled before (`tests.bench.rows`), and there are a user and an organisation,
-    each with the number 1.
+    Their ids start at 1. The archive's tables must be filled before (`tests.bench.rows`), and a user and an
+    organisation with the id 1 must exist.
     """
     values = {
         "repositories": repositories,

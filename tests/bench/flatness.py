@@ -1,4 +1,4 @@
-"""Whether the deepest page of a list takes as long as its first, for sets at every level."""
+"""Benchmark: whether the deepest page of a list takes as long as its first, for sets at every level."""
 
 import statistics
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class _Case:
 
 
 def measure_flatness(database: Database, settings: Settings) -> None:
-    """Print first page, deepest full page and their ratio for each set of two pages, and a narrow window."""
+    """Print first page, deepest full page and ratio of each set of two pages or more, and of a window."""
     repository = make_repository(settings.provider, database, "http://bench.example/oai")
     size = settings.provider.records_per_answer
     say("list", "rows", "first page", "deepest page", f"ratio (at most {TARGET})")
@@ -50,7 +50,7 @@ def measure_flatness(database: Database, settings: Settings) -> None:
 
 
 def _both(repository: Repository, case: _Case) -> tuple[float, float]:
-    """Medians, taken in turn, so that whatever else the machine does falls on both."""
+    """Return the medians of both, measured alternately, so that other load on the machine affects both."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(_TIMES):
         for pairs, taken in zip((case.first, case.deepest), times, strict=True):
@@ -67,7 +67,7 @@ def _cases(database: Database, size: int) -> list[_Case]:
 
 
 def _middle(session: Session) -> tuple[datetime, datetime]:
-    """Ten minutes in the middle of all datestamps."""
+    """Return an interval of ten minutes in the middle of all datestamps."""
     bounds = select(func.min(Document.datestamp), func.max(Document.datestamp))
     earliest, latest = session.execute(bounds).one()
     end = (earliest + (latest - earliest) / 2).replace(microsecond=0)
@@ -82,7 +82,7 @@ def _case(
     set_spec: str | None = None,
     window: tuple[datetime, datetime] | None = None,
 ) -> _Case | None:
-    """The requests for a list's first and deepest full page; None where it has fewer than two pages."""
+    """Return the requests for a list's first and deepest full page; None if it has fewer than two pages."""
     scope = find_scope(session, set_spec)
     now = session.scalars(select(func.date_trunc("second", func.now()))).one()
     begin, end = window or (None, now)

@@ -1,7 +1,8 @@
-"""How the time of each command and job grows with what it works on, in databases without statistics.
+"""Growth of the time of each command and job with its input, in databases without statistics.
 
-What a run has just written has no statistics, for autovacuum comes later or not at all; a plan that depends
-on them compares each row with each. So autovacuum is off here, and every step is measured at n and at 4n.
+Tables just written by a run have no statistics, because autovacuum comes later or not at all; a plan that
+depends on statistics then compares each row with each. Therefore autovacuum is off, and every step is
+measured at n and at 4n.
 """
 
 import asyncio
@@ -24,41 +25,41 @@ _HEADINGS: Final = (
 )  # fmt: skip
 PAGES: Final = "dashboard"
 _REPOSITORIES: Final = 2500
-"""Each with ten runs and a hundred records, so n is 25,000 runs and 250,000 records."""
+"""Each with ten runs and a hundred records, that is 25,000 runs and 250,000 records at n."""
 _SHOWN: Final = 12
 _PAGE_FLOOR: Final = 0.005
 _NOTHING: Final = 16
-"""What a step costs at this size is its start; two documents for each archive file."""
+"""The cost of a step at this size counts as its start-up; two documents for each archive file."""
 _STARTS: Final = 2
 _TIMES: Final = 4
 _ALLOWED: Final = 5.0
 _LONG_ENOUGH: Final = 2.0
 _FLOOR: Final = 0.5
-"""Seconds; a step that takes less at n counts as this long: its ratio would tell of noise."""
+"""Seconds; a step that takes less at n counts as this long, because its ratio would be noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grown:
-    """What was measured of a step, less what its start takes."""
+    """The measurement of a step, less its start-up."""
 
     name: str
     size: int
     small: Spent
     large: Spent
     floor: float = _FLOOR
-    """Seconds that count at least."""
+    """Minimum seconds used in the ratio."""
 
     @property
     def ratio(self) -> float:
-        """How many times as much of a processor it takes."""
+        """Ratio of the processor times at 4n and n."""
         return max(self.large.processor, self.floor) / max(self.small.processor, self.floor)
 
 
 def measure(*, only: str | None, repeat: int, n: int | None, doublings: int) -> None:
-    """Print a Markdown table: what each step takes at n and at 4n, without its start.
+    """Print a Markdown table: the cost of each step at n and at 4n, without its start-up.
 
-    Unless it is given, n is the smallest size at which the step takes 2 s of a processor: at least 25,000
-    (fewer where each thing is a request or a process), and that doubled at most so many times.
+    Unless given, n is the smallest size at which the step takes 2 s of processor time: at least 25,000 (fewer
+    if each item is a request or a process), doubled at most `doublings` times.
     """
     wanted = _wanted(only)
     say(*_HEADINGS, f"ratio (at most {_ALLOWED:g})", "")
@@ -80,7 +81,7 @@ def measure(*, only: str | None, repeat: int, n: int | None, doublings: int) -> 
 
 
 def _measure_pages() -> Sequence[Grown]:
-    """Every page and list of the dashboard, with few repositories and with four times as many."""
+    """Measure every page and list of the dashboard, with few repositories and with four times as many."""
     small = Size(repositories=_REPOSITORIES, documents=10 * _REPOSITORIES)
     large = Size(repositories=_TIMES * _REPOSITORIES, documents=_TIMES * 10 * _REPOSITORIES)
     with (
@@ -97,7 +98,7 @@ def _measure_pages() -> Sequence[Grown]:
             floor=_PAGE_FLOOR,
         )
         for (role, path), asked in pages.items()
-        if asked.statuses != {HTTPStatus.FORBIDDEN}  # what somebody may not see takes no time
+        if asked.statuses != {HTTPStatus.FORBIDDEN}  # a page that the role may not see takes no time
     ]
     found.sort(key=lambda grown: -grown.ratio)
     for grown in found[:_SHOWN]:
@@ -107,8 +108,8 @@ def _measure_pages() -> Sequence[Grown]:
 
 
 def _wanted(only: str | None) -> Mapping[Chain, Sequence[str]]:
-    """The chains with the names of the steps to measure; `only` names chains, or steps as the table does."""
-    # Some steps have commas in their names.
+    """Return the chains with the steps to measure; `only` names chains, or steps as in the table."""
+    # Some step names contain commas.
     asked = [part.strip() for part in re.split(r",(?! )", only)] if only else [chain.name for chain in CHAINS]
     wanted = {
         chain: [step.name for step in chain.steps if {chain.name, f"{chain.name}: {step.name}"} & set(asked)]
@@ -138,7 +139,7 @@ def _measure_chain(
 def _sizes(
     place: Place, chain: Chain, names: Sequence[str], starts: Mapping[str, Spent], doublings: int
 ) -> Mapping[str, int]:
-    """For each step the smallest size at which it takes long enough, found by doubling."""
+    """Return for each step the smallest size at which it takes long enough, found by doubling."""
     sizes: dict[str, int] = {}
     for number in range(doublings):
         left = [name for name in names if name not in sizes]
@@ -154,7 +155,7 @@ def _sizes(
 def _grown(
     place: Place, chain: Chain, names: Sequence[str], size: int, starts: Mapping[str, Spent], repeat: int
 ) -> Mapping[str, Grown]:
-    """The medians at both sizes, measured in turns, so that others' work falls on both."""
+    """Return the medians at both sizes, measured alternately, so that other load affects both."""
     last = [step.name for step in chain.steps if step.name in names][-1]
     small, large = [], []
     for number in range(repeat):

@@ -1,4 +1,4 @@
-"""The steps whose growth is measured: harvests, the store, rules, the import, the archive, the aggregate."""
+"""The measured steps: harvests, the store, rules, the import, the archive, the aggregate."""
 
 import time
 from functools import partial
@@ -15,7 +15,7 @@ _RULES: Final = (
     "<filters match=\"all\"><selectionNamespaces>xmlns:dc='http://purl.org/dc/elements/1.1/'"
     '</selectionNamespaces><filter xpath="//dc:identifier" regexp="[02468]$"/></filters>'
 )
-"""Chooses every second record."""
+"""Selects every second record."""
 
 
 def _harvest(ground: Ground, *options: str) -> None:
@@ -61,7 +61,7 @@ def _set_harvests(policy: DeletedRecord) -> Chain:
                 before=partial(_begin, policy=policy),
                 work=lambda ground: _harvest(ground, *of_set),
             ),
-            # Another harvest of the same records: what disappears from the set may be another harvest's.
+            # Another harvest of the same records: records that leave the set may belong to the other harvest.
             Step(name="everything beside it", work=_harvest),
             Step(
                 name="full, half disappeared",
@@ -222,7 +222,10 @@ def _write_and_index(ground: Ground) -> None:
 
 
 def _wait_until_due(ground: Ground) -> None:
-    """Documents are dated some seconds ahead: before, they are not listed, and need not be dated again."""
+    """Wait for the documents' datestamps, some seconds ahead.
+
+    Before that they are not listed, and changes would not need to update their datestamps.
+    """
     while ground.query("SELECT max(datestamp) > clock_timestamp() FROM document") == [(True,)]:
         time.sleep(0.2)
 
@@ -306,7 +309,7 @@ def _lose_records(ground: Ground) -> None:
 
 
 def _add_second_source(ground: Ground) -> None:
-    """The same records of another repository."""
+    """Add a second repository with the same records."""
     ground.zatva("harvest", ground.url, "--out", str(ground.root / "other"), "--quiet")
     _aggregate(ground, "add", "2", "--set", "second")
 

@@ -1,4 +1,4 @@
-"""Where growth is measured: for each run a database without statistics, and a fake repository."""
+"""Environment of the growth benchmark: per run a database without statistics, and a fake repository."""
 
 import contextlib
 import os
@@ -26,28 +26,30 @@ from tests.bench.measuring import zatva
 
 _READY: Final = "repository at "
 _NAMES: Final = {"autovacuum": "off"}
-"""Settings of the server: so no table has statistics that no command made itself."""
+"""Server settings: no table has statistics except those that a command makes itself."""
 _HARVESTER: Final = {
     "ZATVA_HARVESTER__BRAKE_DELETIONS": "100",  # no run is held: each is measured to its end
 }
 _PARENT: Final = 1
 _OF_ITSELF: Final = (11, 12)
 _OF_ENDED: Final = (13, 14)
-"""Fields of a process's state: its parent, and clock ticks of itself and of its children that have ended."""
+"""Fields of /proc/PID/stat: parent, and clock ticks of the process and of its ended children."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What something takes."""
+    """Time that something takes."""
 
     seconds: float
     processor: float
-    """Seconds of a processor: of the commands with all their processes, of this process, and of the database
-    server. Others who work on the machine disturb them little."""
+    """Processor seconds of the commands and their processes, this process, and the database server.
+
+    Other load on the machine changes them little.
+    """
 
     @classmethod
     def so_far(cls, postmaster: int) -> Self:
-        """All that was spent until now."""
+        """Return everything spent until now."""
         own, commands = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
         processor = own.ru_utime + own.ru_stime + commands.ru_utime + commands.ru_stime
         return cls(seconds=time.perf_counter(), processor=processor + _server_processor(postmaster))
@@ -57,13 +59,14 @@ class Spent:
 
 
 def _server_processor(postmaster: int) -> float:
-    """Seconds of a processor that the server's processes took, those that have ended included (Linux)."""
+    """Return processor seconds of the server's processes, including those that have ended (Linux)."""
     while True:
         with contextlib.suppress(OSError):
             children = _children(postmaster)
             ticks = sum(_times(postmaster, _OF_ITSELF + _OF_ENDED))
             ticks += sum(sum(_times(child, _OF_ITSELF)) for child in children)
-            # What one took that ended meanwhile would be in neither part, or in both.
+            # If the set of children changed meanwhile, an ended process would be counted in neither sum or in
+            # both.
             if _children(postmaster) == children:
                 return ticks / os.sysconf("SC_CLK_TCK")
         time.sleep(0.01)
@@ -84,24 +87,24 @@ def _times(process: int, which: Sequence[int]) -> list[int]:
 
 
 def _fields(process: int) -> list[str]:
-    """The fields of a process's state behind its name, which may have blanks (proc(5), "/proc/pid/stat")."""
+    """Return the fields after the process name, which may contain spaces (proc(5), "/proc/pid/stat")."""
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """What all runs share: the server with a template of a database, and the fake repositories."""
+    """Shared by all runs: the server with a template database, and the fake repositories."""
 
     server: URL
     postmaster: int
     fakes: str
-    """The address of the server of repositories."""
+    """Base URL of the server of fake repositories."""
     folder: Path
 
 
 @dataclass(kw_only=True)
 class Ground:
-    """One run of a chain of steps: its size, its database, its folder, its repository."""
+    """One run of a chain of steps: its size, database, directory and repository."""
 
     size: int
     root: Path
@@ -116,7 +119,7 @@ class Ground:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Of the commands."""
+        """Environment variables of the commands."""
         return {
             **os.environ,
             **_HARVESTER,
@@ -126,7 +129,7 @@ class Ground:
 
     @property
     def settings(self) -> Settings:
-        """As the commands read them."""
+        """Settings as the commands read them."""
         return load_settings(data=self.root / "data", database_url=self.database_url)
 
     def repository(self, **state: object) -> None:
@@ -135,7 +138,7 @@ class Ground:
             pass
 
     def zatva(self, *arguments: str, codes: Collection[int] = (0,)) -> None:
-        """Run a command to its end. Raises SystemExit, with what it said, for another exit code."""
+        """Run a command to its end. Raises SystemExit with its output for an unexpected exit code."""
         log = self.root / "log"
         with log.open("wb") as said:
             done = subprocess.run(
@@ -152,7 +155,7 @@ class Ground:
             )
 
     def query(self, statement: str) -> list[tuple[object, ...]]:
-        """Rows of the database."""
+        """Return rows of the database."""
         with psycopg.connect(self.database_url.replace("+psycopg", ""), autocommit=True) as connection:
             done = connection.execute(statement.encode())
             return done.fetchall() if done.description else []
@@ -160,15 +163,15 @@ class Ground:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """Something that works on as many things as the ground's size is."""
+    """A step that works on as many items as the ground's size."""
 
     name: str
     work: Callable[[Ground], object]
     before: Callable[[Ground], object] = lambda _ground: None
-    """What is done first and is not measured."""
+    """Preparation that is not measured."""
 
     def measure(self, ground: Ground) -> Spent:
-        """What the work takes."""
+        """Return the cost of the work."""
         self.before(ground)
         begun = Spent.so_far(ground.postmaster)
         self.work(ground)
@@ -177,15 +180,15 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
-    """Steps that follow on one another in the same database."""
+    """Steps that run one after the other in the same database."""
 
     name: str
     steps: tuple[Step, ...]
     least: int = 25_000
-    """The smallest size to begin from; smaller where each thing is a request or a process."""
+    """Initial size; smaller if each item is a request or a process."""
 
     def measure(self, place: Place, size: int, last: str) -> Mapping[str, Spent]:
-        """What each step takes by its name, up to the one that is named, in a database made for this run."""
+        """Return the cost of each step by name, up to the named one, in a database made for this run."""
         times = {}
         with _ground(place, size) as ground:
             for step in self.steps:
@@ -197,7 +200,7 @@ class Chain:
 
 @contextlib.contextmanager
 def growing_place() -> Iterator[Place]:
-    """A server and the fake repositories, for the block; both are in a folder that TMPDIR names."""
+    """Run a database server and the fake repositories for the block, in a directory below TMPDIR."""
     with tempfile.TemporaryDirectory(prefix="zatva-growth-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -222,7 +225,7 @@ def _switch_off_statistics(server: URL) -> None:
 
 
 def _make_template(server: URL, folder: Path) -> None:
-    """A database with tables, in which no row was ever counted."""
+    """Create a database with tables that were never analyzed."""
     with _maintenance(server) as connection:
         connection.execute("CREATE DATABASE template_growth")
     with open_database(

@@ -1,4 +1,4 @@
-"""The steps of the manager whose growth is measured: schedules that want jobs, and jobs that are due."""
+"""The measured steps of the manager: schedules that need jobs, and due jobs."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from oai.database import Database, open_database
 from tests.bench.growth_ground import Chain, Ground, Step
 
 _TRIVIAL: Final = ("/bin/true",)
-"""A harvest that does nothing."""
+"""A harvest command that does nothing."""
 _LONGEST: Final = 1800.0
 _TICKS: Final = 20
 _REPOSITORIES: Final = text(
@@ -40,7 +40,7 @@ def _fill(ground: Ground, *statements: str) -> None:
 
 
 def _make_jobs(ground: Ground) -> None:
-    """The first function of the manager's tick, for schedules that are all new."""
+    """Run the first function of the manager's tick, with schedules that are all new."""
     with open_database(ground.settings) as database:
         with database.session() as session:
             new = wanting(session)
@@ -50,7 +50,7 @@ def _make_jobs(ground: Ground) -> None:
 
 
 def _rest(ground: Ground) -> None:
-    """Ticks at which nothing is due."""
+    """Run ticks in which nothing is due."""
     with open_database(ground.settings) as database:
         for _ in range(_TICKS):
             with database.session() as session, session.begin():
@@ -59,7 +59,7 @@ def _rest(ground: Ground) -> None:
 
 
 def _run_jobs(ground: Ground) -> None:
-    """A manager with its worker, from many jobs that are due to the end of the last."""
+    """Run a manager with its worker until the last of many due jobs has ended."""
     settings = ground.settings.model_copy(
         update={"manager": ground.settings.manager.model_copy(update={"retries": 0, "per_host": 1000})}
     )

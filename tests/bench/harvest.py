@@ -1,4 +1,4 @@
-"""How fast a repository is harvested into files and rows, against a plain loop and other people's clients."""
+"""Benchmark of a harvest into files and rows, compared with a plain loop and with other clients."""
 
 import contextlib
 import os
@@ -28,11 +28,11 @@ _OTHERS = {
         "os.mkdir(sys.argv[2]); sys.exit(main(['-p', 'oai_dc', '-d', sys.argv[2], sys.argv[1]]) or 0)\n"
     ),
 }
-"""Programs that write each record into a file with another client, by the client's name."""
+"""Programs that write each record to a file with another client, by the client's name."""
 
 
 def measure(*, records: int, policy: str, others: Path | None) -> None:
-    """Print a Markdown table; `others` is the Python of an environment that has sickle and oaiharvest."""
+    """Print a Markdown table; `others` is the Python of an environment with sickle and oaiharvest."""
     with tempfile.TemporaryDirectory(prefix="zatva-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
@@ -59,7 +59,7 @@ def _plain(environment: Mapping[str, str], url: str, folder: Path) -> Measured:
 
 
 def _alone(environment: Mapping[str, str], *command: str) -> Measured:
-    """Run a command when what those before it wrote is on the disk: its syncs would wait for theirs, too."""
+    """Run a command after flushing earlier writes to disk; otherwise its syncs would wait for them, too."""
     os.sync()
     return run(environment, *command)
 
@@ -96,7 +96,7 @@ def _tell(name: str, records: int, taken: Measured, floor: Measured) -> None:
 
 @contextlib.contextmanager
 def served(records: int, prefix: str = "oai_dc", policy: str = "persistent") -> Iterator[str]:
-    """Serve so many records from memory, in a process of its own; gives the base URL."""
+    """Serve `records` records from memory in a separate process; yields the base URL."""
     command = [sys.executable, "-m", "tests.bench.memory_repository", str(records), prefix, policy]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:

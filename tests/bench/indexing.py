@@ -1,4 +1,4 @@
-"""How fast archive files are indexed into a database that is full already, against warcio that only reads."""
+"""Benchmark of indexing archive files into a filled database, compared with warcio, which only reads."""
 
 from collections.abc import Mapping
 from pathlib import Path

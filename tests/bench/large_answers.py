@@ -1,7 +1,7 @@
-"""What large and hostile answers take: time and peak memory of a harvest, and of a probe, of each kind.
+"""Benchmark of large and hostile responses: time and peak memory of a harvest and of a probe of each kind.
 
-`python -m tests.bench.large_answers KIND RECORDS` serves one kind: every list is answered with the same
-bytes, from a temporary file. With `everywhere` as a third argument, Identify is, too.
+`python -m tests.bench.large_answers KIND RECORDS` serves one kind: every list request gets the same bytes,
+from a temporary file. With `everywhere` as third argument, Identify gets them, too.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from tests.bench import memory_repository
 from tests.bench.measuring import mb, run, say, zatva
 
 _FEW: Final = 10
-"""Good records before what is hostile."""
+"""Number of good records before the hostile part."""
 _ENDS: Final = (0, 3, 4)
 """Exit codes: done, records refused, remote failed."""
 _HEAD: Final = f"{memory_repository.HEAD}<ListRecords>".encode()
@@ -72,7 +72,7 @@ def _good(count: int) -> Pieces:
 
 
 def _long(number: int) -> str:
-    """A record of two kilobytes."""
+    """Return a record of two kilobytes."""
     return memory_repository.record(number).replace("</dc:description>", " x" * 500 + "</dc:description>")
 
 
@@ -97,7 +97,7 @@ def _attribute(_records: int) -> Pieces:
     yield from _good(_FEW)
     before, after = _long(_FEW).encode().split(b"<dc:title>")
     yield before + b'<dc:title a="'
-    noise = os.urandom(3_000_000).hex().encode()  # what packs well would be refused for its ratio
+    noise = os.urandom(3_000_000).hex().encode()  # data that compresses well would be refused for its ratio
     for _ in range(67):
         yield noise
     yield b'">' + after
@@ -113,7 +113,7 @@ _KINDS: Final[dict[str, tuple[str, Callable[[int], Pieces], bool]]] = {
 
 
 def _write(file: BinaryIO, kind: str, records: int) -> int:
-    """Write the answer; gives its size."""
+    """Write the response; return its size."""
     _, make, packed = _KINDS[kind]
     packing = zlib.compressobj(9, zlib.DEFLATED, 31) if packed else None
     file.writelines(packing.compress(piece) if packing else piece for piece in (_HEAD, *make(records), _TAIL))

@@ -1,4 +1,4 @@
-"""The manager: how soon what is due starts, and what it costs to have nothing to do."""
+"""Benchmark of the manager: delay until due jobs start, and the cost of an idle manager."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from oai.settings import Settings, load_settings
 from tests.bench.measuring import ms, percentile, say
 
 _TRIVIAL = ("/bin/true",)
-"""A harvest that does nothing: what is measured is all that the manager and its workers do for one."""
+"""A harvest that does nothing: only the work of the manager and its workers is measured."""
 _PLACES = 4
 _WORKERS = 2
 _WARM_SECONDS = 5.0
@@ -44,7 +44,7 @@ def measure(*, jobs: int, schedules: int, seconds: float) -> None:
 
 
 def _fill(database: Database, jobs: int) -> None:
-    """So many repositories, each on a host of its own, with a job each."""
+    """Insert `jobs` repositories, each on a host of its own and with one job."""
     with database.engine.begin() as connection:
         connection.execute(
             text(
@@ -61,7 +61,7 @@ def _empty(database: Database) -> None:
 
 
 def _schedule(database: Database, schedules: int) -> None:
-    """So many schedules, each with its next job hours away, as a manager leaves them."""
+    """Insert `schedules` schedules, each with its next job hours away, as a manager leaves them."""
     _fill(database, schedules)
     with database.engine.begin() as connection:
         connection.execute(
@@ -82,7 +82,7 @@ def _schedule(database: Database, schedules: int) -> None:
 
 @contextlib.asynccontextmanager
 async def _at_work(settings: Settings, database: Database, *, workers: int) -> AsyncIterator[None]:
-    """A manager with its worker inside, and further workers, for the block."""
+    """Run a manager with an embedded worker, and further workers, for the block."""
     tasks = [asyncio.create_task(running.run(settings, database, command=_TRIVIAL))]
     tasks += [
         asyncio.create_task(running.serve_worker(settings, database, command=_TRIVIAL))
@@ -107,7 +107,7 @@ async def _measure_starts(settings: Settings, database: Database, jobs: int) -> 
             )
             due = connection.scalar(text("SELECT now()"))
         begun, own = time.monotonic(), time.process_time()
-        # In a thread and seldom, so that the counting is not what is measured.
+        # In a thread and seldom, so that counting does not distort the measurement.
         while (ended := await asyncio.to_thread(_ended, database)) < jobs:
             if time.monotonic() - begun > _LONGEST:
                 raise SystemExit(f"only {ended} of {jobs} jobs ended in {_LONGEST:g} s")
@@ -166,7 +166,7 @@ async def _measure_idleness(settings: Settings, database: Database, schedules: i
 
 
 def _server_figures(database: Database) -> tuple[int, int, float]:
-    """DatabaseExecutor, rows read, and seconds of CPU of the server's processes that live (Linux)."""
+    """Return transactions, rows read, and CPU seconds of the server's live processes (Linux)."""
     with database.engine.connect() as connection:
         connection.execute(text("SELECT pg_stat_force_next_flush()"))
         row = connection.execute(

@@ -1,4 +1,4 @@
-"""Many list clients at once, and one that asks for single records: errors, waiting times, memory."""
+"""Benchmark of many list clients and one client of single records: errors, latencies, memory."""
 
 import http.client
 import multiprocessing
@@ -27,22 +27,23 @@ _IDENTIFIER = re.compile(rb"<identifier>(oai:[^<]+)</identifier>")
 
 @dataclass
 class _Seen:
-    """What all clients together saw."""
+    """What all clients observed; shared by their threads."""
 
     pages: Counter[int] = field(default_factory=Counter)
-    """Answers to lists by their HTTP status; 0 where the connection broke."""
+    """Responses to list requests by HTTP status; 0 for a broken connection."""
     times: list[float] = field(default_factory=list)
-    """Seconds of each good GetRecord."""
+    """Seconds of each successful GetRecord."""
     refused: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def page(self, status: int) -> None:
+        # Reading and writing back a count are two steps, which the threads must not interleave.
         with self.lock:
             self.pages[status] += 1
 
 
 class _Client:
-    """A harvester with an address of its own, as the provider's proxy would tell it."""
+    """A harvester with its own client address, as forwarded by the provider's proxy."""
 
     def __init__(self, base_url: str, number: int) -> None:
         self._address = urlsplit(base_url)
@@ -50,7 +51,7 @@ class _Client:
         self._connection = self._connect()
 
     def ask(self, query: str) -> tuple[int, bytes]:
-        """Status and body; status 0 where the connection broke."""
+        """Return status and body; status 0 for a broken connection."""
         try:
             self._connection.request("GET", f"{self._address.path}?{query}", headers=self._headers)
             answer = self._connection.getresponse()
@@ -65,9 +66,9 @@ class _Client:
 
 
 def measure_many_clients(base_url: str, pid: int, seconds: float) -> None:
-    """Print errors, waiting times of GetRecord idle and under load, and memory early and late.
+    """Print errors, latencies of GetRecord idle and under load, and memory early and late.
 
-    The list clients are a process of their own: within one, the client that is timed would wait for them.
+    The list clients run in a separate process, because in this one they would delay the client that is timed.
     """
     single = _Client(base_url, 200)
     _, body = single.ask(_LIST)
@@ -92,7 +93,7 @@ def measure_many_clients(base_url: str, pid: int, seconds: float) -> None:
 
 
 def _remember(done: Event) -> None:
-    """Keep the event, which can be handed over only when a process begins."""
+    """Store the event, which can be passed to a process only when the process starts."""
     _Load.done = done
 
 
@@ -101,7 +102,7 @@ class _Load:
 
 
 def _harvest_all(base_url: str) -> Counter[int]:
-    """All list clients, each a thread; answers by their HTTP status."""
+    """Run all list clients, each in a thread; return the number of responses by HTTP status."""
     seen = _Seen()
     with ThreadPoolExecutor(_CLIENTS) as pool:
         for work in [
@@ -120,7 +121,7 @@ def _harvest(client: _Client, seen: _Seen, done: Event) -> None:
             token = _TOKEN.search(body, max(0, len(body) - 2000))
             query = f"verb=ListRecords&resumptionToken={quote(token[1].decode())}" if token else _LIST
         else:
-            # As asked to; not longer, or there would be no load.
+            # Waits as Retry-After asks, but not longer than this, or there would be no load.
             done.wait(random.uniform(0.5, _LONGEST_WAIT))
 
 

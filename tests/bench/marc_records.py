@@ -1,4 +1,4 @@
-"""MARC 21 records for measuring: about 2 kB and 20 fields each, no two of them alike."""
+"""MARC 21 records for benchmarks: about 2 kB and 20 fields each, all different."""
 
 _FIRST = (
     "Jan",
@@ -41,7 +41,7 @@ _NOUNS = (
 
 
 def _list(words: str) -> list[str]:
-    """The words of a text."""
+    """Return the words of a text."""
     return words.split()
 
 
@@ -55,7 +55,7 @@ _LEVELS = ("am", "am", "am", "aa", "as", "em")
 
 
 def marc_record(number: int) -> str:
-    """The metadata of the record of that number."""
+    """Return the metadata of the record with that number."""
     year = 1801 + number % 220
     name = f"{_LAST[number % 10]}, {_FIRST[number // 10 % 12]}"
     other = f"{_LAST[number // 7 % 10]}, {_FIRST[number // 70 % 12]}"

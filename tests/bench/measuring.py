@@ -1,4 +1,4 @@
-"""Measures processes and times, and prints the figures of a benchmark as rows of a table."""
+"""Measures processes and durations, and prints a benchmark's figures as table rows."""
 
 import os
 import statistics
@@ -30,7 +30,7 @@ class Measured:
 
 
 def run(environment: Mapping[str, str], *command: str, allowed: Collection[int] = (0,)) -> Measured:
-    """Run a command to its end, with one of these exit codes; the peak is that of its largest process."""
+    """Run a command, expecting one of these exit codes; the peak is that of its largest process."""
     begun = time.monotonic()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -42,17 +42,17 @@ def run(environment: Mapping[str, str], *command: str, allowed: Collection[int] 
 
 
 def zatva(*arguments: str) -> tuple[str, ...]:
-    """The command line of `zatva`."""
+    """Return the command line of a `zatva` command."""
     return (sys.executable, "-m", "zatva", *arguments)
 
 
 def read_with_warcio(environment: Mapping[str, str], files: Sequence[Path]) -> Measured:
-    """One process that only iterates over the records of archive files."""
+    """Run a process that only iterates over the records of archive files."""
     return run(environment, sys.executable, "-c", _WARCIO_ONLY, *map(str, files))
 
 
 def memory(pid: int, kind: str) -> int:
-    """Bytes of memory of a living process: `VmRSS` now, `VmHWM` at its peak (Linux)."""
+    """Return the memory of a running process in bytes: `VmRSS` now, `VmHWM` at its peak (Linux)."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{kind}:"):
             return int(line.split()[1]) * _KIB
@@ -60,26 +60,26 @@ def memory(pid: int, kind: str) -> int:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Seconds that the work takes."""
+    """Return the seconds that the work takes."""
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun
 
 
 def percentile(times: Sequence[float], percent: int) -> float:
-    """The time that so many of the times are under."""
+    """Return the time that `percent` percent of the times are below."""
     if len(times) < 2:
         return max(times, default=0.0)
     return statistics.quantiles(times, n=100, method="inclusive")[percent - 1]
 
 
 def mb(size: float) -> str:
-    """Bytes as megabytes."""
+    """Format bytes as megabytes."""
     return f"{size / 1e6:,.0f} MB"
 
 
 def ms(seconds: float) -> str:
-    """Seconds as milliseconds."""
+    """Format seconds as milliseconds."""
     return f"{seconds * 1000:,.1f} ms"
 
 

@@ -2,8 +2,8 @@
 
 `python -m tests.bench.memory_repository RECORDS [oai_dc|marc21 [no|transient|persistent]]`.
 
-Its answers are made before the first request, pages of 500 records of about 1 kB each in `oai_dc`, or of
-2 kB in `marc21`, and are sent with as little work as possible, so that a benchmark measures the harvester.
+The responses are made before the first request, in pages of 500 records of about 1 kB each in `oai_dc` or 2
+kB in `marc21`, and sent with as little work as possible, so that a benchmark measures the harvester.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _DC = (
 
 
 def identify(policy: str = "persistent") -> str:
-    """Identify, with this deletedRecord."""
+    """Return the Identify response with this deletedRecord policy."""
     return (
         f"{HEAD}<Identify><repositoryName>Bench</repositoryName><baseURL>http://bench.example/oai</baseURL>"
         "<protocolVersion>2.0</protocolVersion><adminEmail>a@bench.example</adminEmail>"

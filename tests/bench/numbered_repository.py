@@ -1,10 +1,10 @@
-"""Repositories that make their records by number, for benchmarks of growth.
+"""Repositories that generate records by number, for benchmarks of growth.
 
-`python -m tests.bench.numbered_repository`. Each path is a repository of its own, which a request to
+`python -m tests.bench.numbered_repository`. Each path is a separate repository, which a request to
 `PATH/state` sets up and changes between two harvests:
 
-`records` how many it has, `policy` its deletedRecord, `version` raised by one where every record changed,
-`gone=1` where every second record is deleted, `prefix` oai_dc or marc21.
+`records` is the number of records, `policy` its deletedRecord, `version` is incremented when every record
+changed, `gone=1` deletes every second record, `prefix` is oai_dc or marc21.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from tests.bench.marc_records import marc_record
 
 PAGE: Final = 500
 SET: Final = "part"
-"""The set that every record is in."""
+"""The set that contains every record."""
 _LENGTH: Final = re.compile(rb"\ncontent-length: *([0-9]+)", re.IGNORECASE)
 _FIRST_DATE: Final = "2024-05-01T12:00:00Z"
 _OAI: Final = 'xmlns="http://www.openarchives.org/OAI/2.0/"'
@@ -35,7 +35,7 @@ _DC: Final = (
 
 @dataclass(kw_only=True)
 class _State:
-    """What a repository holds now; `dates` are its versions' datestamps."""
+    """Present state of a repository; `dates` are the datestamps of its versions."""
 
     policy: str = "persistent"
     records: int = 0
@@ -46,11 +46,11 @@ class _State:
 
     @property
     def date(self) -> str:
-        """The datestamp of every record."""
+        """Datestamp of every record."""
         return self.dates[self.version]
 
     def change(self, values: dict[str, str]) -> None:
-        """Take over what a request to the state says."""
+        """Apply the values of a request to the state."""
         self.policy = values.get("policy", self.policy)
         self.prefix = values.get("prefix", self.prefix)
         self.records = int(values.get("records", self.records))
@@ -99,7 +99,7 @@ def _answer(state: _State, arguments: dict[str, str]) -> bytes:
 
 
 def _list(state: _State, verb: str, arguments: dict[str, str]) -> bytes:
-    """A page from the number that the token names: a token is that number."""
+    """Return a page that starts at the number in the token; the token is that number."""
     begin = int(arguments.get("resumptionToken", "0"))
     if begin >= state.records or arguments.get("from", "") > state.date:
         return _envelope('<error code="noRecordsMatch">none</error>')
@@ -115,7 +115,7 @@ def _is_gone(state: _State, number: int) -> bool:
 
 
 def _is_listed(state: _State, number: int) -> bool:
-    """Only a repository that tells of its deletions for ever lists what is deleted."""
+    """Return whether the record is listed; only a repository with persistent deletions lists deleted ones."""
     return state.policy == "persistent" or not _is_gone(state, number)
 
 

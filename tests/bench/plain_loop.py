@@ -1,7 +1,8 @@
-"""The floor of the harvest benchmark: `python -m tests.bench.plain_loop URL FOLDER`.
+"""Lower bound of the harvest benchmark: `python -m tests.bench.plain_loop URL FOLDER`.
 
-It does what nobody can do without: it downloads page after page, parses each with lxml, and writes a file for
-each record. It keeps no rows, syncs nothing, checks nothing, and could not go on after a fault.
+It does only what every harvester must do: it downloads page after page, parses each with lxml, and writes a
+file for each record. It stores no rows, syncs nothing, validates nothing, and could not resume after a
+failure.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The provider at size: flat paging, reading out, many clients, indexing, bytes per document."""
+"""Benchmark of a large provider: flat paging, full harvest, many clients, indexing, bytes per document."""
 
 import os
 import platform
@@ -21,10 +21,10 @@ from tests.end_to_end.processes import running
 
 
 def measure(*, documents: int, seconds: float, indexed: int) -> None:
-    """Print Markdown tables: each target is a ratio within this run.
+    """Print Markdown tables; each target is a ratio within this run.
 
-    `documents` are generated into the tables, `indexed` more from archive files; `seconds` is how long the
-    many clients ask. A folder for temporary files is named by TMPDIR; a million documents take about 0.7 GB.
+    `documents` are generated in the tables, `indexed` more from archive files; `seconds` is the duration of
+    the load by many clients. Temporary files go to TMPDIR; a million documents take about 0.7 GB.
     """
     with tempfile.TemporaryDirectory(prefix="zatva-bench-") as folder:
         root = Path(folder)

@@ -1,4 +1,4 @@
-"""How long it takes to read records out over HTTP, against the bare driver that only fetches the rows."""
+"""Benchmark of reading all records over HTTP, compared with the bare driver that only fetches the rows."""
 
 import http.client
 import re
@@ -20,7 +20,7 @@ _ROWS_ALONE = """
 SELECT document.* FROM document WHERE (document.datestamp, document.id) > (%s, %s)
 ORDER BY document.datestamp, document.id LIMIT %s
 """
-# What a record says: besides the document, the names of its sets.
+# Columns of a record: the document's, and the names of its sets.
 _ROWS_AND_SETS = """
 SELECT document.*, mimetype.name, mimetype.set_spec, domain.name, domain.set_spec, (
     SELECT array_agg(collection.set_spec ORDER BY collection.set_spec)

@@ -1,4 +1,4 @@
-"""Fills the archive's tables with generated documents, straight in SQL, as a first load does."""
+"""Fills the archive's tables with generated documents directly in SQL, as after a first load."""
 
 import time
 from collections.abc import Callable
@@ -77,7 +77,7 @@ _LISTS = (
     """,
     "CREATE TEMP TABLE first_arc AS SELECT min(id) AS id FROM arc",
 )
-# Two thousand documents share a datestamp, as those of a file do.
+# Two thousand documents share a datestamp, like those of one archive file.
 _DOCUMENTS = """
 INSERT INTO document (
     key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,
@@ -137,7 +137,7 @@ _COUNTS = (
 def fill(
     database: Database, documents: int, tell: Callable[[str], None], *, statistics: bool = True
 ) -> float:
-    """Fill the empty tables and give the seconds that it took; `tell` is told how far it is.
+    """Fill the empty tables and return the seconds that it took; `tell` receives the progress.
 
     Without `statistics` the tables have only those that a first load makes itself.
     """
@@ -162,7 +162,7 @@ def fill(
 
 
 def switch_off_statistics(database: Database) -> None:
-    """Let the server make no statistics by itself, so that what was just written has none."""
+    """Disable autovacuum, so that newly written tables have no statistics."""
     with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("ALTER SYSTEM SET autovacuum = off"))
         connection.execute(text("SELECT pg_reload_conf()"))

@@ -1,4 +1,4 @@
-"""What a document takes in the database: bytes in the tables and in each index."""
+"""Size of a document in the database: bytes in the tables and in each index."""
 
 from sqlalchemy import text
 

@@ -1,7 +1,7 @@
-"""Writes archive files for benchmarks: gzipped WARC files as a crawler leaves them, or of tiny pages alone.
+"""Writes gzipped WARC files for benchmarks: as a crawler leaves them, or of tiny pages only.
 
 Half of a crawl's documents are HTML of 1 to 20 kB, the others images, style sheets and PDF of 1 to 30 kB;
-before each stands the record of its request, as Heritrix, wget and others write it. All are on 1,200 hosts.
+each is preceded by the record of its request, as Heritrix, wget and others write it. All are on 1,200 hosts.
 """
 
 import base64
@@ -16,7 +16,7 @@ _FILES = 8
 _TLDS = ("cz", "sk", "eu")
 _POOL = 1 << 20
 _SMALLEST = 1000
-# Of ten documents: type, greatest size in bytes, and whether it is text.
+# Of ten documents: type, maximum size in bytes, and whether it is text.
 _KINDS = (
     *(("text/html", 20_000, True),) * 5,
     *(("image/jpeg", 20_000, False),) * 2,
@@ -27,14 +27,14 @@ _KINDS = (
 
 
 class Shape(StrEnum):
-    """What the files hold."""
+    """Contents of the files."""
 
     CRAWL = "as a crawler leaves them"
     TINY_PAGES = "tiny pages alone"
 
 
 def write_warcs(folder: Path, documents: int, shape: Shape) -> Iterator[Path]:
-    """So many documents in a few files, each record a gzip member; gives the files."""
+    """Write `documents` documents to a few files, each record a gzip member; yield the files."""
     folder.mkdir()
     each = -(-documents // _FILES)
     content = _Content()
@@ -51,7 +51,7 @@ def write_warcs(folder: Path, documents: int, shape: Shape) -> Iterator[Path]:
 
 
 class _Content:
-    """Content that packs about as well as that of real documents; the same in each run."""
+    """Content that compresses about as well as real documents, and is the same in each run."""
 
     def __init__(self) -> None:
         self._chance = chance = random.Random(2007)
@@ -60,7 +60,7 @@ class _Content:
         self._noise = chance.randbytes(_POOL)
 
     def of(self, index: int) -> tuple[str, bytes]:
-        """MIME type and bytes of a document."""
+        """Return MIME type and bytes of a document."""
         mime_type, most, is_text = _KINDS[index % len(_KINDS)]
         size = self._chance.randint(_SMALLEST, most)
         begin = self._chance.randrange(_POOL - size)

@@ -1,4 +1,4 @@
-"""The dashboard at size: every page and list of the API, with few rows in the tables and with many."""
+"""Benchmark of the dashboard: every page and API list, with few and with many rows in the tables."""
 
 import asyncio
 import contextlib
@@ -27,17 +27,19 @@ from web.models import Role
 from web.site.keys import THREADS
 
 _TIMES: Final = 9
-"""Each page is asked for so often, small and large in turn; the shortest
-counts, which others on the machine disturb least."""
+"""Number of requests for each page, small and large alternately.
+
+The shortest counts, because other load on the machine affects it least.
+"""
 _AGAIN: Final = 5
 _ALLOWED: Final = 3.0
 _FLOOR: Final = 0.005
-"""Seconds; below it a ratio says nothing."""
+"""Seconds below which a ratio is not meaningful."""
 _VARIABLE: Final = re.compile(r"\{([^}:]+)[^}]*\}")
 _LEFT_OUT: Final = (
     "/static", "/events", "/sign-in", "/export", "{token}", "doctor.json", "/explorer",
 )  # fmt: skip
-"""What is no page, has no row here, gives a whole table, or asks a repository."""
+"""Not measured: no page, no row here, exports of a whole table, or a request to a repository."""
 _VIEWS: Final = (
     "/schedules?view=week", "/schedules?repository=1", "/schedules?view=week&repository=1",
     "/runs?view=timeline", "/runs?view=calendar", "/runs?view=timeline&repository=1",
@@ -45,22 +47,22 @@ _VIEWS: Final = (
     "/archive/sets?tree=domain", "/archive/sets?tree=mimetype", "/archive/sets?below=domain:cz",
     "/alerts/deliveries?state=sent", "/admin/users?role=partner",
 )  # fmt: skip
-"""Pages that show other things by their queries."""
+"""Pages with different content by their query string."""
 _KEY: Final = "c4ca4238-a0b9-2382-0dcc-509a6f75849b"
-"""Of a document, and of a harvester: the MD5 of 1."""
+"""Key of a document and of a harvester: the MD5 of 1."""
 _PLACES: Final = {
     "control": "pause", "spec": "collection", "collection": "collection", "kind": "csv", "key": _KEY,
     "client": _KEY, "document": _KEY,
 }  # fmt: skip
-"""What stands in addresses instead of 1."""
+"""Values of path variables other than 1."""
 
 Filled = tuple[Settings, Database, Mapping[str, str]]
-"""A database with its settings, and the cookies of those who ask, by their roles."""
+"""A database with its settings, and session cookies by role."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """What is in the tables."""
+    """The number of rows in the tables."""
 
     repositories: int
     documents: int
@@ -71,7 +73,7 @@ class Size:
 
 @dataclass(frozen=True, kw_only=True)
 class Dashboard:
-    """A dashboard that listens, and the cookies of those who ask."""
+    """A running dashboard, and session cookies by role."""
 
     app: web.Application
     base_url: str
@@ -80,7 +82,7 @@ class Dashboard:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What became of a page: the statuses, and the shortest times in seconds."""
+    """Result for a page: statuses, and shortest times in seconds."""
 
     statuses: frozenset[int]
     small: float
@@ -88,7 +90,7 @@ class Asked:
 
     @property
     def ratio(self) -> float:
-        """How many times as long it takes with many rows."""
+        """Ratio of the times with many and with few rows."""
         return self.large / max(self.small, _FLOOR)
 
 
@@ -97,7 +99,7 @@ _SMALL: Final = Size(repositories=120, documents=3000)
 
 
 def measure(*, repositories: int, documents: int) -> None:
-    """Print a Markdown table with each page's time at both sizes, those first that grow most."""
+    """Print a Markdown table with each page's time at both sizes, largest growth first."""
     large = Size(repositories=repositories, documents=documents)
     with dashboard_database(_SMALL) as small, dashboard_database(large) as much:
         found = asyncio.run(compare(small, much))
@@ -106,8 +108,9 @@ def measure(*, repositories: int, documents: int) -> None:
 
 @contextlib.contextmanager
 def dashboard_database(size: Size, *, statistics: bool = True) -> Iterator[Filled]:
-    """A database of that size, with an administrator's and a partner's sessions; without `statistics`, it has
-    none of what was filled in.
+    """Create a database of that size, with sessions of an administrator and of a partner.
+
+    Without `statistics`, the generated rows have none.
     """
     with tempfile.TemporaryDirectory(prefix="zatva-bench-") as folder:
         root = Path(folder)
@@ -136,7 +139,7 @@ def _cookies(settings: Settings, database: Database) -> Mapping[str, str]:
 
 
 async def compare(small: Filled, large: Filled) -> Mapping[tuple[str, str], Asked]:
-    """Each page, by who asks for it and its path."""
+    """Measure each page, by role and path."""
     async with _listening(*small) as one, _listening(*large) as other:
         return {
             (role, path): await _asked(one, other, role, _concrete(path))
@@ -171,14 +174,14 @@ def _pages(app: web.Application) -> list[str]:
 
 
 def _concrete(path: str) -> str:
-    """The page with rows that are there: those of the first repository, the last in every index."""
+    """Return the page's path with existing objects: the first repository, the last row in every index."""
     if path.endswith("/documents"):
         return f"{path}?url=site1.cz&match=domain"
     return _VARIABLE.sub(lambda found: _PLACES.get(found[1], "1"), path)
 
 
 async def _asked(small: Dashboard, large: Dashboard, role: str, path: str) -> Asked:
-    """The page's times; where it seems slow it is asked again, lest something else on the machine was."""
+    """Return the page's times; asks again if it seems slow, in case other load caused that."""
     found = await _ask(small, large, role, path)
     for _ in range(_AGAIN):
         if found.ratio <= _ALLOWED:
@@ -203,7 +206,7 @@ async def _ask(small: Dashboard, large: Dashboard, role: str, path: str) -> Aske
                 async with http.get(
                     dashboard.base_url + path, headers=headers, allow_redirects=False
                 ) as answer:
-                    # Of a whole table the first bytes tell: all of it takes as long as it is.
+                    # For a whole table only the first bytes count, because its size determines the rest.
                     whole = not path.partition("?")[0].endswith(".csv")
                     await (answer.read() if whole else answer.content.readany())
                     statuses.add(answer.status)
@@ -216,7 +219,7 @@ async def _ask(small: Dashboard, large: Dashboard, role: str, path: str) -> Aske
 def _print(found: Mapping[tuple[str, str], Asked], before: Size, after: Size) -> None:
     say("Page", "Asked by", "Status", str(before), str(after), "Ratio", "")
     say("---", "---", "---:", "---:", "---:", "---:", "---")
-    # What somebody may not see takes no time.
+    # A page that the role may not see takes no time.
     shown = {key: asked for key, asked in found.items() if asked.statuses != {403}}
     for (role, path), asked in sorted(shown.items(), key=lambda item: -item[1].ratio):
         verdict = "slow" if asked.ratio > _ALLOWED else ""

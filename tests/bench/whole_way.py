@@ -1,4 +1,4 @@
-"""The whole way at size: index an archive, read its first and deepest page, harvest it into files."""
+"""Benchmark from end to end: index an archive, read its first and deepest page, harvest it into files."""
 
 import os
 import statistics
@@ -69,7 +69,7 @@ def _measure_with_database(
 
 
 def _wait_until_due(root: Path) -> None:
-    """Records are dated a few seconds ahead, so that nobody can miss one."""
+    """Wait until the records are listed: they are dated seconds ahead, so that no harvester misses one."""
     with (
         open_database(load_settings(data=root / "data", database_url=None)) as database,
         database.session() as session,
@@ -80,7 +80,7 @@ def _wait_until_due(root: Path) -> None:
 
 
 def _pages(base_url: str, documents: int) -> Iterator[tuple[str, float]]:
-    """Times of the first page and of the last full one, found by walking the list of identifiers' tokens."""
+    """Return times of the first and the last full page, found by following the tokens of ListIdentifiers."""
     first = {"verb": "ListRecords", "metadataPrefix": "oai_dc"}
     yield "first page", _median(base_url, first)
     deepest, arguments = first, first

@@ -1,4 +1,4 @@
-"""Takes the examples out of a page of the documentation."""
+"""Extracts the examples from a page of the documentation."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A block of code or commands, and the text block that follows it: what it prints."""
+    """A block of code or commands, followed by the text block with its expected output."""
 
     language: str
     code: str
@@ -19,7 +19,7 @@ class Example:
 
 
 def examples(page: str, language: str) -> Sequence[Example]:
-    """The page's examples in the language, in their order; `page` is a path below `docs`."""
+    """Return the page's examples in the language, in order; `page` is a path below `docs`."""
     blocks = _BLOCK.findall((_DOCS / page).read_text(encoding="utf-8"))
     following = [*blocks[1:], ("", "")]
     return [

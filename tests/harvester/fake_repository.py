@@ -1,4 +1,4 @@
-"""A small OAI-PMH repository over a list in memory, on 127.0.0.1, that can be told to misbehave."""
+"""A small OAI-PMH repository over a list in memory, on 127.0.0.1, with configurable faults."""
 
 import argparse
 import asyncio
@@ -13,7 +13,7 @@ from oai.xml import escape
 
 Answer = tuple[int, dict[str, str], bytes]
 Fault = Callable[[dict[str, str], bytes], bytes | Answer | None]
-"""Is given a request's arguments and the good answer; gives other bytes or a whole answer."""
+"""Receives a request's arguments and the good response; returns other bytes or a complete response."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Item:
 
 @dataclass(kw_only=True)
 class FakeRepository:
-    """Serves `items`; `fault` may change any answer; `asked` has the arguments of every request."""
+    """Serves `items`; `fault` may change any response; `asked` has the arguments of every request."""
 
     items: list[Item] = field(default_factory=list)
     page_size: int = 10
@@ -58,14 +58,14 @@ class FakeRepository:
     now: str | None = None
     fault: Fault | None = None
     before: Callable[[dict[str, str]], Awaitable[None]] | None = None
-    """Awaited before each answer."""
+    """Awaited before each response."""
     asked: list[dict[str, str]] = field(default_factory=list)
     url: str = ""
     kept: dict[str, bytes] | None = None
-    """Answers made before, where the items never change and speed matters."""
+    """Prepared responses, for items that never change when speed matters."""
 
     def lists(self) -> list[dict[str, str]]:
-        """The list requests so far."""
+        """Return the list requests so far."""
         return [asked for asked in self.asked if asked.get("verb", "").startswith(("ListR", "ListI"))]
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -188,7 +188,7 @@ async def serve(repository: FakeRepository, port: int = 0) -> AsyncIterator[Fake
 
 
 def many(count: int, *, size: int = 100, start: int = 0) -> list[Item]:
-    """So many items, with titles of so many characters."""
+    """Return `count` items, with titles of `size` characters."""
     return [
         Item(identifier=f"oai:fake.example:{number}", title=f"Title {number} ".ljust(size, "x"))
         for number in range(start, start + count)
@@ -196,7 +196,7 @@ def many(count: int, *, size: int = 100, start: int = 0) -> list[Item]:
 
 
 async def main() -> None:
-    """Serve many records until interrupted, for measuring."""
+    """Serve many records until interrupted, for benchmarks."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=int, default=20_000)
     parser.add_argument("--size", type=int, default=600)
@@ -206,7 +206,7 @@ async def main() -> None:
         items=many(arguments.records, size=arguments.size), page_size=arguments.page, kept={}
     )
     async with serve(repository):
-        print(repository.url, flush=True)  # noqa: T201 for whoever measures
+        print(repository.url, flush=True)  # noqa: T201 read by the benchmark
         await asyncio.Event().wait()
 
 

@@ -1,4 +1,4 @@
-"""A harvest in a process of its own that is killed at a chosen statement."""
+"""A harvest in a separate process that is killed at a chosen statement."""
 
 import asyncio
 import sys
@@ -17,7 +17,7 @@ _SURE = 0.3
 
 
 def stall(library: Library, event: str, when: str, *, name: str = "stall", seconds: float = _LONG) -> None:
-    """Let each statement wait that does `event` ("INSERT ON oai_history") to a row for which `when` holds."""
+    """Make each statement wait that does `event` ("INSERT ON oai_history") to a row that matches `when`."""
     with library.database.session() as session:
         session.execute(
             text(
@@ -34,9 +34,9 @@ def stall(library: Library, event: str, when: str, *, name: str = "stall", secon
 async def kill_where_it_stalls(
     library: Library, table: str, *, arguments: Sequence[str] = (), delay: float = 0.0
 ) -> None:
-    """Start the first repository's harvest, kill it where `stall` holds it up, and let the table go on.
+    """Start the first repository's harvest, kill it where `stall` blocks it, and unblock the table.
 
-    `delay` are the seconds of a shorter stall on the way there.
+    `delay` is the duration in seconds of a shorter stall that comes before.
     """
     harvest = (sys.executable, "-m", "zatva.cli", "harvest", "1", "-q", *arguments)
     process = await asyncio.create_subprocess_exec(*harvest, env=library.environment)
@@ -54,7 +54,7 @@ async def kill_where_it_stalls(
 
 
 def _asleep(library: Library, *, longer_than: float) -> list[int]:
-    """The database processes that a stall holds up, for so many seconds or longer."""
+    """Return the database processes that a stall has blocked for at least the given seconds."""
     long = text(f"{_ASLEEP.text} AND now() - query_start > make_interval(secs => :seconds)")
     with library.database.session() as session:
         return list(session.scalars(long, {"seconds": longer_than + _SURE}))

@@ -1,4 +1,4 @@
-"""A fake repository and what is harvested of it: real server, database and files."""
+"""A fake repository and its harvested records: real server, database and files."""
 
 import asyncio
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.harvester.fake_repository import FakeRepository, Item
 
 
 class Library:
-    """Harvests one fake repository into a folder."""
+    """Harvests one fake repository into a directory."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Library:
             return list(session.scalars(select(Hold).order_by(Hold.history_id)))
 
     def delete(self, *numbers: int, datestamp: str = "2024-06-02T00:00:00Z") -> None:
-        """Let the repository tell of deletions."""
+        """Mark records of the repository as deleted."""
         for number in numbers:
             old = self.fake.items[number]
             self.fake.items[number] = Item(
@@ -101,12 +101,12 @@ class Library:
             )
 
     def forgets(self) -> None:
-        """Let the repository say that it keeps no deletions."""
+        """Make the repository report that it keeps no deletions."""
         self.fake.fault = lambda _, good: good.replace(b">persistent<", b">no<")
 
 
 def facts_of(run: History) -> dict[str, Any]:
-    """Of why the run failed, but for the address of the request, which begins as the repository's."""
+    """Return the facts of the run's failure, without the request's URL, whose port varies."""
     facts = dict(run.failure_facts or {})
     assert facts.pop("url", "http://").startswith("http://")
     return facts

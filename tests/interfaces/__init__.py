@@ -1,1 +1,1 @@
-"""What other programs, scripts and databases hold us to, frozen as files; see `surfaces`."""
+"""Public interfaces on which other programs, scripts and databases rely, frozen as files; see `surfaces`."""

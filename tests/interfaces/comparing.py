@@ -1,4 +1,4 @@
-"""Compares a surface with its frozen file, or freezes it."""
+"""Compares an interface with its frozen file, or freezes it."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent / "frozen"
 
 
 def compare(name: str, surface: Any, request: pytest.FixtureRequest) -> None:
-    """Fail for each difference, with its place; with `--freeze` the file is written instead."""
+    """Fail with all differences and their places; with `--freeze` write the file instead."""
     path = FOLDER / f"{name}.json"
     text = json.dumps(surface, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     if request.config.getoption("--freeze"):
@@ -24,7 +24,7 @@ def compare(name: str, surface: Any, request: pytest.FixtureRequest) -> None:
 
 
 def differences(before: Any, after: Any, place: str) -> Iterator[str]:
-    """Each with its place."""
+    """Yield each difference with its place."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
             if key not in after:

@@ -1,6 +1,6 @@
 """The public interfaces as JSON: names, types, defaults, choices and shapes, without prose.
 
-The files in `frozen/` have them as they were; `pytest tests/interfaces --freeze` writes them.
+The files in `frozen/` have the last frozen state; `pytest tests/interfaces --freeze` writes them.
 """
 
 import argparse
@@ -26,7 +26,7 @@ _PROSE = {"description", "summary", "title", "example", "examples", "x-help"}
 
 
 def commands() -> dict[str, Any]:
-    """Each command with its arguments and options."""
+    """Return each command with its arguments and options."""
     return {
         name: [_argument(action) for action in parser._actions if "--help" not in action.option_strings]  # noqa: SLF001
         for name, parser in commands_of("zatva", build_parser())
@@ -34,23 +34,23 @@ def commands() -> dict[str, Any]:
 
 
 def exit_codes() -> dict[str, int]:
-    """Numbers by name."""
+    """Return the exit codes by name."""
     return {code.name: code.value for code in ExitCode}
 
 
 def settings() -> Any:
-    """Type, limits and default of each setting."""
+    """Return type, limits and default of each setting."""
     return _without_prose(Settings.model_json_schema())
 
 
 def tables() -> dict[str, Any]:
-    """Columns, keys and indexes of each table."""
+    """Return columns, keys and indexes of each table."""
     assert MODELS
     return {table.name: _table(table) for table in Base.metadata.sorted_tables}
 
 
 def routes() -> dict[str, list[str]]:
-    """Methods with paths, by server."""
+    """Return methods with paths, by server."""
     apps: dict[str, Callable[..., Any]] = {
         "provider": provider.app.create_app,
         "dashboard": web.app.create_app,
@@ -62,7 +62,7 @@ def routes() -> dict[str, list[str]]:
 
 
 def openapi() -> Any:
-    """The REST API's document."""
+    """Return the REST API's document."""
     return _without_prose(whole_document())
 
 

@@ -1,4 +1,4 @@
-"""No interface changes unnoticed."""
+"""The public interfaces equal their frozen files."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Each parameter of a harvest is on every surface, or its declaration says why not."""
+"""Each harvest parameter is on every interface, or its declaration says why it is not."""
 
 import argparse
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from zatva.cli import build_parser
 
 _COMMANDS = dict(commands_of("zatva", build_parser()))
 _OF_A_REQUEST = {"repository_id", "replay", "job_id", "recurring_id"}
-"""What says which harvest it is, not how."""
+"""Names that identify a harvest; they are not parameters."""
 _FORM = Path(__file__).parents[2] / "web" / "templates" / "schedule_form.html"
 
 
@@ -33,7 +33,7 @@ def _destinations(parser: argparse.ArgumentParser) -> set[str]:
 
 
 def _on(surface: Surface) -> set[str]:
-    """The names that the surface itself has."""
+    """Return the names that the interface itself has."""
     return {
         Surface.SCHEDULE: lambda: set(RecurringJob.__table__.columns.keys()),
         Surface.JOB: lambda: set(Job.__table__.columns.keys()),
@@ -47,7 +47,7 @@ def _on(surface: Surface) -> set[str]:
 
 
 def _name(one: Parameter, surface: Surface) -> str:
-    """What the surface calls the parameter."""
+    """Return the parameter's name on the interface."""
     if surface is Surface.COMMAND:
         return one.command.target if one.command else ""
     return {
@@ -101,7 +101,7 @@ def test_what_a_schedule_says_reaches_the_harvest() -> None:
     stored = {one.column: _other(one) for one in shared}
     schedule = RecurringJob(id=3, repository_id=1, priority=0, **stored)
 
-    # A schedule of full harvests is not looked up in the history.
+    # A schedule of full harvests needs no look-up in the history.
     job = job_of(Session(), schedule, due=datetime(2026, 1, 1, tzinfo=UTC))
     job.job_id, job.max_records = 2, 10
 
@@ -115,7 +115,7 @@ def test_what_a_schedule_says_reaches_the_harvest() -> None:
 
 
 def _other(one: Parameter) -> Any:
-    """A value that is not the default."""
+    """Return a value other than the default."""
     if one.kind is bool:
         return not one.stored
     if one.choices is not None:

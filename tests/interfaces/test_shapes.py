@@ -1,4 +1,4 @@
-"""What commands print with `--json`, and the names of the metrics, as programs and alarms read them."""
+"""The JSON keys that commands print with `--json`, and the metric names, for programs and alarms."""
 
 import asyncio
 import json
@@ -151,7 +151,7 @@ def test_the_names_of_the_metrics(
 
 
 def _metrics(base_url: str, token: str) -> dict[str, str]:
-    """Kinds of the metrics by name."""
+    """Return the types of the metrics by name."""
     headers = {"Authorization": f"Bearer {token}"}
     asked = urllib.request.Request(f"{base_url}/metrics", headers=headers)  # noqa: S310 our own address
     with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310 as above
@@ -166,7 +166,7 @@ def _printed(environment: Mapping[str, str], command: list[str]) -> Any:
 
 
 def shape(value: Any) -> Any:
-    """Kinds instead of values; of a list, what its members have together."""
+    """Return types in place of values; for a list, the merged shape of its members."""
     if isinstance(value, dict):
         return {key: shape(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -179,7 +179,7 @@ def shape(value: Any) -> Any:
 
 
 def merged(shapes: list[Any]) -> Any:
-    """One shape for all: the keys of any of them."""
+    """Return one shape for all: the keys that any of them has."""
     if all(isinstance(one, dict) for one in shapes):
         keys = {key for one in shapes for key in one}
         return {key: merged([one[key] for one in shapes if key in one]) for key in keys}

@@ -1,4 +1,4 @@
-"""Words and numbers that databases, queues, browsers and receivers keep, by what they are for."""
+"""Words and numbers that databases, queues, browsers and webhook receivers store, by purpose."""
 
 from enum import Enum
 from typing import Any
@@ -98,6 +98,6 @@ _KEYS: dict[str, Any] = {
 
 
 def stored_words() -> dict[str, Any]:
-    """Values of each enumeration by member, and each key."""
+    """Return the values of each enumeration by member, and each key."""
     words = {name: {member.name: member.value for member in kind} for name, kind in _ENUMS.items()}
     return {"enumerations": words, "keys": _KEYS}

@@ -1,4 +1,4 @@
-"""What the dashboard's tests share: a real server on a port of its own, and its standing users."""
+"""Fixtures of the dashboard's tests: a real server on a free port, and its standing users."""
 
 import contextlib
 import re
@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """The dashboard, listening."""
+    """The running dashboard."""
 
     app: web.Application
     base_url: str
@@ -33,7 +33,7 @@ class Server:
     database: Database
 
     def link(self, name: str) -> str:
-        """A fresh sign-in link."""
+        """Return a new sign-in link."""
         with self.database.session() as session:
             link = make_link(session, self.settings, name, self.base_url)
             session.commit()
@@ -42,18 +42,18 @@ class Server:
 
 @dataclass(frozen=True, kw_only=True)
 class Browser:
-    """A user at a browser without scripts: keeps cookies, follows no redirects, fills forms in."""
+    """A user's browser without scripts: keeps cookies, follows no redirects, submits forms."""
 
     http: aiohttp.ClientSession
     base_url: str
 
     async def get(self, path: str) -> tuple[int, str]:
-        """Status and text of a page."""
+        """Return status and text of a page."""
         async with self.http.get(self.base_url + path, allow_redirects=False) as answer:
             return answer.status, await answer.text()
 
     async def token(self, path: str = "/account") -> str:
-        """The form token that a page carries."""
+        """Return the form token on a page."""
         _, text = await self.get(path)
         found = _TOKEN.search(text)
         return found[1] if found else ""
@@ -61,13 +61,13 @@ class Browser:
     async def post(
         self, path: str, form: Mapping[str, str] | None = None, *, token: str | None = None
     ) -> tuple[int, str, str]:
-        """Status, text and target of a form that was sent as its page would send it."""
+        """Submit a form as its page would; return status, text and redirect target."""
         data = {"csrf_token": await self.token() if token is None else token, **(form or {})}
         async with self.http.post(self.base_url + path, data=data, allow_redirects=False) as answer:
             return answer.status, await answer.text(), answer.headers.get("Location", "")
 
     async def sign_in(self, link: str) -> None:
-        """Follow the link and press its button."""
+        """Open the link and press its button."""
         path = link.removeprefix(self.base_url)
         form = {"token": path.partition("token=")[2]}
         status, text, _ = await self.post("/sign-in", form, token=await self.token(path))
@@ -75,7 +75,7 @@ class Browser:
 
 
 async def sign_in(page: Page, server: Server, name: str = "Alena") -> None:
-    """Sign the user of that name in, in a real browser's tab."""
+    """Sign in the named user in a tab of a real browser."""
     await page.goto(server.link(name))
     await page.get_by_role("button", name="Sign in").click()
     await expect(page).to_have_url(server.base_url + "/")
@@ -115,8 +115,8 @@ async def server(settings: Settings, database: Database, poll_seconds: float) ->
 
 @contextlib.asynccontextmanager
 async def _browser(server: Server, name: str | None = None) -> AsyncIterator[Browser]:
-    """A browser, signed in as the user of that name."""
-    jar = aiohttp.CookieJar(unsafe=True)  # it would keep no cookies of an address without a name
+    """Yield a browser, signed in as the named user."""
+    jar = aiohttp.CookieJar(unsafe=True)  # by default it stores no cookies for an IP address
     async with aiohttp.ClientSession(cookie_jar=jar) as http:
         browser = Browser(http=http, base_url=server.base_url)
         if name is not None:
@@ -126,21 +126,21 @@ async def _browser(server: Server, name: str | None = None) -> AsyncIterator[Bro
 
 @pytest.fixture
 async def stranger(server: Server) -> AsyncIterator[Browser]:
-    """Somebody who is not signed in."""
+    """A browser that is not signed in."""
     async with _browser(server) as browser:
         yield browser
 
 
 @pytest.fixture
 async def administrator(server: Server) -> AsyncIterator[Browser]:
-    """Alena, who may change things."""
+    """Alena, an administrator."""
     async with _browser(server, "Alena") as browser:
         yield browser
 
 
 @pytest.fixture
 async def viewer(server: Server) -> AsyncIterator[Browser]:
-    """Viktor, who may look."""
+    """Viktor, a viewer."""
     async with _browser(server, "Viktor") as browser:
         yield browser
 
@@ -161,6 +161,6 @@ async def colleague(server: Server) -> AsyncIterator[Browser]:
 
 @pytest.fixture
 async def curator(server: Server) -> AsyncIterator[Browser]:
-    """Katka, who keeps the archive."""
+    """Katka, a curator of the archive."""
     async with _browser(server, "Katka") as browser:
         yield browser

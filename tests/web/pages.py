@@ -1,4 +1,4 @@
-"""Every page that a signed-in user can open, when there is one of everything."""
+"""Every page that a signed-in user can open when one object of each kind exists."""
 
 from typing import Final
 

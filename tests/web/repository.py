@@ -47,7 +47,7 @@ async def _closed(_: web.Request) -> web.Response:
 
 @asynccontextmanager
 async def repository() -> AsyncIterator[str]:
-    """The address that the repository's `/oai` is below, while the block lasts."""
+    """Yield the address below which `/oai` is served, for the duration of the block."""
     app = web.Application()
     app.add_routes([web.get("/oai", _answer), web.get("/home", _home_page), web.get("/closed", _closed)])
     runner = web.AppRunner(app, shutdown_timeout=1)

@@ -1,4 +1,4 @@
-"""Rows for the dashboard to show, put in as the harvester and the manager would."""
+"""Database rows for the dashboard, as the harvester and the manager would write them."""
 
 import hashlib
 import uuid
@@ -24,7 +24,7 @@ BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def a_repository(session: Session, name: str = "Library of Telč", folder: str = "telc") -> Repository:
-    """A repository that was asked nothing."""
+    """Insert a repository that was never queried."""
     repository = add_repository(session, base_url=f"https://{folder}.example/oai", base_dir=folder)
     repository.repository_name = name
     session.flush()
@@ -32,13 +32,13 @@ def a_repository(session: Session, name: str = "Library of Telč", folder: str =
 
 
 def a_schedule(session: Session, repository: Repository, **columns: Any) -> RecurringJob:
-    """A daily schedule."""
+    """Insert a daily schedule."""
     columns = {"frequency": "daily at 02:30", "metadata_prefix": "marc21", **columns}
     return add_schedule(session, repository_id=repository.repository_id, **columns)
 
 
 def a_run(session: Session, repository: Repository, **columns: Any) -> History:
-    """A run that completed a minute after it began."""
+    """Insert a run that completed a minute after its start."""
     values = {
         "harvest_start_time": BEGAN,
         "harvest_end_time": BEGAN + timedelta(minutes=1),
@@ -54,7 +54,7 @@ def a_run(session: Session, repository: Repository, **columns: Any) -> History:
 
 
 def a_rule(session: Session, repository: Repository | None = None) -> Rule:
-    """A filter rule with two versions, of the repository or of everybody; its file is not written."""
+    """Insert a filter rule with two versions, of the repository or shared; its file is not written."""
     number = session.scalars(select(func.count()).select_from(Rule)).one()
     rule = Rule(
         kind="filter",
@@ -73,7 +73,7 @@ def a_rule(session: Session, repository: Repository | None = None) -> Rule:
 
 
 def a_bibliographic_record(session: Session, repository: Repository, **columns: Any) -> BibliographicRow:
-    """A book as an import would write it, with a name, a number and notes of each kind."""
+    """Insert a book as an import would write it, with a name, a number and notes of each kind."""
     number = session.scalars(select(func.count()).select_from(BibliographicRow)).one() + 1
     title = columns.pop("title", "Slovník staré češtiny")
     values = {
@@ -120,7 +120,7 @@ def a_bibliographic_record(session: Session, repository: Repository, **columns: 
 
 
 def a_filtering_set(session: Session, name: str = "dictionaries") -> int:
-    """A filtering set of dictionaries, made once; gives its number."""
+    """Insert a filtering set of dictionaries, once; return its id."""
     found = session.scalars(select(FilteringSet.set_id).where(FilteringSet.name == name)).first()
     if found is not None:
         return found
@@ -129,7 +129,7 @@ def a_filtering_set(session: Session, name: str = "dictionaries") -> int:
 
 
 def an_examination() -> Report:
-    """A report with a fact of each grade."""
+    """Return a report with a fact of each grade."""
     facts = [
         Fact(subject="version", found="well"),
         Fact(subject="page size", found="small", values={"count": 10}),

@@ -1,4 +1,4 @@
-"""The three standing users' world: one of everything that belongs to mzk, and whose each route's answer is.
+"""Data of the three standing users: one object of each kind owned by mzk, and who may use each route.
 
 A route that no table here covers makes `test_standing_users.py` fail.
 """
@@ -28,7 +28,7 @@ from tests.web.rows import (
 from web.auth.organisations import find_organisation, give_repository
 
 MARK: Final = "Library of the owner alone"
-"""The owner's repository: its name in an answer to anybody else is a leak."""
+"""The owner's repository: its name in a response to anyone else is a leak."""
 
 PUBLIC: Final = frozenset(
     {
@@ -39,7 +39,7 @@ PUBLIC: Final = frozenset(
         ("GET", "/readyz"),
     }
 )
-"""Routes that answer strangers, too."""
+"""Routes that also answer anonymous requests."""
 
 OWN_ACCOUNT: Final = frozenset(
     {
@@ -54,7 +54,7 @@ OWN_ACCOUNT: Final = frozenset(
         ("GET", "/api/v1/me"),
     }
 )
-"""Routes that show and change nothing but the account of whoever asks."""
+"""Routes that show and change only the account of the current user."""
 
 OBJECTS: Final[Mapping[str, str]] = {
     "/repositories/{id}": "repository",
@@ -79,11 +79,11 @@ OBJECTS: Final[Mapping[str, str]] = {
     "/api/v1/rules/{rule}": "rule file",
     "/api/v1/filtering-sets/{filtering_set}": "filtering set",
 }
-"""Routes below these are about one object, which is somebody's."""
+"""Routes below these concern one object, which has an owner."""
 
 
 def a_world(session: Session) -> dict[str, int]:
-    """One of everything that belongs to mzk; gives the numbers by the words of `OBJECTS`."""
+    """Insert one object of each kind, owned by mzk; return the ids by the words of `OBJECTS`."""
     organisation = find_organisation(session, "mzk")
     assert organisation is not None
     number = session.scalars(text("SELECT count(*) FROM oai_repository")).one()
@@ -135,7 +135,7 @@ def a_world(session: Session) -> dict[str, int]:
 
 
 def a_neighbour(session: Session) -> None:
-    """A repository of nk with a job that is due much later, so that its lists are not empty."""
+    """Insert a repository of nk with a job that is due much later, so that its lists are not empty."""
     organisation = find_organisation(session, "nk")
     assert organisation is not None
     repository = a_repository(session, name="Library of the colleague", folder="colleague")
@@ -146,7 +146,7 @@ def a_neighbour(session: Session) -> None:
 
 
 def fingerprint(session: Session) -> dict[str, str]:
-    """What the tables of harvests and owners hold, to see whether something was changed."""
+    """Return checksums of the tables of harvests and owners, to detect changes."""
     tables = session.scalars(
         text(
             "SELECT relname FROM pg_stat_user_tables "

@@ -1,4 +1,4 @@
-"""Users and API tokens over the API, for administrators; and who the caller is."""
+"""REST API: users, API tokens and organisations (administrators only), and the caller's own identity."""
 
 from datetime import datetime
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""`zatva user`: the dashboard's users and their sign-in links."""
+"""Commands for users, organisations and API tokens (`zatva user`, …), including one-time sign-in links."""
 
 from typing import Final
 
@@ -34,7 +34,7 @@ def user_add(invocation: Invocation) -> ExitCode:
 
 
 def invite(invocation: Invocation) -> ExitCode:
-    """Print an invitation; the user is added where there is none of that name."""
+    """Print an invitation link; add the user if no user has that name."""
     settings, name = invocation.settings, invocation.arguments.name
     with open_database(settings) as database, database.session() as session:
         user = find_user(session, name) or _add(session, invocation)
@@ -47,7 +47,7 @@ def invite(invocation: Invocation) -> ExitCode:
 
 
 def link(invocation: Invocation) -> ExitCode:
-    """Print a one-time sign-in link; where no address is set it leads to the default port on this machine."""
+    """Print a one-time sign-in link; without a configured address, for the default port on this machine."""
     settings, name = invocation.settings, invocation.arguments.name
     with open_database(settings) as database, database.session() as session:
         address = make_link(session, settings, name, _base_url(invocation))
@@ -58,7 +58,7 @@ def link(invocation: Invocation) -> ExitCode:
 
 
 def role(invocation: Invocation) -> ExitCode:
-    """Give a user another role and organisation."""
+    """Change a user's role and organisation."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database, database.session() as session:
         user = get_user(session, arguments.name)
@@ -71,7 +71,7 @@ def role(invocation: Invocation) -> ExitCode:
 
 
 def disable(invocation: Invocation) -> ExitCode:
-    """Let a user sign in no more; sessions end and API tokens are not taken any more."""
+    """Disable a user: end the user's sessions and reject the user's API tokens."""
     with open_database(invocation.settings) as database, database.session() as session:
         disable_user(session, get_user(session, invocation.arguments.name).user_id)
         session.commit()
@@ -81,7 +81,7 @@ def disable(invocation: Invocation) -> ExitCode:
 
 
 def enable(invocation: Invocation) -> ExitCode:
-    """Let a user sign in again."""
+    """Enable a disabled user."""
     with open_database(invocation.settings) as database, database.session() as session:
         enable_user(session, get_user(session, invocation.arguments.name).user_id)
         session.commit()
@@ -150,7 +150,7 @@ def organisation_add(invocation: Invocation) -> ExitCode:
 
 
 def give(invocation: Invocation) -> ExitCode:
-    """Let a repository, its schedules and jobs belong to an organisation."""
+    """Assign a repository, with its schedules and jobs, to an organisation."""
     short_name, number = invocation.arguments.short_name, invocation.arguments.repository
     with open_database(invocation.settings) as database, database.session() as session:
         owner = None if short_name == _NOBODY else get_organisation(session, short_name).organisation_id
@@ -164,7 +164,7 @@ def give(invocation: Invocation) -> ExitCode:
 
 
 def remove(invocation: Invocation) -> ExitCode:
-    """Remove an organisation that has no users."""
+    """Remove an organisation without users."""
     short_name = invocation.arguments.short_name
     with open_database(invocation.settings) as database, database.session() as session:
         number = get_organisation(session, short_name).organisation_id
@@ -194,7 +194,7 @@ def organisation_show(invocation: Invocation) -> ExitCode:
 
 
 def token_add(invocation: Invocation) -> ExitCode:
-    """Make a token and print it, this once."""
+    """Create an API token and print it; it is not shown again."""
     arguments = invocation.arguments
     scopes = [Scope(scope) for scope in arguments.scope or [Scope.READ]]
     with open_database(invocation.settings) as database, database.session() as session:
@@ -210,7 +210,7 @@ def token_add(invocation: Invocation) -> ExitCode:
 
 
 def token_show(invocation: Invocation) -> ExitCode:
-    """List the tokens of all users, or of one."""
+    """List the API tokens of all users or of one user."""
     with open_database(invocation.settings) as database, database.session() as session:
         name = invocation.arguments.user
         user_id = None if name is None else get_user(session, name).user_id

@@ -1,4 +1,4 @@
-"""How the installation is: the database's size and version, room on the disks, this process; for one page."""
+"""State of the installation for the system page: database size and version, free disk space, this process."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from oai import migrations
 from oai.settings import Settings
 
 _LITTLE: Final = 1024**3
-"""Bytes of free room below which somebody should look."""
+"""Bytes of free disk space below which an administrator should act."""
 _LARGEST: Final = 8
 _SIZES: Final = text(
     """
@@ -28,7 +28,7 @@ _SIZES: Final = text(
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table: its bytes with its indexes, and about how many rows it has."""
+    """A table: its size in bytes, indexes included, and its approximate number of rows."""
 
     name: str
     size: int
@@ -37,7 +37,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class DatabaseFacts:
-    """What the database server says."""
+    """What the database server reports about itself."""
 
     version: str
     size: int
@@ -48,13 +48,13 @@ class DatabaseFacts:
 
     @property
     def is_current(self) -> bool:
-        """Whether the tables are those of this version."""
+        """Return whether the database schema is at the revision that this version needs."""
         return self.revision == migrations.head()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """A folder's disk, in bytes."""
+    """The disk of a directory: sizes in bytes."""
 
     folder: Path
     total: int
@@ -62,12 +62,12 @@ class Room:
 
     @property
     def is_little(self) -> bool:
-        """Whether somebody should look."""
+        """Return whether free space is low enough for an administrator to act."""
         return self.free < _LITTLE
 
 
 def database_facts(session: Session) -> DatabaseFacts:
-    """Ask the server."""
+    """Query the database server for its facts."""
     told = session.execute(
         text(
             "SELECT current_setting('server_version'), pg_database_size(current_database()), "
@@ -87,7 +87,7 @@ def database_facts(session: Session) -> DatabaseFacts:
 
 
 def rooms(settings: Settings) -> list[Room]:
-    """The disks of the data folder and, where it is another one, of the store."""
+    """Return the disk of the data directory and, if it is on a different disk, that of the store."""
     found: list[Room] = []
     for folder in (settings.data, settings.store):
         there = next(step for step in (folder, *folder.absolute().parents) if step.exists())
@@ -98,7 +98,7 @@ def rooms(settings: Settings) -> list[Room]:
 
 
 def process_words() -> tuple[str, str, int]:
-    """The program's version, and the host and process that it runs as."""
+    """Return the program's version, and the host name and process id under which it runs."""
     try:
         ours = version("zatva")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Administration: where its pages are, everybody's API tokens, the manager and its workers."""
+"""Administration pages: index, all users' API tokens, managers and workers, system health."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _TOKEN: Final = columns_of(
 
 @dataclass(frozen=True, kw_only=True)
 class AdminLink:
-    """A page of the administration, and how much there is on it where that can be counted."""
+    """A link to an administration page, with the number of its items if they can be counted."""
 
     path: str
     title: str
@@ -42,7 +42,7 @@ class AdminLink:
 
 @administrators_only
 async def front(request: web.Request) -> web.Response:
-    """Where everything is."""
+    """Show the index of the administration pages."""
     users, organisations, tokens, workers = await database_of(request).run(_counts)
     places = [
         AdminLink(path="/admin/users", title=_("Users"), about=_("accounts and roles"), count=users),
@@ -66,7 +66,7 @@ async def front(request: web.Request) -> web.Response:
 
 @administrators_only
 async def tokens(request: web.Request) -> web.Response:
-    """Everybody's API tokens, the newest first."""
+    """Show the API tokens of all users, newest first."""
     before = number_in(request, "before")
     found = await database_of(request).run(list_tokens, limit=PAGE + 1, before=before)
     page = page_of(found, lambda token: token.token_id, behind=before)
@@ -75,7 +75,7 @@ async def tokens(request: web.Request) -> web.Response:
 
 @administrators_only
 async def tokens_as_file(request: web.Request) -> web.StreamResponse:
-    """Everybody's API tokens; the tokens themselves are not kept."""
+    """Export the API tokens of all users; the tokens themselves are not stored."""
 
     async def behind(last: TokenView | None) -> Sequence[TokenView]:
         before = last.token_id if last else None
@@ -86,7 +86,7 @@ async def tokens_as_file(request: web.Request) -> web.StreamResponse:
 
 @administrators_only
 async def revoke(request: web.Request) -> web.StreamResponse:
-    """Revoke a token."""
+    """Revoke an API token."""
     number = number_of(request)
     try:
         row = await database_of(request).run(revoke_token, number)
@@ -98,14 +98,14 @@ async def revoke(request: web.Request) -> web.StreamResponse:
 
 @administrators_only
 async def workers(request: web.Request) -> web.Response:
-    """The leading manager, and the workers of all hosts."""
+    """Show the leading manager and the workers on all hosts."""
     status = await database_of(request).run(manager_status)
     return render(request, "admin_workers.html", manager=status, workers=status.workers)
 
 
 @administrators_only
 async def health(request: web.Request) -> web.Response:
-    """How the parts are: manager, archive, disks, database, this process."""
+    """Show the health of manager, archive, disks, database and this process."""
     database = database_of(request)
     return render(
         request,

@@ -1,4 +1,4 @@
-"""The audit log as a page, with a filter in its address, and as a file."""
+"""The audit log as a page and as a file, with a filter in the query string."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -30,10 +30,10 @@ _LAST_YEAR: Final = 9000
 
 @administrators_only
 async def show(request: web.Request) -> web.Response:
-    """The newest entries that the filter lets through; `before` leads to older ones."""
+    """Show the newest entries that match the filter; `before` pages to older entries."""
     database, given = database_of(request), _given(request)
     before = number_in(request, "before")
-    # One more than is shown tells whether there are older ones.
+    # One row more than is shown: if it exists, there are older entries.
     entries = await database.run(list_entries, _filter(given), limit=_PAGE + 1, before=before)
     older = {**given, "before": entries[_PAGE - 1].audit_id} if len(entries) > _PAGE else None
     return render(
@@ -50,7 +50,7 @@ async def show(request: web.Request) -> web.Response:
 
 @administrators_only
 async def download(request: web.Request) -> web.StreamResponse:
-    """The entries that the filter lets through, the newest first; times are UTC."""
+    """Export the entries that match the filter, newest first; times are UTC."""
     wanted = _filter(_given(request))
 
     async def behind(last: AuditEntry | None) -> Sequence[AuditEntry]:
@@ -61,7 +61,7 @@ async def download(request: web.Request) -> web.StreamResponse:
 
 
 def _changes(entry: AuditEntry) -> list[str]:
-    """The first columns that changed, one a line, such as `state: 0 → 2`; the file of entries has all."""
+    """Return the first changed columns, one a line, for example `state: 0 → 2`; the export lists all."""
     before, after = entry.before or {}, entry.after or {}
     names = sorted({*before, *after})
     lines = [f"{name}: {_short(before.get(name))} → {_short(after.get(name))}" for name in names]
@@ -74,7 +74,7 @@ def _short(value: object) -> str:
 
 
 def _given(request: web.Request) -> dict[str, str]:
-    """What the address asks for; no text of the database has control characters."""
+    """Return the filter from the query string; no text column contains control characters."""
     given = {name: request.query.get(name, "").strip() for name in _FIELDS}
     return {name: text for name, text in given.items() if text and text.isprintable()}
 
@@ -87,7 +87,7 @@ def _filter(given: dict[str, str]) -> Filter:
 
 
 def _day(text: str | None, *, later: timedelta = timedelta()) -> datetime | None:
-    """When the reader's day begins (UTC); None for what is no date."""
+    """Return the start (UTC) of a day in the reader's time zone, or None if the text is not a date."""
     try:
         day = date.fromisoformat(text or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Administration of organisations, and of whose the repositories are."""
+"""Administration of organisations and of the repositories that they own."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -33,14 +33,14 @@ _COLUMNS: Final = columns_of(
 
 
 class OrganisationForm(FormModel):
-    """What it is called, in full and in short."""
+    """Full and short name of an organisation."""
 
     name: str = Field("", max_length=200)
     short_name: str = Field(min_length=1, max_length=50)
 
 
 class GivingForm(FormModel):
-    """Which repository is to be given to the organisation, or taken back."""
+    """A repository to assign to the organisation or to take away from it."""
 
     repository: int = Field(ge=1, le=999_999_999)
     back: bool = False
@@ -48,7 +48,7 @@ class GivingForm(FormModel):
 
 @administrators_only
 async def listing(request: web.Request) -> web.Response:
-    """The organisations by short name, page by page."""
+    """List the organisations by short name, in pages."""
     after = text_in(request, "after")
     found = await database_of(request).run(list_organisations, limit=PAGE + 1, after=after)
     page = page_of(found, lambda organisation: organisation.short_name, behind=after)
@@ -57,7 +57,7 @@ async def listing(request: web.Request) -> web.Response:
 
 @administrators_only
 async def as_file(request: web.Request) -> web.StreamResponse:
-    """All organisations."""
+    """Export all organisations."""
 
     async def behind(last: OrganisationView | None) -> Sequence[OrganisationView]:
         after = last.short_name if last else ""
@@ -68,13 +68,13 @@ async def as_file(request: web.Request) -> web.StreamResponse:
 
 @administrators_only
 async def new(request: web.Request) -> web.Response:
-    """The form for a new one."""
+    """Show the form for a new organisation."""
     return await _page(request, None, Form(values={}))
 
 
 @administrators_only
 async def add(request: web.Request) -> web.Response:
-    """Add it."""
+    """Add an organisation."""
     asked, form = read_form(OrganisationForm, await request.post())
     if asked is None:
         return await _page(request, None, form)
@@ -88,13 +88,13 @@ async def add(request: web.Request) -> web.Response:
 
 @administrators_only
 async def show(request: web.Request) -> web.Response:
-    """One organisation."""
+    """Show one organisation."""
     return await _page(request, await _organisation_of(request), None)
 
 
 @administrators_only
 async def change(request: web.Request) -> web.Response:
-    """Rename it."""
+    """Rename the organisation."""
     organisation = await _organisation_of(request)
     asked, form = read_form(OrganisationForm, await request.post())
     if asked is None:
@@ -111,7 +111,7 @@ async def change(request: web.Request) -> web.Response:
 
 @administrators_only
 async def give(request: web.Request) -> web.Response:
-    """Let a repository belong to the organisation, or to the administrators again."""
+    """Assign a repository to the organisation, or return it to the administrators."""
     organisation = await _organisation_of(request)
     asked, form = read_form(GivingForm, await request.post())
     if asked is None:
@@ -126,7 +126,7 @@ async def give(request: web.Request) -> web.Response:
 
 @administrators_only
 async def confirm_removal(request: web.Request) -> web.Response:
-    """Ask before an organisation goes."""
+    """Ask for confirmation before an organisation is removed."""
     organisation = await _organisation_of(request)
     return render(
         request,

@@ -1,4 +1,4 @@
-"""Administration of users: invited, given roles and organisations, disabled."""
+"""Administration of users: invitations, roles, organisations, disabling."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -38,7 +38,7 @@ _COLUMNS: Final = columns_of(
 
 
 class RoleForm(FormModel):
-    """What a user is, and of whom."""
+    """Role and organisation of a user."""
 
     role: Role
     organisation: int | None = None
@@ -50,14 +50,14 @@ class RoleForm(FormModel):
 
 
 class InvitationForm(RoleForm):
-    """A new user."""
+    """Name, role and organisation of a new user."""
 
     name: str = Field(min_length=1, max_length=100)
 
 
 @administrators_only
 async def listing(request: web.Request) -> web.Response:
-    """The users that the filter lets through, page by page."""
+    """List the users that match the filter, in pages."""
     given, after = _given(request), _after(request)
     found = await database_of(request).run(find_users, limit=_PAGE + 1, after=after, **given)
     further = {**given, "after": found[_PAGE - 1].name} if len(found) > _PAGE else None
@@ -76,7 +76,7 @@ async def listing(request: web.Request) -> web.Response:
 
 @administrators_only
 async def as_file(request: web.Request) -> web.StreamResponse:
-    """The users that the filter lets through."""
+    """Export the users that match the filter."""
     given = _given(request)
 
     async def behind(last: UserView | None) -> Sequence[UserView]:
@@ -88,13 +88,13 @@ async def as_file(request: web.Request) -> web.StreamResponse:
 
 @administrators_only
 async def new(request: web.Request) -> web.Response:
-    """The form for an invitation."""
+    """Show the invitation form."""
     return await _page(request, None, Form(values={"role": Role.PARTNER.value}))
 
 
 @administrators_only
 async def invite_new(request: web.Request) -> web.Response:
-    """Add the user and show the invitation's link, this once."""
+    """Add the user and show the invitation link; the link is shown only once."""
     asked, form = read_form(InvitationForm, await request.post())
     if asked is None:
         return await _page(request, None, form)
@@ -116,13 +116,13 @@ async def invite_new(request: web.Request) -> web.Response:
 
 @administrators_only
 async def show(request: web.Request) -> web.Response:
-    """One user."""
+    """Show one user."""
     return await _page(request, await _user_of(request), None)
 
 
 @administrators_only
 async def change(request: web.Request) -> web.Response:
-    """Give the user another role or organisation."""
+    """Change the user's role or organisation."""
     user = await _user_of(request)
     asked, form = read_form(RoleForm, await request.post())
     if asked is None:
@@ -138,19 +138,19 @@ async def change(request: web.Request) -> web.Response:
 
 @administrators_only
 async def link(request: web.Request) -> web.Response:
-    """Make a sign-in link and show it, this once."""
+    """Create a one-time sign-in link and show it; the link is shown only once."""
     return await _linked(request, LinkKind.SIGN_IN)
 
 
 @administrators_only
 async def invite(request: web.Request) -> web.Response:
-    """Make a new invitation, with which the user chooses a password; earlier ones are void."""
+    """Create a new invitation, with which the user sets a password, and invalidate earlier ones."""
     return await _linked(request, LinkKind.INVITATION)
 
 
 @administrators_only
 async def confirm_disabling(request: web.Request) -> web.Response:
-    """Ask before a user is shut out."""
+    """Ask for confirmation before a user is disabled."""
     user = await _user_of(request)
     return render(
         request,
@@ -168,7 +168,7 @@ async def confirm_disabling(request: web.Request) -> web.Response:
 
 @administrators_only
 async def disable(request: web.Request) -> web.StreamResponse:
-    """Shut the user out."""
+    """Disable the user."""
     user = await _user_of(request)
     try:
         await database_of(request).run(disable_user, user.user_id)
@@ -179,14 +179,14 @@ async def disable(request: web.Request) -> web.StreamResponse:
 
 @administrators_only
 async def enable(request: web.Request) -> web.StreamResponse:
-    """Let the user sign in again."""
+    """Enable a disabled user."""
     user = await _user_of(request)
     await database_of(request).run(enable_user, user.user_id)
     raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-enabled")
 
 
 def base_url(request: web.Request) -> str:
-    """The dashboard's address as its users see it."""
+    """Return the dashboard's address as its users reach it."""
     return request.config_dict[SETTINGS].web.base_url or f"{request.scheme}://{request.host}"
 
 
@@ -208,7 +208,7 @@ async def _user_of(request: web.Request, number: int | None = None) -> UserView:
 
 
 def _given(request: web.Request) -> dict[str, str]:
-    """The filter in the address; no text of the database has control characters."""
+    """Return the filter from the query string; no text column contains control characters."""
     given = {name: request.query.get(name, "").strip() for name in ("words", "role", "state")}
     choices = {"role": frozenset(Role), "state": frozenset(STATES)}
     return {
@@ -219,7 +219,7 @@ def _given(request: web.Request) -> dict[str, str]:
 
 
 def _after(request: web.Request) -> str:
-    """The name that the page's users come behind."""
+    """Return the user name after which the page starts."""
     text = request.query.get("after", "")
     return text if text.isprintable() else ""
 

@@ -1,4 +1,4 @@
-"""Alerts over the API: rules of who is told what, and what became of each message."""
+"""REST API: notification rules and the delivery state of each message."""
 
 from datetime import datetime
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""The form of a rule of who is told what, and the words of its choices."""
+"""The form of a notification rule and the labels of its choices."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,7 +15,7 @@ _LANGUAGES: Final = {Language.ENGLISH: "English", Language.CZECH: "Čeština", L
 
 
 class AlertForm(FormModel):
-    """Who is told what, how, and in which language."""
+    """Event kinds, channel, recipients and language of a notification rule."""
 
     kind: Kind = Kind.ERROR
     channel: Channel = Channel.MAIL
@@ -40,7 +40,7 @@ class AlertForm(FormModel):
         return value
 
     def wish(self, repository_id: int | None) -> Wish:
-        """What a rule about that repository, or (None) about all, is to be."""
+        """Return the rule to store, for one repository or (None) for all repositories."""
         mail = self.channel is Channel.MAIL
         return Wish(
             kind=self.kind,
@@ -53,7 +53,7 @@ class AlertForm(FormModel):
 
 
 def values_of(rule: NoticeRule) -> Mapping[str, object]:
-    """The form's values for a rule that there is."""
+    """Return the form values of an existing rule."""
     return {
         "kind": rule.kind,
         "channel": rule.channel,
@@ -64,7 +64,7 @@ def values_of(rule: NoticeRule) -> Mapping[str, object]:
 
 
 def kinds() -> list[tuple[str, str]]:
-    """What a rule may want to be told."""
+    """Return the event kinds that a rule can select, with labels."""
     return [
         ("error", _("When it starts to fail, daily while it fails, and when it works again")),
         ("change", _("Also after each harvest that changes records")),
@@ -75,17 +75,17 @@ def kinds() -> list[tuple[str, str]]:
 
 
 def channels() -> list[tuple[str, str]]:
-    """How somebody may be told."""
+    """Return the notification channels with labels."""
     return [("mail", _("By e-mail")), ("webhook", _("By webhook"))]
 
 
 def tongues() -> list[tuple[str, str]]:
-    """The languages, each by its own name."""
+    """Return the languages, each named in itself."""
     return [(code.value, name) for code, name in _LANGUAGES.items()]
 
 
 def occasions() -> dict[str, str]:
-    """What a notice is about."""
+    """Return the label of each kind of notice."""
     return {
         Occasion.FAILING: _("harvests fail"),
         Occasion.STILL_FAILING: _("harvests still fail"),
@@ -100,7 +100,7 @@ def occasions() -> dict[str, str]:
 
 
 def state_words() -> Mapping[str, str]:
-    """The word that stands for each state of a notice; it is translated where it is shown."""
+    """Return the label of each notice state; translate it where it is shown."""
     return {
         NoticeState.WAITING: "waiting",
         NoticeState.CLAIMED: "on its way",

@@ -1,4 +1,4 @@
-"""Alerts: what needs attention, who is told of it, and what became of each message."""
+"""Alert pages: current alerts, notification rules and the delivery state of each message."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -53,7 +53,7 @@ _RULE: Final = {**columns_of("repository_name"), **columns_of(
 
 
 async def show(request: web.Request) -> web.Response:
-    """What needs attention, and the rules; addresses and messages for those alone who may change them."""
+    """Show current alerts and rules; addresses and messages only to users who may change the rules."""
     who, database, after = who_asks(request), database_of(request), number_in(request, "after") or 0
     among = visible_repositories(who)
     rules = await database.run(list_rules, among=among, limit=PAGE + 1, after=after)
@@ -72,7 +72,7 @@ async def show(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def deliveries(request: web.Request) -> web.Response:
-    """The messages, the newest first; `before` leads to older ones."""
+    """Show the messages, newest first; `before` pages to older messages."""
     before = number_in(request, "before")
     page = page_of(
         await _notices(request, limit=PAGE + 1, before=before), lambda one: one.notice_id, behind=before
@@ -90,7 +90,7 @@ async def deliveries(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def download(request: web.Request) -> web.StreamResponse:
-    """The messages as a file."""
+    """Export the messages."""
 
     async def behind(last: Notice | None) -> Sequence[Notice]:
         return await _notices(request, limit=AT_ONCE, before=last.notice_id if last else None)
@@ -100,7 +100,7 @@ async def download(request: web.Request) -> web.StreamResponse:
 
 @needs(Right.HARVEST)
 async def rules_as_file(request: web.Request) -> web.StreamResponse:
-    """The rules as a file, with addresses: for those alone who may change them."""
+    """Export the rules with their addresses; only for users who may change the rules."""
     among = visible_repositories(who_asks(request))
 
     async def behind(last: RuleView | None) -> Sequence[RuleView]:
@@ -112,7 +112,7 @@ async def rules_as_file(request: web.Request) -> web.StreamResponse:
 
 @needs(Right.HARVEST)
 async def new(request: web.Request) -> web.Response:
-    """The form for a new rule, after the choice of what it is about."""
+    """Show the form for a new rule, once its subject (a repository or all) has been chosen."""
     chosen = request.query.get("repository", "")
     if not chosen:
         who = who_asks(request)
@@ -125,7 +125,7 @@ async def new(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def add(request: web.Request) -> web.Response:
-    """Add the rule, or show the form again with what is wrong."""
+    """Add the rule, or show the form again with its errors."""
     repository = await _chosen(request)
     asked, form = read_form(AlertForm, await request.post())
     if asked is None:
@@ -141,14 +141,14 @@ async def add(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def edit(request: web.Request) -> web.Response:
-    """The form for a rule that there is."""
+    """Show the form of an existing rule."""
     _who, rule = await asked_for(request, NoticeRule)
     return await _form(request, await _source(request, rule), Form(values=values_of(rule)), rule)
 
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
-    """Change the rule, or show the form again with what is wrong."""
+    """Change the rule, or show the form again with its errors."""
     _who, rule = await asked_for(request, NoticeRule)
     repository = await _source(request, rule)
     asked, form = read_form(AlertForm, await request.post())
@@ -164,7 +164,7 @@ async def change(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def test(request: web.Request) -> web.Response:
-    """Let the manager send a trial."""
+    """Queue a test message, which the manager sends."""
     await asked_for(request, NoticeRule)
     await database_of(request).run(put_trial_into_outbox, number_of(request))
     raise web.HTTPSeeOther("/alerts?done=alert-tried")
@@ -172,7 +172,7 @@ async def test(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
-    """Ask before a rule goes."""
+    """Ask for confirmation before a rule is removed."""
     _who, rule = await asked_for(request, NoticeRule)
     return render(
         request,
@@ -220,7 +220,7 @@ async def _notices(request: web.Request, *, limit: int, before: int | None) -> l
 
 
 async def _chosen(request: web.Request) -> Repository | None:
-    """The repository that the new rule is about, or None for all; answers 404 for what is not theirs."""
+    """Return the repository of the new rule, or None for all; respond 404 if the user cannot see it."""
     chosen = request.query.get("repository", "")
     if chosen == _ALL and who_asks(request).sees_everything:
         return None

@@ -1,1 +1,1 @@
-"""The REST API: one declaration for each operation, from which routes, checks and the document come."""
+"""The REST API: each operation is declared once; routes, checks and the OpenAPI document derive from it."""

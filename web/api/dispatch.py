@@ -1,4 +1,4 @@
-"""From a request to an operation and back: who asks, what is asked, the work, the answer or the fault."""
+"""Dispatch of API requests: authentication, validation, the operation's work, response or problem."""
 
 import hmac
 import logging
@@ -58,7 +58,7 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def check_caller(request: web.Request) -> None:
-    """Answer 429 to whoever asks too often, and 403 where another site may have a browser ask."""
+    """Respond 429 to a caller over the rate limit, and 403 to a browser request that another site caused."""
     who = signed_in(request)
     wait = request.config_dict[LIMITER].wait(f"user {who.user_id}" if who else f"address {request.remote}")
     if wait:
@@ -67,7 +67,7 @@ def check_caller(request: web.Request) -> None:
             f"too many requests; wait {wait:.1f} s (limit: setting web.api_per_minute)",
             headers={"Retry-After": str(int(wait) + 1)},
         )
-    # A bearer token is no cookie: no other site can make a browser send it.
+    # A bearer token is not a cookie: another site cannot make a browser send it.
     if request.method in _SAFE or who is None or who.scopes is not None:
         return
     if not from_here(request):
@@ -84,7 +84,7 @@ _JSON: Final = "application/json"
 
 
 def handler_of(operation: Operation) -> Handler:
-    """What answers the operation's route."""
+    """Return the aiohttp handler for the operation's route."""
 
     async def handle(request: web.Request) -> web.StreamResponse:  # noqa: PLR0911 one for each kind of fault
         try:
@@ -102,7 +102,7 @@ def handler_of(operation: Operation) -> Handler:
             return problem(424, str(error))
         except (UsageError, ZatvaError) as error:
             return problem(422 if operation.body is not None else 409, str(error))
-        except Exception:  # noqa: BLE001 the last resort: logged in full, told to nobody
+        except Exception:  # noqa: BLE001 last resort: logged in full, not shown to the caller
             _log.exception("%s %s", request.method, request.path)
             return problem(
                 500, _("An internal error occurred in Zatva. See the log of the dashboard for details.")

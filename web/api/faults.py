@@ -1,4 +1,4 @@
-"""Whatever goes wrong, as `application/problem+json` (RFC 9457)."""
+"""Errors of the API as `application/problem+json` (RFC 9457)."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -28,7 +28,7 @@ TITLES: Final[Mapping[int, str]] = MappingProxyType(
         503: "Try again in a moment",
     }
 )
-"""Every status that means a fault, with the title that goes with it; the details say more."""
+"""Each error status with its title; the `detail` member says more."""
 
 
 class FieldFault(BaseModel):
@@ -51,7 +51,7 @@ class Problem(BaseModel):
 
 
 class ApiError(Exception):
-    """An answer other than the operation's own."""
+    """An error response of an operation."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ApiError(Exception):
 def problem(
     status: int, detail: str, *, errors: Sequence[FieldFault] = (), headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """The fault as an answer."""
+    """Return the error as a response."""
     body = Problem(
         type=f"{DOCS}#fault-{status}",
         title=TITLES.get(status, "An error"),
@@ -88,12 +88,12 @@ def problem(
 
 
 def not_found(kind: str, number: object) -> ApiError:
-    """There is no such thing, or it is not the caller's."""
+    """Return the 404 error for an object that does not exist or that the caller may not see."""
     return ApiError(404, f"{kind} {number} does not exist; it may have been removed")
 
 
 def field_faults(errors: Sequence[Any], *, query: bool) -> list[FieldFault]:
-    """What pydantic found, each with its place."""
+    """Convert pydantic's errors to field errors, each with its location."""
     return [
         FieldFault(pointer=_pointer(fault["loc"], query=query), detail=_detail(fault)) for fault in errors
     ]

@@ -1,4 +1,4 @@
-"""An operation of the API as data: from it come its route, its checks and its part of the document."""
+"""API operations as data: routes, checks and the OpenAPI document derive from each declaration."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 @dataclass(frozen=True, kw_only=True)
 class PathParameter:
-    """A variable part of paths: how it is written, and what it becomes."""
+    """A path variable: its pattern, its Python type and its description."""
 
     pattern: str
     schema: Mapping[str, Any]
@@ -87,40 +87,40 @@ PLACES: Final[Mapping[str, PathParameter]] = MappingProxyType(
         ),
     }
 )
-"""Every variable part that a path may have, by its name."""
+"""All path variables by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One use of an operation, checked."""
+    """One validated call of an operation."""
 
     request: web.Request
     place: Mapping[str, Any]
-    """The variable parts of the path."""
+    """Values of the path variables."""
     query: BaseModel
     body: BaseModel | None
 
     def asked(self, model: type[_Model]) -> _Model:
-        """The query as the model that the operation declares."""
+        """Return the query as the model that the operation declares."""
         return of_kind(self.query, model, "the operation declares it")
 
     def sent(self, model: type[_Model]) -> _Model:
-        """The body as the model that the operation declares."""
+        """Return the body as the model that the operation declares."""
         return of_kind(self.body, model, "the operation declares it")
 
     @property
     def database(self) -> DatabaseExecutor:
-        """Where the work is done."""
+        """The threads in which database work runs."""
         return database_of(self.request)
 
     @property
     def settings(self) -> Settings:
-        """The settings."""
+        """The application's settings."""
         return self.request.config_dict[SETTINGS]
 
     @property
     def who(self) -> SignedIn:
-        """Who asks."""
+        """The authenticated caller."""
         who = signed_in(self.request)
         if who is None:
             raise ApiError(401, "not signed in; send a session cookie or a bearer token")
@@ -133,13 +133,13 @@ Work = Callable[[Call], Awaitable[Answer]]
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """What can be asked for; a declaration is all that there is to an operation besides its work."""
+    """Declaration of an operation: everything about it except its work function."""
 
     name: str
-    """As programs call it (`operationId`)."""
+    """The OpenAPI `operationId`."""
     method: str
     path: str
-    """Below `PREFIX`, with names of `PLACES` in braces."""
+    """Path below `PREFIX`, with names of `PLACES` in braces."""
     tag: str
     summary: str
     right: Right
@@ -147,23 +147,23 @@ class Operation:
     query: type[BaseModel] = NoQuery
     body: type[BaseModel] | None = None
     answer: type[BaseModel] | None = None
-    """None: an empty answer, 204; or bytes, where `media` says so."""
+    """Model of the response; None for an empty response (204), or for bytes if `media` is set."""
     media: str | None = None
-    """Of an answer that is not JSON."""
+    """Media type of a response that is not JSON."""
     status: int = 200
     faults: frozenset[int] = field(default_factory=frozenset)
-    """Statuses beyond those that follow from the declaration."""
+    """Error statuses in addition to those that follow from the declaration."""
     context: Callable[[Settings], dict[str, Any]] = field(default=lambda _: {})
-    """What the body's model needs to be checked."""
+    """Context for validating the body's model."""
 
     @property
     def places(self) -> list[str]:
-        """The names of the path's variable parts."""
+        """Names of the path variables."""
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
     @property
     def statuses(self) -> list[int]:
-        """Every status that an answer may have, in order."""
+        """Every status of the operation's responses, in ascending order."""
         found = {self.status, 401, 403, 422, 429, 500, 503} | self.faults
         if self.right is Right.ANYBODY:
             found -= {401, 403}
@@ -177,7 +177,7 @@ class Operation:
 
     @property
     def pattern(self) -> str:
-        """The path as routes write it."""
+        """The path as an aiohttp route pattern."""
         path = PREFIX + self.path
         for name in self.places:
             path = path.replace(f"{{{name}}}", f"{{{name}:{PLACES[name].pattern}}}")

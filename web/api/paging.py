@@ -1,4 +1,4 @@
-"""Pages of lists: a cursor carries the last item's key, opaque to whoever follows it."""
+"""Pages of lists: an opaque cursor carries the key of the last item."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ _Key = TypeVar("_Key")
 
 
 def after(call: Call, kind: type[_Key]) -> _Key | None:
-    """The key to go on behind, or None at the beginning. Answers 422 for a cursor that is not from here."""
+    """Return the key after which the page starts, or None for the first page; 422 for an invalid cursor."""
     query = call.asked(Paged)
     if query.cursor is None:
         return None
@@ -29,7 +29,7 @@ def after(call: Call, kind: type[_Key]) -> _Key | None:
 
 
 def unreadable_cursor() -> ApiError:
-    """The answer to a cursor that is not from here."""
+    """Return the error for a cursor that this API did not issue."""
     fault = FieldFault(pointer="?cursor", detail="use the value from `next` of an answer unchanged")
     return ApiError(422, "the cursor cannot be read", errors=[fault])
 
@@ -40,7 +40,7 @@ def page_of(
     shown: Callable[[_Row], Any],
     key: Callable[[_Row], object],
 ) -> Page[Any]:
-    """The page for rows of which one more than `limit` was asked for."""
+    """Return the page from rows that were queried with a limit of `limit` + 1."""
     query = call.asked(Paged)
     kept = rows[: query.limit]
     following = link(call, key(kept[-1])) if len(rows) > query.limit else None
@@ -48,7 +48,7 @@ def page_of(
 
 
 def link(call: Call, key: object) -> str:
-    """The address of the page behind the item with that key."""
+    """Return the URL of the page that starts after the item with the given key."""
     values = json.dumps(key, separators=(",", ":")).encode()
     cursor = base64.urlsafe_b64encode(values).decode()
     return str(call.request.rel_url.update_query(cursor=cursor))

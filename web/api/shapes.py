@@ -1,4 +1,4 @@
-"""What bodies, queries and answers have in common, as pydantic models."""
+"""Base pydantic models of bodies, queries and responses."""
 
 import re
 from typing import Annotated, Generic, TypeVar
@@ -34,18 +34,18 @@ def _told(value: object) -> object:
 
 
 Told = Annotated[bool, BeforeValidator(_told)]
-"""A yes or no in a query."""
+"""A boolean query parameter."""
 
 
 def _moment(value: object) -> object:
-    # pydantic takes figures, too, as seconds since 1970; the document says that moments are RFC 3339.
+    # pydantic also accepts numbers as seconds since 1970; the OpenAPI document promises RFC 3339 only.
     if isinstance(value, str) and not _MOMENT.match(value):
         raise ValueError("use the form 2026-01-31T14:30:00Z")
     return value
 
 
 Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
-"""A moment with its time zone."""
+"""A point in time with its time zone."""
 
 
 class NoQuery(In):

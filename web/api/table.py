@@ -42,7 +42,7 @@ _ABOUT: Final = (
 
 
 def document(operations: Sequence[Operation], *, version: str, server: str = PREFIX) -> dict[str, Any]:
-    """The document for these operations, as JSON holds it."""
+    """Return the OpenAPI document of these operations as a JSON-compatible value."""
     models = _models(operations)
     refs, definitions = models_json_schema(list(models), ref_template=_REF)
     named = {model: refs[model, mode] for model, mode in models}
@@ -131,7 +131,7 @@ def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
 
 
 def _plain(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Without `null`, which a query cannot say, and with the definitions that it refers to put in."""
+    """Drop `null`, which a query string cannot express, and inline the referenced definitions."""
     value = dict(schema)
     kinds = [kind for kind in value.pop("anyOf", ()) if kind.get("type") != "null"]
     if kinds:
@@ -184,12 +184,12 @@ OPERATIONS: Final[Sequence[Operation]] = (
 
 @cache
 def whole_document() -> dict[str, Any]:
-    """The OpenAPI document of all operations."""
+    """Return the OpenAPI document of all operations."""
     return document(OPERATIONS, version=importlib.metadata.version("zatva"))
 
 
 async def openapi(_: web.Request) -> web.Response:
-    """The document, for whoever may look."""
+    """Serve the OpenAPI document to every signed-in user."""
     return web.json_response(whole_document())
 
 

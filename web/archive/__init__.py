@@ -1,1 +1,1 @@
-"""The archive, as pages and over the API."""
+"""The archive: pages and API."""

@@ -1,4 +1,4 @@
-"""Where our provider answers, as the settings tell it; `zatva serve` has put there what it serves."""
+"""Addresses of the provider from the settings, in which `zatva serve` stores the address it serves."""
 
 import ipaddress
 from typing import Final
@@ -11,12 +11,12 @@ _USUAL: Final = "http://127.0.0.1:8080/oai"
 
 
 def provider_address(settings: Settings) -> str:
-    """The provider's base URL: as set, or the address at which it listens unless it is told another."""
+    """Return the provider's base URL: the configured one, or that of its default address."""
     return settings.provider.base_url or _USUAL
 
 
 def is_local(address: str) -> bool:
-    """Whether only programs of this machine reach the address."""
+    """Return whether the address is reachable only from this machine."""
     host = urlsplit(address).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -25,10 +25,10 @@ def is_local(address: str) -> bool:
 
 
 def aggregate_address(settings: Settings) -> str:
-    """The base URL of the aggregate; below the provider's."""
+    """Return the base URL of the aggregate, which is below the provider's."""
     return f"{provider_address(settings).rstrip('/')}/aggregate"
 
 
 def document_address(settings: Settings, key: object) -> str:
-    """Where the provider gives an archived document; beside the base URL."""
+    """Return the URL at which the provider serves an archived document, beside the base URL."""
     return urljoin(provider_address(settings), f"archive/{UUID(str(key)).hex}")

@@ -1,4 +1,4 @@
-"""Our own archive over the API: totals, growth, sets."""
+"""REST API: totals, growth and sets of the archive, and the aggregate."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

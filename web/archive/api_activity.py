@@ -1,4 +1,4 @@
-"""What happens to the archive over the API: indexing runs, who harvests it, self-tests."""
+"""REST API: indexing runs, harvesters of the provider, and self-tests."""
 
 import uuid
 from datetime import datetime, timedelta
@@ -211,7 +211,7 @@ async def _check(call: Call) -> SelfTestOut:
 
 
 def abandoned_after(settings: Settings) -> timedelta:
-    """After how long without a request a harvester's list counts as abandoned."""
+    """Return the time without a request after which a harvester's list counts as abandoned."""
     return timedelta(hours=settings.provider.abandoned_hours)
 
 

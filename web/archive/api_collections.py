@@ -1,4 +1,4 @@
-"""The archive's collections over the API: the tree, its access rules, and which documents are in it."""
+"""REST API: the archive's collections: tree, access rules and documents."""
 
 from datetime import datetime
 from typing import Any, Final, Self
@@ -90,7 +90,7 @@ class SelectionBody(In):
         return self
 
     def selection(self) -> Selection:
-        """As the archive's services take it."""
+        """Return the selection as the archive's services expect it."""
         return Selection(
             arc=self.archive_file,
             url=self.url,

@@ -1,4 +1,4 @@
-"""The archive's documents over the API: looked up, shown, hidden and shown again."""
+"""REST API: archived documents: look up, show, hide and unhide."""
 
 import uuid
 from datetime import datetime
@@ -119,7 +119,7 @@ async def _unhide(call: Call) -> Done:
     return await _mark(call, selection.unhide)
 
 
-async def _mark(call: Call, mark: Any) -> Done:  # noqa: ANN401 one of the two above
+async def _mark(call: Call, mark: Any) -> Done:  # noqa: ANN401 the service that hides or unhides
     key = uuid.UUID((await _document(call)).key.hex)
     margin = call.settings.provider.publish_margin
     return Done(changed=await call.database.run(mark, Selection(key=key), margin=margin))

@@ -1,4 +1,4 @@
-"""The archive's lists as files, by the filters in their addresses."""
+"""File exports of the archive's lists, filtered by the query string."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -47,7 +47,7 @@ _SELF_TEST: Final = columns_of(
 
 @needs(Right.LOOK_AROUND)
 async def sets(request: web.Request) -> web.StreamResponse:
-    """One level of a tree of sets."""
+    """Export one level of a set hierarchy."""
     below = request.query.get("below") or None
 
     async def behind(last: Node | None) -> Sequence[Node]:
@@ -63,7 +63,7 @@ async def sets(request: web.Request) -> web.StreamResponse:
 
 @needs(Right.LOOK_AROUND)
 async def collections(request: web.Request) -> web.StreamResponse:
-    """The collections with their rules, each below its parent."""
+    """Export the collections with their rules, each after its parent."""
 
     async def behind(last: Collection | None) -> Sequence[Collection]:
         after = last.set_spec if last else ""
@@ -74,7 +74,7 @@ async def collections(request: web.Request) -> web.StreamResponse:
 
 @needs(Right.LOOK_AROUND)
 async def runs(request: web.Request) -> web.StreamResponse:
-    """The indexing runs, the newest first."""
+    """Export the indexing runs, newest first."""
 
     async def behind(last: RunStatus | None) -> Sequence[RunStatus]:
         before = last.run_id if last else None
@@ -85,7 +85,7 @@ async def runs(request: web.Request) -> web.StreamResponse:
 
 @needs(Right.LOOK_AROUND)
 async def files(request: web.Request) -> web.StreamResponse:
-    """The files of an indexing run, all or those with faults."""
+    """Export the files of an indexing run: all, or only those with faults."""
     number, troubled = number_of(request), request.query.get("show") == "troubled"
 
     async def behind(last: NumberedFile | None) -> Sequence[NumberedFile]:
@@ -102,7 +102,7 @@ async def files(request: web.Request) -> web.StreamResponse:
 
 @needs(Right.LOOK_AROUND)
 async def troubles(request: web.Request) -> web.StreamResponse:
-    """The places in archive files that cannot be read, the newest first."""
+    """Export the unreadable places in archive files, newest first."""
 
     async def behind(last: Trouble | None) -> Sequence[Trouble]:
         before = last.id if last else None
@@ -113,7 +113,7 @@ async def troubles(request: web.Request) -> web.StreamResponse:
 
 @needs(Right.LOOK_AROUND)
 async def who_harvests(request: web.Request) -> web.StreamResponse:
-    """Who harvests us, the latest first."""
+    """Export the harvesters of the provider, most recent first."""
     after = abandoned_after(request)
 
     async def behind(last: Harvester | None) -> Sequence[Harvester]:
@@ -125,7 +125,7 @@ async def who_harvests(request: web.Request) -> web.StreamResponse:
 
 @needs(Right.LOOK_AROUND)
 async def lists(request: web.Request) -> web.StreamResponse:
-    """How far one of them is through which lists, the latest first."""
+    """Export the lists that a harvester reads and their progress, most recent first."""
     client, after = await client_of(request), abandoned_after(request)
 
     async def behind(last: HarvestedList | None) -> Sequence[HarvestedList]:
@@ -139,7 +139,7 @@ async def lists(request: web.Request) -> web.StreamResponse:
 
 @needs(Right.LOOK_AROUND)
 async def checks(request: web.Request) -> web.StreamResponse:
-    """The self-tests, the newest first."""
+    """Export the self-tests, newest first."""
 
     async def behind(last: SelfTest | None) -> Sequence[SelfTest]:
         before = last.self_test_id if last else None

@@ -1,4 +1,4 @@
-"""The archive as a whole: where it is exposed, what is in it, its trees of sets."""
+"""Archive pages: base URLs, contents, set hierarchies and the aggregate."""
 
 from typing import Final
 
@@ -28,7 +28,7 @@ _LONGEST: Final = 1000
 
 @needs(Right.LOOK_AROUND)
 async def overview(request: web.Request) -> web.Response:
-    """The base URL to copy, Identify as the world sees it, totals, growth."""
+    """Show the base URL, the Identify response, totals and growth."""
     settings, database = request.config_dict[SETTINGS], database_of(request)
     status = await database.run(archive_status)
     months = columns(await database.run(by_month))
@@ -47,7 +47,7 @@ async def overview(request: web.Request) -> web.Response:
 
 @needs(Right.LOOK_AROUND)
 async def sets(request: web.Request) -> web.Response:
-    """One level of a tree of sets."""
+    """Show one level of a set hierarchy."""
     below = request.query.get("below", "")[:_LONGEST]
     after = text_in(request, "after")
     try:
@@ -73,14 +73,14 @@ async def sets(request: web.Request) -> web.Response:
 
 
 def _above(set_spec: str) -> list[str]:
-    """The sets above this one, the uppermost first, without the tree's own name."""
+    """Return the set's ancestors, outermost first, without the name of the hierarchy itself."""
     parts = set_spec.split(":")
     begin = 1 if parts[0] == Tree.COLLECTION else 2
     return [":".join(parts[:end]) for end in range(begin, len(parts))]
 
 
 def _identify(database: Database, settings: Settings) -> list[tuple[str, str]]:
-    """The fields of our answer to Identify, in its order."""
+    """Return the fields of the provider's Identify response, in the order of the response."""
     repository = make_repository(settings.provider, database, provider_address(settings))
     root = parse(repository.answer([("verb", "Identify")]).body, source="Identify")
     element = root.find("{*}Identify")
@@ -93,7 +93,7 @@ ROUTES: Final = (web.get("/archive", overview), web.get("/archive/sets", sets))
 
 @needs(Right.LOOK_AROUND)
 async def show(request: web.Request) -> web.Response:
-    """Its address, how many records of which source and format, and how late it is."""
+    """Show the aggregate: its address, its records by source and format, and its delay."""
     found = await database_of(request).run(read_overview)
     return render(
         request,

@@ -1,4 +1,4 @@
-"""What happens to the archive: indexing runs, who harvests it, and the self-test of its protocol."""
+"""Archive pages: indexing runs, harvesters of the provider, and the provider's self-test."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ from web.site.render import render
 CHECK_COUNT: Final = len(CHECKS)
 _TIMEOUT: Final = 60.0
 _MOST_REQUESTS: Final = 300
-_STARTING: Final = 0x7A_73_74  # "zst": one is started at a time
+_STARTING: Final = 0x7A_73_74  # "zst": key of the advisory lock that serializes starts
 _TOLD_EVERY: Final = 10
 _GIVEN_UP: Final = timedelta(hours=1)
 
@@ -44,25 +44,26 @@ _log = logging.getLogger("web.self_tests")
 
 
 class SelfTests:
-    """Makes the checks in tasks of its own, one self-test at a time."""
+    """Runs self-tests in background tasks, one at a time in the whole installation."""
 
     def __init__(self, database: DatabaseExecutor) -> None:
         self._database = database
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, base_url: str, *, asked_by: str | None) -> SelfTest:
-        """Begin to check the provider at that address, and give the self-test's row.
+        """Start checking the provider at the given base URL and return the row of the self-test.
 
-        Raises UsageError while another one is under way.
+        Raises UsageError while another self-test is in progress.
         """
         row = await self._database.run(_begin, base_url, asked_by)
+        # The set keeps a reference to the task, because the event loop holds only a weak one.
         task = asyncio.create_task(self._run(row.self_test_id, base_url))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return row
 
     async def close(self) -> None:
-        """Leave what is under way."""
+        """Cancel the running self-tests."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -72,6 +73,8 @@ class SelfTests:
         findings: list[Finding] = []
         try:
             checks = run_checks(Survey(_client(base_url)), CHECKS)
+            # One `next` runs at a time and `findings` changes only between awaits, so the threads never share
+            # it.
             while (finding := await asyncio.to_thread(next, checks, None)) is not None:
                 findings.append(finding)
                 if len(findings) % _TOLD_EVERY == 0:
@@ -88,14 +91,15 @@ SELF_TESTS: Final = web.AppKey("self_tests", SelfTests)
 
 
 def list_self_tests(session: Session, *, limit: int, before: int | None = None) -> Sequence[SelfTest]:
-    """The self-tests, the newest first, older than the one numbered `before`."""
+    """Return self-tests, newest first, older than the one numbered `before`."""
     rows = select(SelfTest).order_by(SelfTest.self_test_id.desc()).limit(limit)
     return session.scalars(rows if before is None else rows.where(SelfTest.self_test_id < before)).all()
 
 
 def _begin(session: Session, base_url: str, asked_by: str | None) -> SelfTest:
     session.execute(select(func.pg_advisory_xact_lock(_STARTING)))
-    # One whose process has gone is never ended.
+    # The advisory lock, held until commit, serializes check and insert across processes: two starts cannot
+    # both find no running self-test. A self-test whose process died never ends, hence the time limit.
     under_way = (SelfTest.ended.is_(None), SelfTest.started > func.now() - _GIVEN_UP)
     running = session.scalar(select(SelfTest.self_test_id).where(*under_way).limit(1))
     if running is not None:
@@ -137,7 +141,7 @@ CLIENT: Final = r"{key:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}}"
 
 @needs(Right.LOOK_AROUND)
 async def indexing(request: web.Request) -> web.Response:
-    """The latest runs, and the places in archive files that could not be read."""
+    """Show the latest indexing runs and the unreadable places in archive files."""
     database = database_of(request)
     before, before_run = number_in(request, "before"), number_in(request, "before_run")
     runs = await database.run(run_statuses, most=_RUNS + 1, before=before_run)
@@ -152,7 +156,7 @@ async def indexing(request: web.Request) -> web.Response:
 
 @needs(Right.LOOK_AROUND)
 async def indexing_run(request: web.Request) -> web.Response:
-    """The files of one run, all or those with faults."""
+    """Show the files of one run: all, or only those with faults."""
     number, after = number_of(request), number_in(request, "after") or 0
     troubled = request.query.get("show") == "troubled"
     try:
@@ -174,7 +178,7 @@ async def indexing_run(request: web.Request) -> web.Response:
 
 @needs(Right.LOOK_AROUND)
 async def who_harvests(request: web.Request) -> web.Response:
-    """Who harvests us, the latest first."""
+    """Show the harvesters of the provider, most recent first."""
     before = moment_in(request, "before")
     found = await database_of(request).run(
         harvesters, abandoned_after=abandoned_after(request), limit=PAGE + 1, before=before
@@ -185,7 +189,7 @@ async def who_harvests(request: web.Request) -> web.Response:
 
 @needs(Right.LOOK_AROUND)
 async def harvester(request: web.Request) -> web.Response:
-    """One of them, with how far it is through which lists."""
+    """Show one harvester, with its progress through each list."""
     client, before = await client_of(request), moment_in(request, "before")
     lists = await database_of(request).run(
         harvested_lists,
@@ -200,7 +204,7 @@ async def harvester(request: web.Request) -> web.Response:
 
 @needs(Right.LOOK_AROUND)
 async def checks(request: web.Request) -> web.Response:
-    """The self-tests, and the button for another one."""
+    """Show the self-tests and the button that starts one."""
     before = number_in(request, "before")
     tests = await database_of(request).run(list_self_tests, limit=PAGE + 1, before=before)
     return render(
@@ -214,7 +218,7 @@ async def checks(request: web.Request) -> web.Response:
 
 @needs(Right.ARCHIVE)
 async def start_check(request: web.Request) -> web.Response:
-    """Begin a self-test in the background."""
+    """Start a self-test in the background."""
     base_url = provider_address(request.config_dict[SETTINGS])
     try:
         row = await request.config_dict[SELF_TESTS].start(base_url, asked_by=who_asks(request).name)
@@ -225,7 +229,7 @@ async def start_check(request: web.Request) -> web.Response:
 
 @needs(Right.LOOK_AROUND)
 async def check(request: web.Request) -> web.Response:
-    """One self-test with what was found so far."""
+    """Show one self-test with its findings so far."""
     number = number_of(request)
     row = await database_of(request).run(lambda session: session.get(SelfTest, number))
     if row is None:
@@ -236,7 +240,7 @@ async def check(request: web.Request) -> web.Response:
 
 
 async def client_of(request: web.Request) -> ProviderClient:
-    """The harvester with the key in the address; answers 404 for one that is not known."""
+    """Return the harvester whose key is in the path; respond 404 for an unknown one."""
     key = uuid.UUID(request.match_info["key"])
     client = await database_of(request).run(lambda session: session.get(ProviderClient, key))
     if client is None:
@@ -245,7 +249,7 @@ async def client_of(request: web.Request) -> ProviderClient:
 
 
 def abandoned_after(request: web.Request) -> timedelta:
-    """After how long without a request a harvester's list counts as abandoned."""
+    """Return the time without a request after which a harvester's list counts as abandoned."""
     return timedelta(hours=request.config_dict[SETTINGS].provider.abandoned_hours)
 
 

@@ -1,4 +1,4 @@
-"""The archive's collections: the tree, and each one's name, rule, place and documents, for curators."""
+"""The archive's collections: the tree, and each one's name, access rule, position and documents."""
 
 from datetime import datetime
 from typing import Any, Final, Self
@@ -31,7 +31,7 @@ _PLACE: Final = rf"^{_PART}(:{_PART})*$"
 
 
 class NewForm(FormModel):
-    """A collection that is to be."""
+    """A new collection."""
 
     set_spec: str = Field(pattern=_PLACE, max_length=900)
     name: str = Field(min_length=1, max_length=500)
@@ -46,7 +46,7 @@ class NameForm(FormModel):
 
 
 class RuleForm(FormModel):
-    """Who may see the documents; an embargo ends as the reader's day begins."""
+    """Access rule of the documents; an embargo ends at the start of a day in the reader's time zone."""
 
     access: Access
     embargo_until: datetime | None = None
@@ -63,7 +63,7 @@ class RuleForm(FormModel):
         return self
 
     def rule(self) -> Rule:
-        """As the archive's services take it."""
+        """Return the access rule as the archive's services expect it."""
         until = self.embargo_until
         if until is not None and until.tzinfo is None:
             until = until.replace(tzinfo=here())
@@ -71,7 +71,7 @@ class RuleForm(FormModel):
 
 
 class DocumentsForm(FormModel):
-    """Which documents go in or out; all that is given must hold."""
+    """Selection of documents to add or remove; all given criteria must match."""
 
     archive_file: str = Field("", max_length=4000)
     url_prefix: str = Field("", max_length=4000)
@@ -84,7 +84,7 @@ class DocumentsForm(FormModel):
         return self
 
     def selection(self) -> Selection:
-        """As the archive's services take it."""
+        """Return the selection as the archive's services expect it."""
         return Selection(
             arc=self.archive_file or None, url_prefix=self.url_prefix or None, domain=self.domain or None
         )
@@ -92,7 +92,7 @@ class DocumentsForm(FormModel):
 
 @needs(Right.LOOK_AROUND)
 async def listing(request: web.Request) -> web.Response:
-    """The tree from above, page by page."""
+    """List the tree from the root, in pages."""
     after = text_in(request, "after")
     found = await database_of(request).run(collections.list_collections, limit=PAGE + 1, after=after)
     page = page_of(found, lambda collection: collection.set_spec, behind=after)
@@ -101,7 +101,7 @@ async def listing(request: web.Request) -> web.Response:
 
 @needs(Right.ARCHIVE)
 async def new(request: web.Request) -> web.Response:
-    """The form for a new collection."""
+    """Show the form for a new collection."""
     below = request.query.get("below", "")[:900].removeprefix(f"{COLLECTION_ROOT}:")
     start = f"{below}:" if below and below != COLLECTION_ROOT else ""
     return _new_form(request, Form(values={"set_spec": start}))
@@ -109,7 +109,7 @@ async def new(request: web.Request) -> web.Response:
 
 @needs(Right.ARCHIVE)
 async def add(request: web.Request) -> web.Response:
-    """Make the collection, or show the form again with what is wrong."""
+    """Create the collection, or show the form again with its errors."""
     asked, form = read_form(NewForm, await request.post())
     if asked is None:
         return _new_form(request, form)
@@ -130,7 +130,7 @@ async def add(request: web.Request) -> web.Response:
 
 @needs(Right.LOOK_AROUND)
 async def show(request: web.Request) -> web.Response:
-    """One collection with its forms."""
+    """Show one collection with its forms."""
     return _page(request, await _asked(request))
 
 
@@ -152,7 +152,7 @@ async def rename(request: web.Request) -> web.Response:
 
 @needs(Right.ARCHIVE)
 async def change_rule(request: web.Request) -> web.Response:
-    """Say who may see the documents."""
+    """Change the access rule of the documents."""
     row = await _asked(request)
     asked, form = read_form(RuleForm, await request.post())
     if asked is None:
@@ -166,7 +166,7 @@ async def change_rule(request: web.Request) -> web.Response:
 
 @needs(Right.ARCHIVE)
 async def file_documents(request: web.Request) -> web.Response:
-    """Put documents in, or take them out; which of both the button says."""
+    """Add documents to the collection or remove them, depending on the button."""
     row, posted = await _asked(request), await request.post()
     asked, form = read_form(DocumentsForm, posted)
     if asked is None:
@@ -183,7 +183,7 @@ async def file_documents(request: web.Request) -> web.Response:
 
 @needs(Right.ARCHIVE)
 async def confirm_removal(request: web.Request) -> web.Response:
-    """Ask before a collection goes."""
+    """Ask for confirmation before a collection is removed."""
     row = await _asked(request)
     return render(
         request,
@@ -201,7 +201,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
 
 @needs(Right.ARCHIVE)
 async def remove(request: web.Request) -> web.Response:
-    """Do away with the collection."""
+    """Remove the collection."""
     row = await _asked(request)
     if row.set_spec == COLLECTION_ROOT:
         raise web.HTTPConflict(text=_("The root collection cannot be moved."))
@@ -231,7 +231,7 @@ def _new_form(request: web.Request, form: Form) -> web.Response:
 
 
 def _page(request: web.Request, row: Collection, **given: Form) -> web.Response:
-    """The page with its three forms, of which those given show what was sent and what is wrong."""
+    """Render the page with its three forms; those given show the submitted values and their errors."""
     until = row.embargo_until
     forms: dict[str, Any] = {
         "names": Form(values={"name": row.name, "description": row.description or ""}),
@@ -254,7 +254,7 @@ def _page(request: web.Request, row: Collection, **given: Form) -> web.Response:
 
 
 def rule_words() -> list[tuple[str, str]]:
-    """The access rules, from the loosest to the strictest."""
+    """Return the access rules with labels, from the least to the most restrictive."""
     return [
         (Access.OPEN.value, _("Open: metadata and content for everyone")),
         (Access.READING_ROOM.value, _("Reading room: metadata for everyone, content only on site")),

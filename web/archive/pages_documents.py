@@ -1,4 +1,4 @@
-"""The archive's documents: looked up by URL or key, shown, hidden and shown again."""
+"""Archived documents: look up by URL or key, show, hide and unhide."""
 
 import uuid
 from typing import Final
@@ -27,7 +27,7 @@ KEY: Final = r"{key:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}}"
 
 @needs(Right.LOOK_AROUND)
 async def listing(request: web.Request) -> web.Response:
-    """The captures of a URL, or the way to look for them."""
+    """Show the captures of a URL, or the lookup form."""
     settings = request.config_dict[SETTINGS]
     url = request.query.get("url", "").strip()[:_LONGEST]
     match = _match(request)
@@ -59,7 +59,7 @@ async def listing(request: web.Request) -> web.Response:
 
 @needs(Right.LOOK_AROUND)
 async def show(request: web.Request) -> web.Response:
-    """One document."""
+    """Show one document."""
     settings, facts = request.config_dict[SETTINGS], await _facts(request)
     return render(
         request,
@@ -72,7 +72,7 @@ async def show(request: web.Request) -> web.Response:
 
 @needs(Right.ARCHIVE)
 async def confirm(request: web.Request) -> web.Response:
-    """Ask before a document is hidden, or shown again."""
+    """Ask for confirmation before a document is hidden or unhidden."""
     facts = await _facts(request)
     hides = not facts.deleted
     lines = (
@@ -96,7 +96,7 @@ async def confirm(request: web.Request) -> web.Response:
 
 @needs(Right.ARCHIVE)
 async def change(request: web.Request) -> web.Response:
-    """Hide the document, or show it again; which of both the address says."""
+    """Hide or unhide the document, depending on the path."""
     facts = await _facts(request)
     hides = request.path.endswith("/hide")
     mark = selection.hide if hides else selection.unhide
@@ -116,7 +116,7 @@ async def _facts(request: web.Request) -> DocumentFacts:
 
 
 def _key(namespace: str, text: str) -> uuid.UUID | None:
-    """The key that the text is, as an OAI identifier or by itself."""
+    """Return the key in the text, which is an OAI identifier or the key alone; None if it is neither."""
     named = parse_oai_identifier(namespace, text)
     if named is not None:
         return named

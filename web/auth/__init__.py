@@ -1,1 +1,1 @@
-"""Who asks, and what they may: sessions, tokens, rights, sign-in, the audit log."""
+"""Authentication and authorization: sessions, API tokens, rights, sign-in, audit log."""

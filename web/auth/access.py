@@ -1,12 +1,12 @@
-"""Who may do what, and see what. Everything needs a sign-in unless its route says otherwise.
+"""Authorization: who may do and see what. Every route needs a sign-in unless it is declared public.
 
-What a route asks for stands on its handler: ``@needs(Right.HARVEST)``. Where nothing stands, a GET needs
-`Right.LOOK`, and every other method `Right.ADMINISTER`: what was forgotten is closed.
+A handler declares the right that its routes need with ``@needs(Right.HARVEST)``. Without a declaration, GET
+needs `Right.LOOK` and every other method `Right.ADMINISTER`, so that a forgotten declaration denies access.
 
-What is bound to a repository is got through ``who, job = await asked_for(request, Job)``, which answers 404
-for what is not there and for what is not theirs alike. Lists are limited by `visible_repositories(who)`, a
-SELECT of numbers for ``column.in_(…)``, or None for everything. What is not asked for by address (a choice in
-a form) goes through `asked_for(request, Repository, number)`, too.
+Handlers fetch an object that belongs to a repository with ``who, job = await asked_for(request, Job)``, which
+answers 404 both for an object that does not exist and for one that the user may not see. Lists are limited by
+`visible_repositories(who)`, a SELECT of ids for ``column.in_(…)``, or None for no limit. An object that is
+not named by the path (a choice in a form) is fetched with `asked_for(request, Repository, number)`.
 """
 
 from collections.abc import Callable, Mapping
@@ -54,18 +54,18 @@ __all__ = [
 _SUBJECT = web.RequestKey("subject", Subject)
 
 
-def about(request: web.Request, kind: str, number: object, name: str | None = None, **details: Any) -> None:  # noqa: ANN401 whatever JSON holds
-    """Note what the request is about, and what it did beside; a later note replaces an earlier one."""
+def about(request: web.Request, kind: str, number: object, name: str | None = None, **details: Any) -> None:  # noqa: ANN401 any JSON value
+    """Note the request's subject and details for the audit log; a later call replaces an earlier one."""
     request[_SUBJECT] = Subject(kind=kind, number=str(number), name=name, details=details)
 
 
 def subject_of(request: web.Request) -> Subject | None:
-    """What the request is about, as far as it was noted."""
+    """Return the subject that was noted for the request, if any."""
     return request.get(_SUBJECT)
 
 
 STREAMS: Final = frozenset({"/events"})
-"""Paths that answer 401 instead of leading to the sign-in page: scripts ask for them, not people."""
+"""Paths that answer 401 instead of redirecting to the sign-in page, because scripts request them."""
 _API: Final = "/api/"
 _API_PAGES: Final = frozenset({"/api/docs"})
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -77,7 +77,7 @@ _SIGNED_IN = web.RequestKey("signed_in", SignedIn)
 
 
 def needs(right: Right) -> Callable[[Handler], Handler]:
-    """Say what right a handler's routes need."""
+    """Declare the right that a handler's routes need."""
 
     def mark(handler: Handler) -> Handler:
         setattr(handler, _RIGHT, right)
@@ -87,23 +87,23 @@ def needs(right: Right) -> Callable[[Handler], Handler]:
 
 
 administrators_only: Final = needs(Right.ADMINISTER)
-"""For pages that nobody else may even look at."""
+"""For pages that only administrators may open."""
 
 
 def right_of(handler: object, method: str) -> Right:
-    """The right that the handler asks for; where it does not say, what goes without saying."""
+    """Return the right that the handler declares, or the default right for the method."""
     default = Right.LOOK if method in _SAFE_METHODS else Right.ADMINISTER
     right: Right = getattr(handler, _RIGHT, default)
     return right
 
 
 def signed_in(request: web.Request) -> SignedIn | None:
-    """Who asks, or None for a stranger."""
+    """Return the signed-in user, or None for an anonymous request."""
     return request.get(_SIGNED_IN)
 
 
 def who_asks(request: web.Request) -> SignedIn:
-    """Who asks; for handlers that strangers do not reach. Answers 401 to one all the same."""
+    """Return the signed-in user. Responds 401 to an anonymous request, which should not get this far."""
     who = signed_in(request)
     if who is None:
         raise web.HTTPUnauthorized(text=_("Sign in first."))
@@ -111,24 +111,24 @@ def who_asks(request: web.Request) -> SignedIn:
 
 
 def visible_repositories(who: SignedIn) -> Select[int] | None:
-    """The numbers of the repositories that somebody sees, as a SELECT; None for all."""
+    """Return a SELECT of the ids of the repositories that the user may see; None for all."""
     return None if who.sees_everything else repositories_of(who.organisation_id)
 
 
 def repositories_of(organisation_id: int | None) -> Select[int]:
-    """The numbers of an organisation's repositories."""
+    """Return a SELECT of the ids of an organisation's repositories."""
     return select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
 
 
 def find_visible(session: Session, who: SignedIn, kind: type[_Row], number: int) -> _Row | None:
-    """The row of that number where there is one and its repository is one that somebody sees.
+    """Return the row with that id if it exists and the user may see its repository.
 
-    Rows of no repository are seen by those who see every repository.
+    Rows without a repository are visible only to users who see every repository.
     """
     row = session.get(kind, number)
     if row is None or who.sees_everything:
         return row
-    repository_id: int | None = getattr(row, "repository_id")  # noqa: B009 every kind has it, their base has not
+    repository_id: int | None = getattr(row, "repository_id")  # noqa: B009 every kind has it, but their base class has not
     seen = visible_repositories(who)
     if repository_id is None or seen is None:
         return None
@@ -141,11 +141,11 @@ def find_visible(session: Session, who: SignedIn, kind: type[_Row], number: int)
 async def asked_for(
     request: web.Request, kind: type[_Row], number: int | None = None
 ) -> tuple[SignedIn, _Row]:
-    """Who asks, and the row that they ask for, by `number` or by the `{id}` in the address.
+    """Return the user and the requested row, by `number` or by the `{id}` in the path.
 
-    `kind` is the table's class: `Repository`, `RecurringJob`, `Job`, `History`, or any other that has a
-    `repository_id`. Answers 404 for what is not there, and no differently for what is not theirs. The
-    row is noted for the audit log.
+    `kind` is the table's class: `Repository`, `RecurringJob`, `Job`, `History`, or another with a
+    `repository_id`. Responds 404 with the same text if the row does not exist and if the user may not see it.
+    Notes the row for the audit log.
     """
     who = who_asks(request)
     wanted = int(request.match_info["id"]) if number is None else number
@@ -157,14 +157,14 @@ async def asked_for(
 
 
 def is_api(request: web.Request) -> bool:
-    """Whether an operation of the API is asked for, by a program: it gets status codes, and no redirects."""
+    """Return whether the request is for an API operation, which answers with status codes, not redirects."""
     path = canonical(request) or request.path
     return path.startswith(_API) and path not in _API_PAGES
 
 
 @web.middleware
 async def access(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn away strangers, and those who lack the right that the route asks for."""
+    """Reject anonymous requests, and users without the right that the route needs."""
     path = canonical(request)
     if path is None or path == _STATIC:
         return await handler(request)
@@ -180,18 +180,18 @@ async def access(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def canonical(request: web.Request) -> str | None:
-    """The path of the request's route as it was declared, or None where there is no such route."""
+    """Return the declared path of the request's route, or None if no route matches."""
     resource = request.match_info.route.resource
     return resource.canonical if resource is not None else None
 
 
 def is_static(request: web.Request) -> bool:
-    """Whether one of our own files is asked for, which is everybody's."""
+    """Return whether the request is for a static file, which is public."""
     return canonical(request) == _STATIC
 
 
 def let_in(request: web.Request, who: SignedIn) -> None:
-    """Note who asks; for the middleware that finds it out."""
+    """Note the authenticated user on the request; called by the `sessions` middleware."""
     request[_SIGNED_IN] = who
 
 

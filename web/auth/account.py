@@ -1,4 +1,4 @@
-"""The user's own page: password, language, sessions, API tokens."""
+"""The account page: password, language, time zone, sessions and API tokens of the user."""
 
 import asyncio
 import re
@@ -30,7 +30,7 @@ _USUAL_DAYS: Final = "365"
 
 
 class TokenForm(FormModel):
-    """A new API token; without days it is good until it is revoked."""
+    """A new API token; without a number of days it is valid until revoked."""
 
     token_name: str = Field(min_length=1, max_length=100)
     days: int | None = Field(None, ge=1, le=3650)
@@ -43,19 +43,19 @@ class TokenForm(FormModel):
 
 @needs(Right.ACCOUNT)
 async def account(request: web.Request) -> web.Response:
-    """Who is signed in, as what, and where."""
+    """Show the user's account."""
     return await _page(request)
 
 
 @needs(Right.ACCOUNT)
 async def change_password(request: web.Request) -> web.StreamResponse:
-    """Set a new password, and end the sessions on other browsers."""
+    """Set a new password and end the sessions on other browsers."""
     who, form = who_asks(request), await request.post()
     database = database_of(request)
     about(request, "user", who.user_id, who.name)
     kept = await database.run(password_hash_of, who.user_id)
     current = form.get("current", "")
-    # Whoever came by a link or through a proxy has no password to tell.
+    # A user who signed in by link or through a proxy has no password to enter.
     if kept is not None and (words := await _refusal(request, kept, str(current))):
         return await _page(request, password=Form(values={}).with_error("current", words))
     try:
@@ -67,7 +67,7 @@ async def change_password(request: web.Request) -> web.StreamResponse:
 
 
 async def _refusal(request: web.Request, kept: str, current: str) -> str | None:
-    """Why that is not taken for the present password: it is another, or one of too many tries."""
+    """Return why the present password is rejected: it is wrong, or there were too many attempts."""
     who, database, address = who_asks(request), database_of(request), client_address(request)
     settings = request.config_dict[SETTINGS].web
     wait = await database.run(attempt, settings, address=address, user_name=who.name)
@@ -81,7 +81,7 @@ async def _refusal(request: web.Request, kept: str, current: str) -> str | None:
 
 @needs(Right.ACCOUNT)
 async def change_language(request: web.Request) -> web.StreamResponse:
-    """Take the language that the user chose, or go back to the browser's."""
+    """Store the language that the user chose, or return to the browser's."""
     who, code = who_asks(request), (await request.post()).get("language")
     chosen = code if isinstance(code, str) and code in LANGUAGES else None
     await database_of(request).run(set_language, who.user_id, chosen)
@@ -91,7 +91,7 @@ async def change_language(request: web.Request) -> web.StreamResponse:
 
 @needs(Right.ACCOUNT)
 async def change_time_zone(request: web.Request) -> web.StreamResponse:
-    """Take the time zone that the user chose, or go back to the installation's."""
+    """Store the time zone that the user chose, or return to the installation's."""
     who, name = who_asks(request), str((await request.post()).get("time_zone", "")).strip()
     about(request, "user", who.user_id, who.name)
     try:
@@ -105,7 +105,7 @@ async def change_time_zone(request: web.Request) -> web.StreamResponse:
 
 @needs(Right.ACCOUNT)
 async def end_session(request: web.Request) -> web.StreamResponse:
-    """End the session with the mark that the form names, or all of them, this one too."""
+    """End the session whose mark the form contains, or all sessions including this one."""
     who, mark = who_asks(request), (await request.post()).get("mark")
     about(request, "user", who.user_id, who.name)
     if mark is None:
@@ -120,7 +120,7 @@ async def end_session(request: web.Request) -> web.StreamResponse:
 
 @needs(Right.ACCOUNT)
 async def add_token(request: web.Request) -> web.Response:
-    """Make a token and show it, this once."""
+    """Create an API token and show it; it is not shown again."""
     who, posted = who_asks(request), await request.post()
     asked, form = read_form(TokenForm, posted)
     scopes = [scope for scope in Scope if posted.get(f"scope-{scope.value}")]
@@ -137,7 +137,7 @@ async def add_token(request: web.Request) -> web.Response:
 
 @needs(Right.ACCOUNT)
 async def end_token(request: web.Request) -> web.StreamResponse:
-    """Revoke one of the user's own tokens."""
+    """Revoke one of the user's own API tokens."""
     who, number = who_asks(request), number_of(request)
     try:
         row = await database_of(request).run(revoke_token, number, user_id=who.user_id)
@@ -155,7 +155,7 @@ async def _page(
     zone: Form | None = None,
     fresh: str | None = None,
 ) -> web.Response:
-    """The page; the token `fresh` is shown, and nowhere kept."""
+    """Render the page; the token `fresh` is shown but not stored."""
     who, database, cookie = who_asks(request), database_of(request), session_token(request)
     shown = [form for form in (password, token_form, zone) if form is not None]
     return render(
@@ -184,7 +184,7 @@ async def _page(
 
 
 async def _tokens(request: web.Request) -> Shown[TokenView]:
-    """A page of the user's own tokens, the newest first."""
+    """Return a page of the user's own API tokens, newest first."""
     before = number_in(request, "before")
     found = await database_of(request).run(
         list_tokens, who_asks(request).user_id, limit=PAGE + 1, before=before

@@ -1,4 +1,4 @@
-"""API tokens: made, shown once, kept as hashes, listed, revoked, and known again when one comes."""
+"""API tokens: create, show once, store as hashes, list, revoke, authenticate."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from web.auth.sessions import SignedIn, hashed, new_token
 from web.models import ApiToken, Role, User
 
 PREFIX: Final = "zatva_"
-"""Every token begins with it, so that programs that look for secrets in files find it."""
+"""Prefix of every token, by which secret scanners recognize it."""
 _LONGEST_NAME: Final = 100
 _LONGEST_DAYS: Final = 3650
 _NOTED_EVERY: Final = timedelta(minutes=1)
@@ -24,7 +24,7 @@ _NOTED_EVERY: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, kw_only=True)
 class TokenView:
-    """A token as lists show it; the token itself is not kept."""
+    """A token as lists show it, without its secret."""
 
     token_id: int
     user_name: str
@@ -37,7 +37,7 @@ class TokenView:
 
     @property
     def state(self) -> str:
-        """good, expired or revoked."""
+        """The state: good, expired or revoked."""
         if self.revoked is not None:
             return "revoked"
         return "expired" if self.expires is not None and self.expires <= utc_now() else "good"
@@ -46,9 +46,10 @@ class TokenView:
 def make_token(
     session: Session, user_id: int, *, name: str, scopes: Iterable[Scope], days: float | None = None
 ) -> tuple[int, str]:
-    """A new token of the user, good for `days` (None: until it is revoked): its number and the token itself.
+    """Create a token for the user, valid for `days` (None: until revoked); return its id and its secret.
 
-    The caller commits. Raises UsageError for a name that is empty or too long, no scope, or odd days.
+    The caller commits. Raises UsageError for an empty or overlong name, no scope, or an invalid number of
+    days.
     """
     name = name.strip()
     if not name or len(name) > _LONGEST_NAME:
@@ -74,9 +75,9 @@ def make_token(
 
 
 def find_token(session: Session, token: str) -> SignedIn | None:
-    """Who comes with this token; None where it is unknown, revoked, expired, or its user is disabled.
+    """Return the token's user; None if the token is unknown, revoked or expired, or the user is disabled.
 
-    The caller commits: the time is noted, to the minute.
+    Stores the time of use to the minute; the caller commits.
     """
     now = utc_now()
     statement = (
@@ -112,7 +113,7 @@ def find_token(session: Session, token: str) -> SignedIn | None:
 def list_tokens(
     session: Session, user_id: int | None = None, *, limit: int | None = None, before: int | None = None
 ) -> list[TokenView]:
-    """The user's tokens, or all, the newest first, older than the one numbered `before`."""
+    """Return the user's tokens, or all users', newest first, older than the one numbered `before`."""
     rows = select(ApiToken, User.name).join(User, User.user_id == ApiToken.user_id).limit(limit)
     if user_id is not None:
         rows = rows.where(ApiToken.user_id == user_id)
@@ -134,9 +135,9 @@ def list_tokens(
 
 
 def revoke_token(session: Session, token_id: int, *, user_id: int | None = None) -> ApiToken:
-    """Revoke the token, one of the user's where `user_id` is given; The caller commits.
+    """Revoke the token; with `user_id`, only if it is that user's. The caller commits.
 
-    Raises UsageError where there is no such token.
+    Raises UsageError if there is no such token.
     """
     row = session.get(ApiToken, token_id)
     if row is None or user_id not in (None, row.user_id):

@@ -1,6 +1,6 @@
-"""Writes the audit log of pages and API: one entry for each change, one count for each refusal.
+"""Middleware that writes the audit log: an entry for each change, a count of each refusal.
 
-The action comes from the route (`oai.actions`), the object from the address or from `about`.
+The action comes from the route (`oai.actions`), the object from the path or from `about`.
 """
 
 from typing import Final
@@ -24,18 +24,18 @@ _NO_RESPONSE: Final = 500
 
 @web.middleware
 async def auditing(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Write an entry for a request that changes something; the one place that all of them pass."""
+    """Write an entry for a request that changes something; every such request passes here."""
     action = _action(request)
     if action is None:
         return await handler(request)
     if _is_refused(request):
-        # Strangers may try anything as often as they like: they share an entry, and cost no snapshot.
+        # An attacker can repeat refused requests at will, so they share one entry and take no snapshot.
         return await _refused(request, handler, action)
     return await _follow(request, handler, action)
 
 
 async def _follow(request: web.Request, handler: Handler, action: Action) -> web.StreamResponse:
-    """Answer the request between the beginning of its entry and its end."""
+    """Run the handler between opening and settling the request's audit entry."""
     database = database_of(request)
     begun = await database.run(begin, action.verb, actor(request), _subject(request, action))
     status = _NO_RESPONSE
@@ -61,12 +61,12 @@ async def _follow(request: web.Request, handler: Handler, action: Action) -> web
 
 
 def _is_only_a_step(request: web.Request, action: Action, status: int) -> bool:
-    """Whether a page shows a form's next step; a page that has changed something redirects."""
+    """Return whether a page only shows the next step of a form; a page that made a change redirects."""
     return status < _REDIRECT and not is_api(request) and not action.shows_secret
 
 
 def _subject(request: web.Request, action: Action) -> Subject:
-    """The object as the handler named it, or by the number in the address."""
+    """Return the object that the handler noted, or the one whose id is in the path."""
     noted = subject_of(request)
     if noted is None:
         return Subject(kind=action.object_kind, number=next(iter(request.match_info.values()), None))
@@ -74,12 +74,12 @@ def _subject(request: web.Request, action: Action) -> Subject:
 
 
 async def count_refusal(request: web.Request, action: str, status: int) -> None:
-    """Count a refusal that no status tells apart from wrong input, such as a password that does not fit."""
+    """Count a refusal that the status does not distinguish from wrong input, such as a wrong password."""
     await database_of(request).run(refuse, action, actor(request), subject_of(request), status)
 
 
 async def record_export(request: web.Request, name: str, kind: str) -> None:
-    """Write an entry for a list that leaves as a file."""
+    """Write an entry for a list that is exported to a file."""
     await database_of(request).run(
         record,
         f"{name.rstrip('-0123456789')}.export",
@@ -91,7 +91,7 @@ async def record_export(request: web.Request, name: str, kind: str) -> None:
 
 
 def actor(request: web.Request) -> Actor:
-    """Who asks, and from where; a stranger who signs in is the user that signs in."""
+    """Return the user and address of the request; for a sign-in, the user who signs in."""
     who, noted = signed_in(request), subject_of(request)
     name = who.name if who else None
     if who is None and noted is not None and noted.kind == "user":
@@ -113,7 +113,7 @@ def _action(request: web.Request) -> Action | None:
 
 
 def _is_refused(request: web.Request) -> bool:
-    """Whether the request will be turned away because it lacks the route's right."""
+    """Return whether the request will be rejected because the user lacks the route's right."""
     right, who = right_of(request.match_info.handler, request.method), signed_in(request)
     return right is not Right.ANYBODY and (who is None or right not in who.rights)
 

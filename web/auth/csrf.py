@@ -1,6 +1,6 @@
-"""Keeps other sites from posting in a user's name: where the request comes from, and a token in each form.
+"""Protection against cross-site requests: checks the request's origin and a token in each form.
 
-Operations of the API ask for the same token in a header, and only of those who come with a cookie.
+API operations check the same token in a header, and only for requests authenticated by cookie.
 """
 
 import hmac
@@ -22,11 +22,11 @@ _OWN_SITES: Final = frozenset({"same-origin", "none"})
 
 @web.middleware
 async def csrf(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse a change that another site asks for, or whose form lacks this session's token."""
+    """Reject a change that another site initiated, or whose form lacks the session's token."""
     if request.method in _SAFE_METHODS or canonical(request) is None:
         return await handler(request)
     who = signed_in(request)
-    # A bearer token is no cookie: no other site can make a browser send it. The API looks for itself.
+    # A bearer token is not a cookie: another site cannot make a browser send it. The API does its own check.
     if is_api(request) or (who is not None and who.scopes is not None):
         return await handler(request)
     if not from_here(request):
@@ -46,7 +46,7 @@ async def csrf(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def expected_token(request: web.Request) -> str | None:
-    """What the form has to carry: the session's token, or the value of a stranger's cookie."""
+    """Return the token that the form must contain: the session's, or that of an anonymous cookie."""
     who = signed_in(request)
     return who.csrf_token if who else form_token(request)
 
@@ -56,7 +56,7 @@ def _same(given: str, expected: str) -> bool:
 
 
 def from_here(request: web.Request) -> bool:
-    """Whether the browser says that one of our own pages asks; programs that are no browsers say nothing."""
+    """Return whether the browser reports our own origin; clients that are not browsers report none."""
     site = request.headers.get("Sec-Fetch-Site")
     if site is not None and site not in _OWN_SITES:
         return False

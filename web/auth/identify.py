@@ -1,4 +1,4 @@
-"""Finds out who asks: by an API token, by the session's cookie, or by a trusted proxy's word."""
+"""Identifies the caller: by API token, by session cookie, or by the header of a trusted proxy."""
 
 import ipaddress
 from functools import cache
@@ -20,19 +20,19 @@ from web.site.zones import live_in
 
 
 def client_address(request: web.Request) -> str | None:
-    """The address of whoever asks: of the connection, or before the last trusted proxy."""
+    """Return the client's address: of the connection, or of the hop before the last trusted proxy."""
     forwarded = request.headers.getall("X-Forwarded-For", [])
     address = visitor(request.remote, forwarded, _trusted(request)).address
     return str(address) if address is not None else request.remote
 
 
 def proxied_user(request: web.Request) -> str | None:
-    """The user's name as a trusted proxy gives it, where `web.proxy_user_header` is set; else None."""
+    """Return the user name that a trusted proxy passes in `web.proxy_user_header`, if set; else None."""
     header = request.config_dict[SETTINGS].web.proxy_user_header
     if header is None or not is_trusted(request.remote, _trusted(request)):
         return None
     given = request.headers.getall(header, [])
-    # Two such headers: somebody tries to come in beside the one that the proxy wrote.
+    # Two such headers: a client tries to inject one beside the proxy's.
     if len(given) != 1:
         return None
     return given[0].encode(errors="replace").decode().strip() or None
@@ -53,9 +53,9 @@ _NEW_SESSION = web.RequestKey("new_session", str)
 
 @web.middleware
 async def sessions(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Find out who asks, and note it for `web.auth.access.signed_in`.
+    """Identify the caller and note the user for `web.auth.access.signed_in`.
 
-    Who comes with a token that is not good is told so, whatever cookie comes along.
+    An invalid API token gets 401, even if the request also carries a valid cookie.
     """
     if is_static(request):
         return await handler(request)
@@ -78,7 +78,7 @@ async def sessions(request: web.Request, handler: Handler) -> web.StreamResponse
 
 
 def fresh_session(request: web.Request) -> str | None:
-    """The cookie's value of a session that was begun for this request, at a proxy's word."""
+    """Return the cookie value of a session that was started for this request on the proxy's authority."""
     return request.get(_NEW_SESSION)
 
 
@@ -86,7 +86,7 @@ async def _on_a_browser(request: web.Request) -> SignedIn | None:
     token, name = session_token(request), proxied_user(request)
     who = await database_of(request).run(find_session, token) if token else None
     if name is None:
-        # Such a session is the proxy's word, and goes with it.
+        # A proxy session is valid only while the proxy names the user.
         return who if who is None or who.way != "proxy" else None
     if who is not None and who.name == name and who.way == "proxy":
         return who

@@ -1,6 +1,6 @@
-"""Organisations, and which repositories are theirs. The caller commits.
+"""Organisations and the repositories that they own. The caller commits.
 
-The manager lets owners take turns: an organisation's short name stands in its schedules and jobs.
+Schedules and jobs carry the organisation's short name as owner, because the manager schedules owners in turn.
 """
 
 import re
@@ -26,11 +26,11 @@ from web.site.i18n import _
 
 _MARK: Final = "/"
 _NOBODYS: Final = " / "
-"""In the place of the mark once the organisation is gone: another one of its name does not inherit."""
+"""Owner mark after the organisation is removed: a new organisation of that name does not inherit."""
 
 
 def sets_seen(session: Session, who: SignedIn) -> list[NamedSet]:
-    """The sets that somebody sees, by name: all but those of other organisations."""
+    """Return the named sets that the user may see, by name: all except those of other organisations."""
     found = list_sets(session)
     if who.sees_everything:
         return found
@@ -39,7 +39,7 @@ def sets_seen(session: Session, who: SignedIn) -> list[NamedSet]:
 
 
 def set_seen(session: Session, who: SignedIn, set_id: int) -> NamedSet | None:
-    """The set of that number where there is one that somebody sees."""
+    """Return the named set with that id if it exists and the user may see it."""
     if session.get(FilteringSet, set_id) is None:
         return None
     found = set_by_id(session, set_id)
@@ -47,14 +47,14 @@ def set_seen(session: Session, who: SignedIn, set_id: int) -> NamedSet | None:
 
 
 def may_change(who: SignedIn, found: NamedSet) -> bool:
-    """Whether somebody may change the set and remove it."""
+    """Return whether the user may change and remove the named set."""
     if Right.HARVEST not in who.rights:
         return False
     return who.sees_everything or (who.organisation is not None and _owner_in(found.name) == who.organisation)
 
 
 def name_for(who: SignedIn, name: str) -> str:
-    """The whole name of a new set of theirs. Raises UsageError for who belongs to no organisation."""
+    """Return the full name of a new named set. Raises UsageError for a user without organisation."""
     if who.sees_everything:
         return name
     if who.organisation is None:
@@ -64,7 +64,7 @@ def name_for(who: SignedIn, name: str) -> str:
 
 
 def follow_organisation(session: Session, before: str, after: str | None) -> None:
-    """Let the sets of an organisation follow its new short name, or be the administrators' where it goes."""
+    """Rename an organisation's named sets after its new short name; None: assign them to administrators."""
     for row in session.scalars(
         select(FilteringSet).where(FilteringSet.name.startswith(f"{before}{_MARK}", autoescape=True))
     ):
@@ -74,7 +74,7 @@ def follow_organisation(session: Session, before: str, after: str | None) -> Non
 
 
 def choices_for(session: Session, who: SignedIn, present: int | None) -> Sequence[NamedSet]:
-    """The sets that somebody may let a source use: those seen, and the one that it uses now."""
+    """Return the named sets that a source may use: those the user sees, and the one that it uses now."""
     seen = sets_seen(session, who)
     if present is None or any(one.set_id == present for one in seen):
         return seen
@@ -103,7 +103,7 @@ class OrganisationView:
 
 
 def add_organisation(session: Session, *, short_name: str, name: str = "") -> Organisation:
-    """Add an organisation. Raises UsageError for names that are taken or cannot be."""
+    """Add an organisation. Raises UsageError for a name that is taken or invalid."""
     short_name, name = _checked(short_name, name)
     if find_organisation(session, short_name) is not None:
         raise _taken(short_name)
@@ -114,12 +114,12 @@ def add_organisation(session: Session, *, short_name: str, name: str = "") -> Or
 
 
 def find_organisation(session: Session, short_name: str) -> Organisation | None:
-    """The organisation of that short name, if there is one."""
+    """Return the organisation with that short name, if it exists."""
     return session.scalars(select(Organisation).where(Organisation.short_name == short_name)).one_or_none()
 
 
 def get_organisation(session: Session, short_name: str) -> Organisation:
-    """The organisation of that short name. Raises UsageError where there is none."""
+    """Return the organisation with that short name. Raises UsageError if it does not exist."""
     found = find_organisation(session, short_name)
     if found is None:
         raise UsageError(f"there is no organisation {short_name!r}; see `zatva organisation list`")
@@ -129,13 +129,13 @@ def get_organisation(session: Session, short_name: str) -> Organisation:
 def list_organisations(
     session: Session, *, limit: int | None = None, after: str = ""
 ) -> list[OrganisationView]:
-    """Organisations by short name, behind the short name `after`."""
+    """Return organisations by short name, starting after the short name `after`."""
     rows = _rows().where(Organisation.short_name > after) if after else _rows()
     return [_view(*row) for row in session.execute(rows.order_by(Organisation.short_name).limit(limit))]
 
 
 def name_organisations(session: Session) -> list[tuple[int, str]]:
-    """Number and names of each organisation, by short name, to choose from."""
+    """Return the id and names of each organisation, by short name, for a selection list."""
     rows = select(Organisation.organisation_id, Organisation.short_name, Organisation.name)
     return [
         (number, f"{name} ({short_name})")
@@ -144,7 +144,7 @@ def name_organisations(session: Session) -> list[tuple[int, str]]:
 
 
 def find_organisation_view(session: Session, organisation_id: int) -> OrganisationView | None:
-    """The organisation of that number, if there is one."""
+    """Return the organisation with that id, if it exists."""
     row = session.execute(_rows().where(Organisation.organisation_id == organisation_id)).one_or_none()
     return _view(*row) if row is not None else None
 
@@ -152,7 +152,7 @@ def find_organisation_view(session: Session, organisation_id: int) -> Organisati
 def change_organisation(
     session: Session, organisation_id: int, *, short_name: str, name: str
 ) -> Organisation:
-    """Rename it; its schedules, jobs and filtering sets follow. Raises UsageError as `add_organisation`."""
+    """Rename it and update its schedules, jobs and named sets. Raises UsageError like `add_organisation`."""
     organisation = _organisation(session, organisation_id)
     short_name, name = _checked(short_name, name)
     other = find_organisation(session, short_name)
@@ -168,7 +168,7 @@ def change_organisation(
 
 
 def remove_organisation(session: Session, organisation_id: int) -> Organisation:
-    """Remove it; its repositories become the administrators'. Raises UsageError while it has users."""
+    """Remove it and assign its repositories to the administrators. Raises UsageError while it has users."""
     organisation = _organisation(session, organisation_id)
     users = session.scalars(
         select(func.count()).select_from(User).where(User.organisation_id == organisation_id)
@@ -188,9 +188,9 @@ def remove_organisation(session: Session, organisation_id: int) -> Organisation:
 
 
 def give_repository(session: Session, repository_id: int, organisation_id: int | None) -> None:
-    """Let the repository, its schedules and jobs belong to the organisation; None: to the administrators.
+    """Assign the repository, its schedules and jobs to the organisation, or (None) to the administrators.
 
-    Raises UsageError where there is no such repository or organisation.
+    Raises UsageError if the repository or the organisation does not exist.
     """
     if session.get(Repository, repository_id) is None:
         raise UsageError(f"there is no repository {repository_id}; see `zatva repository list`")
@@ -200,6 +200,7 @@ def give_repository(session: Session, repository_id: int, organisation_id: int |
     else:
         owner = _organisation(session, organisation_id).short_name
         row = insert(RepositoryOwner).values(repository_id=repository_id, organisation_id=organisation_id)
+        # One statement: two simultaneous assignments both succeed, and the later one counts.
         session.execute(
             row.on_conflict_do_update(
                 index_elements=[RepositoryOwner.repository_id], set_={"organisation_id": organisation_id}
@@ -212,10 +213,10 @@ def give_repository(session: Session, repository_id: int, organisation_id: int |
 
 
 def claim(session: Session, who: SignedIn, repository_id: int) -> None:
-    """Let a repository that somebody has just added belong to that user's organisation, if there is one.
+    """Assign a repository that the user has just added to the user's organisation, if any.
 
-    Raises UsageError where its folder lies in another repository's, or around it: nobody gets at the files
-    of others that way.
+    Raises UsageError if its directory is inside another repository's or contains one, so that users cannot
+    reach the files of others in this way.
     """
     if who.organisation_id is None:
         return
@@ -233,7 +234,7 @@ def claim(session: Session, who: SignedIn, repository_id: int) -> None:
 
 
 def _rows() -> Any:  # noqa: ANN401 an SQL expression
-    """Organisations with their users and repositories, counted of each one that is given."""
+    """Return a SELECT of organisations with the number of users and repositories of each row selected."""
     counts = (
         select(func.count()).where(table.organisation_id == Organisation.organisation_id).scalar_subquery()
         for table in (User, RepositoryOwner)
@@ -253,6 +254,7 @@ def _view(row: Organisation, users: int, repositories: int) -> OrganisationView:
 
 
 def _organisation(session: Session, organisation_id: int) -> Organisation:
+    # Locked until commit: repositories cannot be assigned to an organisation that is renamed or removed now.
     organisation = session.get(Organisation, organisation_id, with_for_update=True)
     if organisation is None:
         raise UsageError(f"there is no organisation {organisation_id}; see `zatva organisation list`")

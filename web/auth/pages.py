@@ -1,4 +1,4 @@
-"""Signing in by password or one-time link, accepting an invitation, and signing out."""
+"""Sign-in by password or one-time link, acceptance of an invitation, sign-out."""
 
 import asyncio
 import math
@@ -36,9 +36,9 @@ _LONGEST_NAME = 100
 
 @needs(Right.ANYBODY)
 async def ask(request: web.Request) -> web.Response:
-    """The form for name and password, or the button of the link that was followed.
+    """Show the sign-in form, or the button that confirms a one-time link.
 
-    The link itself signs nobody in: programs that look through mail follow links, but press no buttons.
+    Opening the link does not sign in: programs that scan mail follow links but do not press buttons.
     """
     token = request.query.get("token")
     if token is None:
@@ -51,7 +51,7 @@ async def ask(request: web.Request) -> web.Response:
 
 @needs(Right.ANYBODY)
 async def sign_in(request: web.Request) -> web.StreamResponse:
-    """Begin a fresh session in place of any that there was."""
+    """Start a new session, which replaces any existing one."""
     form = await request.post()
     token = form.get("token")
     if isinstance(token, str):
@@ -119,7 +119,7 @@ async def _fits(known: Known | None, password: str) -> bool:
 
 
 async def chosen_password(request: web.Request, form: MultiMapping[object], user_name: str) -> str:
-    """The hash of the password that the form has twice. Raises UsageError where it is none that will do."""
+    """Return the hash of the password entered twice. Raises UsageError if it is not acceptable."""
     password = _text(form, "password")
     if password != _text(form, "again"):
         raise UsageError(_("The passwords do not match."))
@@ -137,7 +137,7 @@ def _use(session: Session, token: str, password_hash: str | None) -> OpenLink | 
 async def _enter(
     request: web.Request, user_id: int, name: str, *, way: str, following: str
 ) -> web.StreamResponse:
-    """Begin the session, under an identifier that nobody has seen before."""
+    """Start the session with a new identifier, so that one planted before the sign-in is useless."""
     database, old = database_of(request), session_token(request)
     if old:
         await database.run(end_session, old)
@@ -159,9 +159,9 @@ async def _enter(
 def _with_form_token(
     request: web.Request,
     template: str,
-    **context: Any,  # noqa: ANN401 whatever the template shows
+    **context: Any,  # noqa: ANN401 any template variable
 ) -> web.Response:
-    """The page; its form has to repeat a value that a stranger's browser gets with this very answer."""
+    """Render a page whose form must repeat the value of the cookie that is set with this response."""
     if signed_in(request) is not None or form_token(request):
         return render(request, template, **context)
     value = new_token()
@@ -187,7 +187,7 @@ def _rules(request: web.Request, form: Form | None = None) -> dict[str, Any]:
 
 
 def _next(values: MultiMapping[object]) -> str:
-    """Where to go on to: an address of ours, or the overview."""
+    """Return the target after sign-in: a path on this site, or the overview."""
     text = values.get("next", "/")
     if not isinstance(text, str) or not text.startswith("/") or text.startswith(("//", "/\\")):
         return "/"

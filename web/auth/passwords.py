@@ -1,4 +1,4 @@
-"""Passwords: kept as Argon2id, which takes long on purpose: call these in a thread."""
+"""Passwords, stored as Argon2id. Hashing is slow on purpose: call these functions in a thread."""
 
 import ipaddress
 import math
@@ -17,20 +17,20 @@ from web.models import SignInAttempt
 from web.site.i18n import _
 
 _LONGEST: Final = 1000
-"""Characters; hashing takes longer the longer the password is."""
+"""Maximum length in characters; hashing time grows with length."""
 
 
 def hash_password(password: str, *, least: int, user_name: str) -> str:
-    """What the database keeps of the password.
+    """Return the hash to store for the password.
 
-    Raises UsageError for one that has fewer than `least` characters or over 1000, or is easily guessed.
+    Raises UsageError if it has fewer than `least` or more than 1000 characters, or is easily guessed.
     """
     check_password(password, least=least, user_name=user_name)
     return _hasher().hash(password)
 
 
 def check_password(password: str, *, least: int, user_name: str) -> None:
-    """Raises UsageError for a password that `hash_password` would not take."""
+    """Raise UsageError for a password that `hash_password` would reject."""
     if len(password) < least:
         raise UsageError(
             _("The password has %(found)s characters; use at least %(least)s.")
@@ -46,7 +46,7 @@ def check_password(password: str, *, least: int, user_name: str) -> None:
 
 
 def password_fits(kept: str | None, password: str) -> bool:
-    """Whether it is the password; takes as long where there is none, so that nobody learns who has one."""
+    """Return whether the password matches; takes equally long without a hash, to hide who has a password."""
     try:
         _hasher().verify(kept or _nobodys(), password[: _LONGEST + 1])
     except (VerificationError, InvalidHashError):
@@ -66,19 +66,20 @@ def _nobodys() -> str:
 
 _LONGEST_KEY: Final = 200
 _HOUSEHOLD: Final = 64
-"""Bits: whoever has one IPv6 address has all of its network."""
+"""Prefix length in bits: the holder of one IPv6 address controls its whole /64 network."""
 
 
 def attempt(session: Session, settings: WebSettings, *, address: str | None, user_name: str) -> float | None:
-    """Count a try, and give the seconds to wait where there were too many; None where it may go on.
+    """Count an attempt; return the seconds to wait if there were too many, or None if it may proceed.
 
-    Commit before the password is looked at, or several tries at the same moment count as none.
+    Commit before checking the password; otherwise simultaneous attempts do not see each other.
     """
     window = timedelta(minutes=settings.sign_in_minutes)
     session.execute(delete(SignInAttempt).where(SignInAttempt.at < func.now() - window))
     waits = []
     for key in _keys(address, user_name):
-        # Of one key, one after the other: else two would each be the last one that is allowed.
+        # The advisory lock, held until commit, serializes the attempts of one key: otherwise two could each
+        # count as the last one allowed.
         session.execute(select(func.pg_advisory_xact_lock(func.hashtext(f"sign-in {key}"))))
         wait = _wait(session, key, settings)
         if wait is not None:
@@ -90,18 +91,18 @@ def attempt(session: Session, settings: WebSettings, *, address: str | None, use
 
 
 def succeeded(session: Session, *, address: str | None, user_name: str) -> None:
-    """Forget the tries of a user who has signed in. The caller commits."""
+    """Delete the attempts of a user who has signed in. The caller commits."""
     session.execute(delete(SignInAttempt).where(SignInAttempt.key.in_(_keys(address, user_name))))
 
 
 def too_many(seconds: float) -> str:
-    """What is told to whoever has to wait so long."""
+    """Return the message for a user who must wait."""
     minutes = math.ceil(seconds / 60)
     return _("Too many attempts. Wait %(minutes)s min, then try again.") % {"minutes": minutes}
 
 
 def _wait(session: Session, key: str, settings: WebSettings) -> float | None:
-    """Seconds until the oldest of as many tries as are allowed counts no more."""
+    """Return the seconds until enough attempts expire to allow another one; None if it is allowed now."""
     latest = (
         select(func.extract("epoch", func.now() - SignInAttempt.at))
         .where(SignInAttempt.key == key)

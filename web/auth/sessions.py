@@ -1,4 +1,4 @@
-"""Server-side sessions: who is signed in on a browser, known by a random cookie that is kept hashed."""
+"""Server-side sessions of browsers, identified by a random cookie of which only the hash is stored."""
 
 import hashlib
 import secrets
@@ -22,34 +22,34 @@ _SECURE_PREFIX = "__Host-"
 
 
 def session_token(request: web.Request) -> str | None:
-    """The session cookie's value."""
+    """Return the value of the session cookie."""
     return request.cookies.get(_name(request, _SESSION))
 
 
 def form_token(request: web.Request) -> str | None:
-    """The value of the cookie that a stranger's form has to repeat."""
+    """Return the value of the cookie that an anonymous visitor's form must repeat."""
     return request.cookies.get(_name(request, _FORM))
 
 
 def set_session(request: web.Request, response: web.StreamResponse, token: str) -> None:
-    """Give the browser its session; it lasts as long as the server's own row."""
+    """Set the session cookie; the session's lifetime is that of its row in the database."""
     seconds = int(request.config_dict[SETTINGS].web.session_hours * 3600)
     _set(request, response, _SESSION, token, max_age=seconds)
 
 
 def set_form(request: web.Request, response: web.StreamResponse, token: str) -> None:
-    """Give a stranger's browser the value that its form repeats."""
+    """Set the cookie whose value an anonymous visitor's form must repeat."""
     _set(request, response, _FORM, token, max_age=None)
 
 
 def forget(request: web.Request, response: web.StreamResponse) -> None:
-    """Take both cookies away."""
+    """Delete both cookies."""
     for name in (_SESSION, _FORM):
         response.del_cookie(_name(request, name), path="/", secure=is_secure(request), httponly=True)
 
 
 def is_secure(request: web.Request) -> bool:
-    """Whether users reach the dashboard by https, as the settings say."""
+    """Return whether users reach the dashboard by https, according to the settings."""
     base_url = request.config_dict[SETTINGS].web.base_url
     return base_url is not None and base_url.startswith("https://")
 
@@ -76,13 +76,13 @@ _BYTES = 32
 
 
 def new_token() -> str:
-    """A fresh URL-safe token of 256 random bits."""
+    """Return a new URL-safe token of 256 random bits."""
     return secrets.token_urlsafe(_BYTES)
 
 
 def hashed(token: str) -> bytes:
-    """The SHA-256 of the token; a token has enough randomness to need no salt."""
-    # What a browser sends need not be UTF-8; aiohttp hands odd bytes on as surrogates.
+    """Return the SHA-256 of the token; a random token of 256 bits needs no salt."""
+    # Request data need not be valid UTF-8; aiohttp decodes invalid bytes as surrogates.
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
 
 
@@ -91,48 +91,48 @@ _LONGEST_BROWSER = 300
 
 @dataclass(frozen=True, kw_only=True)
 class SignedIn:
-    """Who asks: a person on one browser, or a program with a user's API token."""
+    """The authenticated caller: a user on a browser, or a program with a user's API token."""
 
     user_id: int
     name: str
     role: Role
     csrf_token: str
-    """What forms repeat; empty for API tokens, which need none."""
+    """Token that forms must repeat; empty for API tokens, which need none."""
     expires: datetime | None
     organisation_id: int | None = None
     organisation: str | None = None
-    """The organisation's short name."""
+    """Short name of the organisation."""
     language: str | None = None
     time_zone: str | None = None
-    """IANA name; None: the installation's."""
+    """IANA name; None: the installation's time zone."""
     way: str = "link"
-    """How the user came in: link, password, proxy; token."""
+    """How the caller authenticated: link, password, proxy or token."""
     scopes: frozenset[Scope] | None = None
-    """What an API token is limited to; None for a person."""
+    """Scopes of the API token; None for a user on a browser."""
 
     @property
     def rights(self) -> frozenset[Right]:
-        """All rights."""
+        """All rights of the caller."""
         return rights_of(self.role, organisation_id=self.organisation_id, scopes=self.scopes)
 
     def may(self, right: str) -> bool:
-        """Whether the user has the right; templates name it by its word."""
+        """Return whether the user has the right, which templates give as its stored word."""
         return Right(right) in self.rights
 
     @property
     def may_change(self) -> bool:
-        """Whether the user may add and change repositories, schedules and jobs."""
+        """Return whether the user may add and change repositories, schedules and jobs."""
         return Right.HARVEST in self.rights
 
     @property
     def sees_everything(self) -> bool:
-        """Whether the user sees every repository, or only those of the organisation."""
+        """Return whether the user sees every repository or only those of the organisation."""
         return sees_everything(self.role, self.organisation_id)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionView:
-    """A session as its user sees it. `mark` tells it from the others and opens nothing."""
+    """A session as lists show it to its user. `mark` identifies it, but does not authenticate."""
 
     mark: str
     created: datetime
@@ -151,7 +151,7 @@ def start_session(
     address: str | None = None,
     browser: str | None = None,
 ) -> str:
-    """Begin a session for the user and give the cookie's value; sessions that have ended are cleared away.
+    """Start a session for the user and return the cookie's value; deletes expired sessions.
 
     The caller commits.
     """
@@ -165,7 +165,7 @@ def start_session(
         expires=utc_now() + timedelta(hours=settings.session_hours),
         way=way,
         address=address,
-        # What a browser sends need not be UTF-8, which is all that the database takes.
+        # The header need not be valid UTF-8, but PostgreSQL accepts nothing else.
         browser=browser.encode(errors="replace").decode()[:_LONGEST_BROWSER] if browser else None,
     )
     session.add(row)
@@ -173,7 +173,7 @@ def start_session(
 
 
 def find_session(session: Session, token: str) -> SignedIn | None:
-    """Who is signed in with this cookie, or None: it is unknown, has ended, or its user is disabled."""
+    """Return the cookie's user; None if the session is unknown or expired, or the user is disabled."""
     statement = (
         select(UserSession, User, Organisation.short_name)
         .join(User, User.user_id == UserSession.user_id)
@@ -203,12 +203,12 @@ def find_session(session: Session, token: str) -> SignedIn | None:
 
 
 def end_session(session: Session, token: str) -> None:
-    """End the session of this cookie, if there is one. The caller commits."""
+    """End the session of this cookie, if it exists. The caller commits."""
     session.execute(delete(UserSession).where(UserSession.token_hash == hashed(token)))
 
 
 def list_sessions(session: Session, user_id: int) -> list[SessionView]:
-    """The user's sessions, the newest first."""
+    """Return the user's sessions, newest first."""
     rows = select(UserSession).where(UserSession.user_id == user_id, UserSession.expires > func.now())
     return [
         SessionView(
@@ -224,14 +224,14 @@ def list_sessions(session: Session, user_id: int) -> list[SessionView]:
 
 
 def mark_of(token: str) -> str:
-    """The mark of the session of this cookie."""
+    """Return the mark of this cookie's session."""
     return _mark(hashed(token))
 
 
 def end_sessions(session: Session, user_id: int, *, mark: str | None = None, keep: str | None = None) -> int:
-    """End the user's sessions: all, the one with the mark, or all but that of the cookie `keep`.
+    """End the user's sessions: all, the one with the mark, or all except that of the cookie `keep`.
 
-    Gives how many there were. The caller commits.
+    Returns the number of ended sessions. The caller commits.
     """
     ended = delete(UserSession).where(UserSession.user_id == user_id)
     if mark is not None:

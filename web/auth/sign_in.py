@@ -1,4 +1,4 @@
-"""One-time links that sign their users in, and sign-in by password. The caller commits."""
+"""One-time sign-in links, and sign-in by password. The caller commits."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +16,7 @@ from web.models import LinkKind, Role, SignInLink, User
 
 @dataclass(frozen=True, kw_only=True)
 class OpenLink:
-    """A link that can still be used: whose it is, and what for."""
+    """A link that is still valid: its user and its purpose."""
 
     user_id: int
     user_name: str
@@ -25,7 +25,7 @@ class OpenLink:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What is kept of a user who signs in by name: the number, and the password's hash."""
+    """A user who signs in by password: id, name and password hash."""
 
     user_id: int
     name: str
@@ -41,11 +41,11 @@ def make_link(
     create_administrator: bool = False,
     kind: LinkKind = LinkKind.SIGN_IN,
 ) -> str:
-    """A link below `base_url` that signs the user in once, good for `web.link_minutes`.
+    """Return a URL below `base_url` that signs the user in once, valid for `web.link_minutes`.
 
-    An invitation is good for `web.invitation_hours`, replaces earlier ones, and asks for a password. With
-    `create_administrator` an unknown user is made, as administrator. Raises UsageError where there is no
-    such user.
+    An invitation is valid for `web.invitation_hours`, invalidates earlier ones, and asks for a password. With
+    `create_administrator`, an unknown user is created as administrator. Raises UsageError if there is no such
+    user.
     """
     if create_administrator and find_user(session, user_name) is None:
         add_user(session, user_name, Role.ADMINISTRATOR)
@@ -64,7 +64,7 @@ def make_link(
 
 
 def open_link(session: Session, token: str) -> OpenLink | None:
-    """The link of that token, if it can still be used."""
+    """Return the link with that token if it is still valid."""
     statement = (
         select(SignInLink, User)
         .join(User, User.user_id == SignInLink.user_id)
@@ -83,9 +83,9 @@ def open_link(session: Session, token: str) -> OpenLink | None:
 
 
 def use_link(session: Session, token: str) -> OpenLink | None:
-    """Use the link's token up; None where it is unknown, used, too old, or its user is disabled.
+    """Consume the link; return None if it is unknown, used or expired, or its user is disabled.
 
-    Of two that come at the same moment only one wins.
+    The UPDATE tests `used IS NULL`, so that only one of two simultaneous requests succeeds.
     """
     link = open_link(session, token)
     used = (
@@ -98,7 +98,7 @@ def use_link(session: Session, token: str) -> OpenLink | None:
 
 
 def known_user(session: Session, name: str) -> Known | None:
-    """The user of that name who may sign in, or None."""
+    """Return the user with that name if the user may sign in."""
     user = find_user(session, name.strip())
     if user is None or user.disabled is not None:
         return None
@@ -106,5 +106,5 @@ def known_user(session: Session, name: str) -> Known | None:
 
 
 def password_hash_of(session: Session, user_id: int) -> str | None:
-    """What is kept of the user's password, if there is one."""
+    """Return the user's password hash, if the user has a password."""
     return session.scalar(select(User.password_hash).where(User.user_id == user_id))

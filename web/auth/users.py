@@ -1,4 +1,4 @@
-"""Users: added, given roles and organisations, disabled. The caller commits."""
+"""Users: add, change role and organisation, disable. The caller commits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ def add_user(
 ) -> User:
     """Add a user.
 
-    Raises UsageError for a name that is empty, too long or taken, for an organisation that is not there, and
-    for a partner without one.
+    Raises UsageError for a name that is empty, too long or taken, for an unknown organisation, and for a
+    partner without an organisation.
     """
     name = name.strip()
     if not name:
@@ -44,12 +44,12 @@ def add_user(
 
 
 def find_user(session: Session, name: str) -> User | None:
-    """The user of that name, if there is one."""
+    """Return the user with that name, if any."""
     return session.scalars(select(User).where(User.name == name)).one_or_none()
 
 
 def get_user(session: Session, name: str) -> User:
-    """The user of that name. Raises UsageError where there is none."""
+    """Return the user with that name. Raises UsageError if there is none."""
     user = find_user(session, name)
     if user is None:
         raise UsageError(f"there is no user {name!r}; add one with `zatva user add`, see `zatva user list`")
@@ -57,9 +57,9 @@ def get_user(session: Session, name: str) -> User:
 
 
 def change_role(session: Session, user_id: int, role: Role, *, organisation_id: int | None = None) -> User:
-    """Give the user another role, or another organisation, or both.
+    """Change the user's role and organisation.
 
-    Raises UsageError as `add_user` does, and where no administrator would be left.
+    Raises UsageError like `add_user`, and if no administrator would be left.
     """
     user = _user(session, user_id)
     _check_organisation(session, role, organisation_id)
@@ -71,9 +71,9 @@ def change_role(session: Session, user_id: int, role: Role, *, organisation_id: 
 
 
 def disable_user(session: Session, user_id: int) -> User:
-    """Let the user sign in no more; sessions end, and API tokens are not taken any more.
+    """Disable the user: end all sessions and reject the user's API tokens.
 
-    Raises UsageError where no administrator would be left.
+    Raises UsageError if no administrator would be left.
     """
     user = _user(session, user_id)
     _check_not_the_last_administrator(session, user)
@@ -85,7 +85,7 @@ def disable_user(session: Session, user_id: int) -> User:
 
 
 def enable_user(session: Session, user_id: int) -> User:
-    """Let the user sign in again."""
+    """Enable a disabled user."""
     user = _user(session, user_id)
     user.disabled = None
     session.flush()
@@ -93,25 +93,26 @@ def enable_user(session: Session, user_id: int) -> User:
 
 
 def set_password(session: Session, user_id: int, password_hash: str, *, keep: str | None = None) -> None:
-    """Keep the hash of a new password, and end the user's sessions but that of the cookie `keep`."""
+    """Store the hash of a new password and end the user's sessions except that of the cookie `keep`."""
     _user(session, user_id).password_hash = password_hash
     end_sessions(session, user_id, keep=keep)
 
 
 def set_language(session: Session, user_id: int, language: str | None) -> None:
-    """Note the language that the user wants; None: the browser's."""
+    """Store the user's preferred language; None: the browser's."""
     _user(session, user_id).language = language
 
 
 def set_time_zone(session: Session, user_id: int, time_zone: str | None) -> None:
-    """Note the time zone that the user wants to see times in; None: the installation's.
+    """Store the time zone in which the user sees times; None: the installation's.
 
-    Raises UsageError for one that there is not.
+    Raises UsageError for an unknown zone.
     """
     _user(session, user_id).time_zone = known_zone(session, time_zone) if time_zone else None
 
 
 def _user(session: Session, user_id: int) -> User:
+    # Locked until commit: changes of one user take place one after the other.
     user = session.get(User, user_id, with_for_update=True)
     if user is None:
         raise UsageError(f"there is no user {user_id}; see `zatva user list`")
@@ -129,7 +130,8 @@ def _check_organisation(session: Session, role: Role, organisation_id: int | Non
 def _check_not_the_last_administrator(session: Session, user: User) -> None:
     if user.role != Role.ADMINISTRATOR or user.disabled is not None:
         return
-    # Two that are taken away at the same moment wait for one another here.
+    # Locks all administrators, so that simultaneous changes run one after the other: two of them cannot each
+    # rely on the administrator whom the other one removes.
     administrators = select(User.user_id).where(User.role == Role.ADMINISTRATOR, User.disabled.is_(None))
     if list(session.scalars(administrators.order_by(User.user_id).with_for_update())) == [user.user_id]:
         raise UsageError(
@@ -155,18 +157,18 @@ class UserView:
     disabled: datetime | None
     has_password: bool
     invited: bool
-    """Whether an invitation is open still."""
+    """Whether an invitation is still open."""
 
     @property
     def state(self) -> str:
-        """active, invited or disabled."""
+        """The state: active, invited or disabled."""
         if self.disabled is not None:
             return "disabled"
         return "invited" if self.invited and self.last_sign_in is None else "active"
 
 
 def list_users(session: Session) -> list[UserView]:
-    """All users by name."""
+    """Return all users by name."""
     return list(_views(session, _rows().order_by(User.name)))
 
 
@@ -179,7 +181,7 @@ def find_users(
     role: str = "",
     state: str = "",
 ) -> list[UserView]:
-    """Users by name, behind the name `after`; `words` are in the name or the organisation's short name."""
+    """Return users by name, after `after`; `words` occur in the name or the organisation's short name."""
     rows = _rows().where(User.name > after) if after else _rows()
     if words:
         named = User.name.icontains(words, autoescape=True)
@@ -192,12 +194,12 @@ def find_users(
 
 
 def find_user_view(session: Session, user_id: int) -> UserView | None:
-    """The user of that number, if there is one."""
+    """Return the user with that id, if any."""
     return next(_views(session, _rows().where(User.user_id == user_id)), None)
 
 
 def _in_state(state: str) -> ColumnElement[bool]:
-    """What `UserView.state` says, as a condition."""
+    """Return the SQL condition that corresponds to `UserView.state`."""
     invited = and_(User.last_sign_in.is_(None), _invited())
     if state == "disabled":
         return User.disabled.is_not(None)

@@ -1,1 +1,1 @@
-"""Records that could not be read, as pages and over the API."""
+"""Unreadable records: pages and API."""

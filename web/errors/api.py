@@ -1,4 +1,4 @@
-"""What could not be read over the API: the errors of a run, and one of them down to its bytes."""
+"""REST API: the errors of a run, and one error with its raw bytes."""
 
 from datetime import datetime
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""A run's errors: grouped by kind, then one of them down to its raw bytes with the faulty line marked."""
+"""Pages of a run's errors: grouped by kind, and one error with its raw bytes and the faulty line marked."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ from web.site.render import render
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Errors of one kind; the newest first."""
+    """Errors of one kind, newest first."""
 
     code: FailureCode
     plain: str
@@ -36,7 +36,7 @@ class Group:
 
 
 def grouped(errors: Iterable[Quarantined]) -> list[Group]:
-    """The errors by kind, the largest group first."""
+    """Group the errors by kind, largest group first."""
     found: dict[FailureCode, list[Quarantined]] = {}
     for error in errors:
         found.setdefault(error.failure.code, []).append(error)
@@ -51,7 +51,7 @@ _MOST: Final = 500
 
 
 async def listing(request: web.Request) -> web.Response:
-    """The errors of a run, by kind."""
+    """List the errors of a run by kind."""
     run, shared = await run_page(request)
     errors = await database_of(request).run(find_errors, limit=_MOST, run=run.history_id, resolved=True)
     return render(request, "run_errors.html", **shared, groups=grouped(errors), count=len(errors), most=_MOST)
@@ -59,24 +59,24 @@ async def listing(request: web.Request) -> web.Response:
 
 @dataclass(frozen=True, kw_only=True)
 class Fetched:
-    """What came of fetching a record again, as the page shows it; or the problem that kept us from asking."""
+    """Result of fetching a record again, as the page shows it, or the problem that prevented the request."""
 
     result: Refetched | None = None
     sentence: str = ""
     problem: str = ""
     view: RawView | None = None
     record: int | None = None
-    """Of the record in the store."""
+    """Id of the record in the store."""
 
 
 async def show(request: web.Request) -> web.Response:
-    """One error."""
+    """Show one error."""
     return await _page(request)
 
 
 @needs(Right.HARVEST)
 async def again(request: web.Request) -> web.Response:
-    """Fetch the record anew; where it reads well, store it as its schedule would, and say so."""
+    """Fetch the record again; if it is valid, store it by its schedule's rules and show the result."""
     _who, error = await asked_for(request, Quarantined)
     _again, repository = await asked_for(request, Repository, error.repository_id)
     if not error.identifier:
@@ -127,7 +127,7 @@ async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Res
 
 
 async def raw(request: web.Request) -> web.Response:
-    """The bytes as they came, to be saved."""
+    """Download the bytes as received."""
     _who, error = await asked_for(request, Quarantined)
     return web.Response(
         body=error.raw,

@@ -1,4 +1,4 @@
-"""Bytes that could not be read, shown as numbered lines of text with the faulty one marked."""
+"""Unreadable bytes as numbered lines of text, with the faulty line marked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ _LONGEST: Final = 2000
 _FIRST_PRINTABLE: Final = 0x20
 _DELETE: Final = 0x7F
 _PICTURES: Final = 0x2400
-"""Unicode's pictures of the control characters begin here."""
+"""First code point of Unicode's Control Pictures."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RawLine:
-    """A line: its number, its text, whether the fault is in it, and in which column (from 1; 0: unknown)."""
+    """A line: number, text, whether it contains the fault, and the fault's column (from 1; 0: unknown)."""
 
     number: int
     text: str
@@ -27,20 +27,20 @@ class RawLine:
 
 @dataclass(frozen=True, kw_only=True)
 class RawView:
-    """The lines around the fault; `total` is how many there are."""
+    """The lines around the fault; `total` is the number of all lines."""
 
     lines: Sequence[RawLine]
     total: int
     encoding_note: bool
-    """Whether some bytes are no UTF-8, and stand as �."""
+    """Whether some bytes are not valid UTF-8 and are shown as �."""
     parser: str = ""
-    """What the parser says of the bytes alone."""
+    """The XML parser's message about these bytes."""
 
 
 def view_of(raw: bytes, *, line: int = 0) -> RawView:
-    """The bytes as text: control characters as pictures, and the line in which reading them fails.
+    """Return the bytes as text, control characters as pictures, and the line where parsing fails.
 
-    `line` is where the fault is that no parser notices; 0 if it is not known.
+    `line` is the line of a fault that a parser does not detect; 0 if unknown.
     """
     line, column, said = _fault(raw, line)
     text = raw.decode("utf-8", errors="replace")
@@ -60,7 +60,7 @@ def view_of(raw: bytes, *, line: int = 0) -> RawView:
 
 
 def _fault(raw: bytes, line: int) -> tuple[int, int, str]:
-    """Line, column and what is said of it: by the parser if it fails."""
+    """Return line, column and message of the parser's error, or else the given line."""
     try:
         parse(raw, source="the bytes")
     except MalformedXmlError as error:

@@ -1,4 +1,4 @@
-"""A broken record fetched again for a person who asks: by its schedule's rules, within the polite limits."""
+"""Fetch a broken record again on request, by its schedule's rules and within the rate limit."""
 
 from aiohttp import web
 from sqlalchemy.orm import Session
@@ -20,10 +20,10 @@ _IN_STORE = frozenset({Fate.STORED, Fate.UNCHANGED, Fate.DELETED})
 async def refetch(
     request: web.Request, repository: Repository, error: Quarantined
 ) -> tuple[Refetched, int | None]:
-    """What came of it, and the number of the record where it is in the store.
+    """Return the result and the id of the record if it is in the store.
 
-    Where no schedule tells by which rules, the record is looked at only. Raises UsageError and TryLaterError
-    as `fetch_again` and `Explorations.check` do.
+    If no schedule determines the rules, the record is checked but not stored. Raises UsageError and
+    TryLaterError like `fetch_again` and `Explorations.check`.
     """
     settings, database = impatient(request.config_dict[SETTINGS]), database_of(request)
     by_schedule = await database.run(request_for, settings, error)
@@ -38,7 +38,7 @@ async def refetch(
 
 
 def sentence(fate: Fate) -> str:
-    """What became of the record, in the reader's language."""
+    """Return what happened to the record, in the reader's language."""
     return {
         Fate.BROKEN: _("The record still cannot be read."),
         Fate.READABLE: _(
@@ -53,7 +53,7 @@ def sentence(fate: Fate) -> str:
 
 
 def _stored(session: Session, error: Quarantined) -> int | None:
-    """The number of the record's row."""
+    """Return the id of the record's row."""
     found = find_records(
         session,
         error.repository_id,

@@ -1,1 +1,1 @@
-"""The bibliographic import and its records, as pages and over the API."""
+"""The bibliographic import and its records: pages and API."""

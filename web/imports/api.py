@@ -1,4 +1,4 @@
-"""The bibliographic import over the API: sources, their settings, imports begun and followed."""
+"""REST API: sources of the bibliographic import, their settings, and imports."""
 
 from datetime import datetime
 from typing import Any, Final

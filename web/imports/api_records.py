@@ -1,4 +1,4 @@
-"""Bibliographic records over the API: searched, counted, shown."""
+"""REST API: bibliographic records: search, facets, single records."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Filtering sets over the API: listed, made, changed, tried on stored records, removed."""
+"""REST API: filtering sets: list, add, change, try on stored records, remove."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final
@@ -30,7 +30,7 @@ def _readable(line: str) -> str:
 
 
 Line = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_readable)]
-"""A condition, such as `245$a contains slovník`."""
+"""A condition, for example `245$a contains slovník`."""
 
 
 class RulesIn(In):
@@ -43,7 +43,7 @@ class RulesIn(In):
 
     @property
     def rules(self) -> Conditions:
-        """The conditions, read."""
+        """Return the parsed conditions."""
         return Conditions(match=self.match, conditions=[parse_condition(line) for line in self.conditions])
 
 

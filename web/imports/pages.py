@@ -1,4 +1,4 @@
-"""The bibliographic import: sources with their last imports, begun by hand, set, looked at one by one."""
+"""Pages of the bibliographic import: sources with their last imports, settings, and manual start."""
 
 from collections.abc import Callable
 from typing import Final
@@ -38,13 +38,13 @@ _COUNTS: Final = ("seen", "new", "updated", "unchanged", "deleted", "filtered", 
 
 
 async def listing(request: web.Request) -> web.Response:
-    """The sources, page by page."""
+    """List the sources, in pages."""
     return await _page(request)
 
 
 @needs(Right.HARVEST)
 async def begin(request: web.Request) -> web.Response:
-    """Begin the imports of the sources that are chosen."""
+    """Start the imports of the selected sources."""
     chosen = [str(one) for one in (await request.post()).getall("repository", [])]
     if not chosen:
         return await _page(request, error=_("Choose at least one source."))
@@ -58,14 +58,14 @@ async def begin(request: web.Request) -> web.Response:
 
 
 async def show(request: web.Request) -> web.Response:
-    """One source: its last imports, how it is set, what was left out and why."""
+    """Show one source: its last imports, its settings, and the omitted records with reasons."""
     _who, repository = await asked_for(request, Repository)
     return await _source(request, repository.repository_id)
 
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
-    """Set how a source is imported."""
+    """Change the import settings of a source."""
     _who, repository = await asked_for(request, Repository)
     about(request, "import source", repository.repository_id, repository.repository_name)
     wanted, form = read_form(TypedSource, await request.post())
@@ -79,7 +79,7 @@ async def change(request: web.Request) -> web.Response:
 
 
 async def as_file(request: web.Request) -> web.StreamResponse:
-    """The sources with their last imports, as a file."""
+    """Export the sources with their last imports."""
     among = visible_repositories(who_asks(request))
 
     async def behind(last: SourceView | None) -> list[SourceView]:
@@ -149,7 +149,7 @@ def _of_last(name: str) -> Callable[[SourceView], object]:
     return lambda view: getattr(view.last, name) if view.last else None
 
 
-def _refresh(under_way: bool) -> dict[str, str] | None:  # noqa: FBT001 the one fact there is
+def _refresh(under_way: bool) -> dict[str, str] | None:  # noqa: FBT001 the only parameter
     return {"Refresh": str(_REFRESH_SECONDS)} if under_way else None
 
 

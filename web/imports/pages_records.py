@@ -1,4 +1,4 @@
-"""Harvested records as a catalogue: searched with facets, exported, one of them shown whole."""
+"""Harvested records as a catalogue: faceted search, export, and the full record."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,24 +28,24 @@ _ADDRESSES: Final = ("http://", "https://")
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A title, name, subject or the like of a record."""
+    """One value of a record, such as a title, name or subject."""
 
     text: str
     details: str
-    """What else is said of it, in the words of the tables."""
+    """Qualifiers of the value, in the words of the tables."""
     address: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chapter:
-    """A heading with its parts."""
+    """A heading with its values."""
 
     title: str
     parts: list[Part]
 
 
 def kinds() -> dict[str, str]:
-    """What may be described, in words."""
+    """Return the kinds of records with labels."""
     return {
         RecordKind.BOOK.value: _("book"),
         RecordKind.ARTICLE.value: _("article"),
@@ -66,7 +66,7 @@ def kinds() -> dict[str, str]:
 
 
 def chapters(found: FoundRecord) -> list[Chapter]:
-    """All that the record has more than one of, without the empty ones and the notes."""
+    """Return the record's repeatable fields; empty ones and notes are left out."""
     told = (
         (_("Names"), map(asdict, found.contributors), ("name",)),
         (_("Other titles"), found.titles, ("text",)),
@@ -83,7 +83,7 @@ def chapters(found: FoundRecord) -> list[Chapter]:
 
 
 def notes(found: FoundRecord) -> list[Chapter]:
-    """What the record says beside its columns: what is broken first, then what has no column, then notes."""
+    """Return what has no column of its own: broken data, then fields without a column, then notes."""
     titles = (
         (NoteKind.BROKEN, _("Fields that could not be converted")),
         (NoteKind.KEPT, _("Other fields")),
@@ -109,7 +109,7 @@ def _part(given: Mapping[str, Any], main: tuple[str, ...], shown: set[str]) -> P
     text = ", ".join(str(given[name]) for name in main if given.get(name))
     details = [f"{name}: {_text(value)}" for name, value in given.items() if name not in shown and value]
     address = text if main == ("url",) and text.startswith(_ADDRESSES) else None
-    return Part(text=text or "–", details=" · ".join(details), address=address)  # noqa: RUF001 a dash on purpose
+    return Part(text=text or "–", details=" · ".join(details), address=address)  # noqa: RUF001 en dash intended
 
 
 def _text(value: object) -> str:
@@ -117,11 +117,11 @@ def _text(value: object) -> str:
 
 
 _NOBODYS: Final = 0
-"""The number of no repository: whoever sees none finds nothing."""
+"""An id that no repository has: a user without visible repositories finds nothing."""
 
 
 class RecordSearch(FormModel):
-    """What is searched for; what is not given asks for nothing."""
+    """Search criteria; an absent criterion does not restrict."""
 
     find: str = Field("", max_length=1000, description="Words to search for; accents and case are ignored.")
     repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
@@ -136,17 +136,17 @@ class RecordSearch(FormModel):
 
     @property
     def any(self) -> bool:
-        """Whether anything is asked for."""
+        """Return whether there is any criterion."""
         return bool(self.model_dump(exclude_defaults=True))
 
     def query(self, **changes: object) -> str:
-        """The query of an address with this search, or with it changed; empty without any."""
+        """Return the query string of this search with the changes applied; empty without criteria."""
         asked = {**self.model_dump(mode="json", exclude_defaults=True), **changes}
         return urlencode({name: value for name, value in asked.items() if value not in (None, "")})
 
 
 class TypedSearch(RecordSearch):
-    """The search as a form sends it, empty fields included."""
+    """The search as a form submits it, including empty fields."""
 
     @field_validator("repository", "kind", "year_from", "year_to", "order", mode="before")
     @classmethod
@@ -156,7 +156,7 @@ class TypedSearch(RecordSearch):
 
 @dataclass(frozen=True, kw_only=True)
 class FoundRecords:
-    """A page of hits, how all hits spread, and the names of their repositories."""
+    """A page of hits, the facets of all hits, and the names of their repositories."""
 
     page: HitPage
     facets: Facets
@@ -164,7 +164,7 @@ class FoundRecords:
 
 
 def asked_in(request: web.Request) -> RecordSearch:
-    """The search in the address; answers 404 for what no page of ours leads to."""
+    """Return the search in the query string; respond 404 for values that our pages never link to."""
     try:
         return TypedSearch.model_validate(dict(request.query))
     except ValidationError:
@@ -172,7 +172,7 @@ def asked_in(request: web.Request) -> RecordSearch:
 
 
 def restricted(session: Session, who: SignedIn, asked: RecordSearch) -> Search:
-    """The search among the repositories that somebody sees."""
+    """Return the search restricted to the repositories that the user may see."""
     seen = visible_repositories(who)
     chosen = [] if asked.repository is None else [asked.repository]
     if seen is not None:
@@ -192,14 +192,14 @@ def restricted(session: Session, who: SignedIn, asked: RecordSearch) -> Search:
 def find_hits(
     session: Session, who: SignedIn, asked: RecordSearch, *, after: str | None, limit: int
 ) -> HitPage:
-    """A page of hits. Raises UsageError where `after` is no key of a page."""
+    """Return a page of hits. Raises UsageError if `after` is not a key of a page."""
     return search(session, restricted(session, who, asked), order=asked.order, after=after, limit=limit)
 
 
 def find_with_facets(
     session: Session, who: SignedIn, asked: RecordSearch, *, after: str | None, limit: int
 ) -> FoundRecords:
-    """A page of hits with all that its page shows. Raises UsageError as `find_hits` does."""
+    """Return a page of hits with all that its page shows. Raises UsageError like `find_hits`."""
     page = find_hits(session, who, asked, after=after, limit=limit)
     facets = count_facets(session, restricted(session, who, asked))
     numbers = {int(one.value) for one in facets.sources} | {hit.repository_id for hit in page.hits}
@@ -217,7 +217,7 @@ _COLUMNS: Final = columns_of(
 
 
 async def listing(request: web.Request) -> web.Response:
-    """The records that are searched for, page by page, with how they spread."""
+    """Show the hits in pages, with facets."""
     asked, after = asked_in(request), request.query.get("after") or None
     try:
         found = await database_of(request).run(
@@ -242,7 +242,7 @@ async def listing(request: web.Request) -> web.Response:
 
 
 async def as_file(request: web.Request) -> web.StreamResponse:
-    """The records that are searched for, as a file."""
+    """Export the hits."""
     asked, who, following = asked_in(request), who_asks(request), ""
 
     async def behind(last: Hit | None) -> Sequence[Hit]:
@@ -258,7 +258,7 @@ async def as_file(request: web.Request) -> web.StreamResponse:
 
 
 async def show(request: web.Request) -> web.Response:
-    """All that one record says."""
+    """Show the full record."""
     _who, row = await asked_for(request, BibliographicRow)
     database = database_of(request)
     found = await database.run(get_record, row.bibliographic_id)

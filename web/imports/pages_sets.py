@@ -1,4 +1,4 @@
-"""Filtering sets: listed, edited as rows, tried on stored records before they are saved, removed."""
+"""Filtering sets: list, edit as rows, try on stored records before saving, remove."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ BLANK_ROWS: Final = 3
 
 
 class SetForm(FormModel):
-    """What a set is called."""
+    """Name of a filtering set."""
 
     name: str = Field(min_length=1, max_length=200)
     description: str = Field("", max_length=2000)
@@ -39,7 +39,7 @@ class SetForm(FormModel):
 
 
 class TrialForm(FormModel):
-    """What stored records conditions are tried on."""
+    """The stored records on which conditions are tried."""
 
     repository: int = Field(ge=1, le=999_999_999)
     samples: int = Field(100, ge=1, le=1000)
@@ -47,14 +47,14 @@ class TrialForm(FormModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Typed:
-    """What was typed: the conditions that it makes, or what is wrong, by the names of the fields."""
+    """The submitted conditions, parsed, or their errors by field name."""
 
     rules: Conditions
     errors: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_conditions(values: Mapping[str, str]) -> Typed:
-    """The conditions in the form's rows; rows in which nothing stands are passed over."""
+    """Parse the conditions in the form's rows; empty rows are skipped."""
     found, errors = [], {}
     for number in row_numbers(values, blank=0):
         try:
@@ -68,7 +68,7 @@ def read_conditions(values: Mapping[str, str]) -> Typed:
 
 
 def values_of(found: NamedSet) -> dict[str, str]:
-    """The form's values for a set."""
+    """Return the form values of a filtering set."""
     values = {"name": found.name, "description": found.description, "match": found.rules.match.value}
     for number, one in enumerate(found.rules.conditions):
         places = f"{one.first_character}-{one.last_character}" if one.first_character is not None else ""
@@ -79,7 +79,7 @@ def values_of(found: NamedSet) -> dict[str, str]:
 
 
 def row_numbers(values: Mapping[str, object], *, blank: int = BLANK_ROWS) -> list[int]:
-    """The numbers of the rows in which something stands, and of so many empty ones behind them."""
+    """Return the numbers of the non-empty rows, followed by `blank` numbers of empty rows."""
     found = {_NUMBERED.fullmatch(name) for name, value in values.items() if str(value).strip()}
     used = sorted({int(one[2]) for one in found if one is not None})
     first = used[-1] + 1 if used else 0
@@ -87,7 +87,7 @@ def row_numbers(values: Mapping[str, object], *, blank: int = BLANK_ROWS) -> lis
 
 
 def _line(values: Mapping[str, str], number: int) -> str:
-    """A row as the line that `parse_condition` reads."""
+    """Return a row as the line that `parse_condition` reads."""
     given = {name: values.get(f"{name}-{number}", "").strip() for name in _PARTS}
     operator = given["operator"] or Operator.CONTAINS.value
     place = given["field"]
@@ -107,20 +107,20 @@ _SAMPLE: Final = "sample_"
 
 @dataclass(frozen=True, kw_only=True)
 class _Desk:
-    """What is being edited."""
+    """State of the editor."""
 
     values: Mapping[str, str]
     found: NamedSet | None = None
-    """None of a new set."""
+    """None for a new set."""
     errors: Mapping[str, str] = field(default_factory=dict)
     blank: int = BLANK_ROWS
     trial: Trial | None = None
     conditions: tuple[str, ...] = ()
-    """Those that were tried."""
+    """The records on which the conditions were tried."""
 
 
 async def listing(request: web.Request) -> web.Response:
-    """The sets, with those of their users that whoever asks sees."""
+    """List the sets, each with the sources that use it and that the user may see."""
     who = who_asks(request)
     sets = await database_of(request).run(sets_seen, who)
     rows = await database_of(request).run(name_repositories, limit=_CHOICES, among=visible_repositories(who))
@@ -131,7 +131,7 @@ async def listing(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def new(request: web.Request) -> web.Response:
-    """The editor for a new set."""
+    """Show the editor for a new set."""
     return await _page(request, _Desk(values={"match": "all", "operator-0": "contains"}))
 
 
@@ -143,20 +143,20 @@ async def add(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def edit(request: web.Request) -> web.Response:
-    """The editor with a set."""
+    """Show the editor for an existing set."""
     found = await _asked(request)
     return await _page(request, _Desk(values=values_of(found), found=found))
 
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
-    """Save a set that is changed, try it, or show more rows."""
+    """Save a changed set, try it, or show more rows."""
     return await _go_on(request, _Desk(values=_texts(await request.post()), found=await _asked(request)))
 
 
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
-    """Ask before a set goes."""
+    """Ask for confirmation before a set is removed."""
     found = await _asked(request)
     return render(
         request,
@@ -212,7 +212,7 @@ async def _save(request: web.Request, desk: _Desk) -> web.Response:
 
 
 def _named(desk: _Desk) -> MultiDict[str]:
-    """The values with the name that the set has already: it keeps it."""
+    """Return the values with the set's existing name, which cannot be changed here."""
     return MultiDict({**desk.values, "name": desk.found.name if desk.found else ""})
 
 
@@ -259,7 +259,7 @@ async def _page(request: web.Request, desk: _Desk) -> web.Response:
 
 
 async def _asked(request: web.Request) -> NamedSet:
-    """The set that the address names; 404 where there is none that whoever asks may change."""
+    """Return the set in the path; respond 404 if it does not exist or the user may not change it."""
     who = who_asks(request)
     found = await database_of(request).run(set_seen, who, number_of(request))
     if found is not None and not may_change(who, found):

@@ -1,4 +1,4 @@
-"""Repositories as sources of the bibliographic import: how each is set, and what its last import did."""
+"""Sources of the bibliographic import: settings, start and last results per repository."""
 
 import asyncio
 import logging
@@ -35,45 +35,48 @@ _NOTED: Final = frozenset({ExitCode.DONE, ExitCode.RECORDS_REFUSED})
 
 @dataclass(kw_only=True)
 class ImportProcesses:
-    """One import at a time for each repository, two in all; the others wait for their turn."""
+    """Runs imports as child processes: one at a time per repository, two in all; the others wait."""
 
     settings: Settings
     database: DatabaseExecutor
     _asked: dict[int, int] = field(default_factory=dict)
-    """Of repositories whose import waits or runs: the number of the import before it, 0 for none."""
+    """By repository whose import waits or runs: the id of its preceding import, 0 for none."""
     _failed: dict[int, tuple[int, str]] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     @property
     def under_way(self) -> bool:
-        """Whether any import waits or runs."""
+        """Return whether any import waits or runs."""
         return bool(self._asked)
 
     def waits(self, repository_id: int, last_import: int) -> bool:
-        """Whether an import was asked for that has not begun; `last_import` is the repository's last one."""
+        """Return whether a requested import has not started; `last_import` is the repository's last one."""
         return self._asked.get(repository_id, -1) >= last_import
 
     def failure_of(self, repository_id: int, last_import: int) -> str | None:
-        """What the process said whose import could not even begin, until another one has."""
+        """Return the output of an import process that failed to start, until a later import starts."""
         before, said = self._failed.get(repository_id, (-1, ""))
         return said if before >= last_import else None
 
     async def begin(self, repository_ids: Sequence[int], *, by: str) -> list[int]:
-        """Begin imports of the repositories that none was asked for yet, and give their numbers."""
+        """Start imports of those repositories that have none requested yet, and return their ids."""
         wanted = [one for one in dict.fromkeys(repository_ids) if one not in self._asked]
         last = await self.database.run(_last_numbers, wanted)
+        # Checked again after the await, during which another request may have started the same import. There
+        # is no await from here to the entry in `_asked`.
         begun = [one for one in wanted if one not in self._asked]
         for repository_id in begun:
             self._failed.pop(repository_id, None)
             self._asked[repository_id] = last[repository_id]
             task = asyncio.create_task(self._run(repository_id, by))
+            # The event loop holds only a weak reference to the task.
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return begun
 
     async def close(self) -> None:
-        """End those under way; what they have imported is kept, and the next import goes on from there."""
+        """Stop the running imports; imported records are kept and the next import resumes there."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -89,7 +92,7 @@ class ImportProcesses:
             del self._asked[repository_id]
 
     async def _process(self, repository_id: int, by: str) -> str | None:
-        """Run it to its end; gives what it said where it ended otherwise than well."""
+        """Run the process to its end; return its last output if it failed."""
         command = [*_COMMAND, f"--repository={repository_id}", f"--by={by}"]
         outcome = await carry_out(command, self.settings)
         return None if outcome.exit_code in _NOTED else last_words(outcome)
@@ -110,7 +113,7 @@ NEVER: Final = mark("not imported yet")
 
 @dataclass(frozen=True, kw_only=True)
 class SourceView:
-    """A repository as a source."""
+    """A repository as a source of the import."""
 
     repository_id: int
     name: str
@@ -119,16 +122,16 @@ class SourceView:
     last: ImportFacts | None
     state: str = NEVER
     trouble: str | None = None
-    """Why an import could not even begin."""
+    """Why an import failed to start."""
 
     @property
     def under_way(self) -> bool:
-        """Whether an import waits or runs."""
+        """Return whether an import waits or runs."""
         return self.state in {QUEUED, RUNNING}
 
 
 class SourceForm(FormModel):
-    """How a repository is to be imported."""
+    """Import settings of a repository."""
 
     after_harvest: bool = Field(default=False, description="Import after each harvest of the repository.")
     set_id: int | None = Field(
@@ -159,7 +162,7 @@ class SourceForm(FormModel):
 
 
 class TypedSource(SourceForm):
-    """The settings as a form sends them, empty fields included."""
+    """The settings as a form submits them, including empty fields."""
 
     @field_validator("set_id", "metadata_prefix", "record_url_template", mode="before")
     @classmethod
@@ -170,18 +173,18 @@ class TypedSource(SourceForm):
 def list_sources(
     session: Session, *, among: Select[int] | None, limit: int, after: int = 0
 ) -> Sequence[SourceView]:
-    """The repositories as sources, by number."""
+    """Return the repositories as sources, by id."""
     rows = find_repositories(session, limit=limit, after=after, among=among)
     return _views(session, rows)
 
 
 def find_source(session: Session, repository_id: int) -> SourceView:
-    """One repository as a source; it must be there."""
+    """Return one repository as a source; the repository must exist."""
     return _views(session, [session.get_one(Repository, repository_id)])[0]
 
 
 def change_source(session: Session, who: SignedIn, repository_id: int, wanted: SourceForm) -> None:
-    """Keep the settings. Raises UsageError for a set that there is not, or that somebody does not see."""
+    """Store the settings. Raises UsageError for a set that does not exist or that the user may not see."""
     present = source_settings(session, repository_id).set_id
     choices = {one.set_id for one in choices_for(session, who, present)}
     if wanted.set_id is not None and wanted.set_id not in choices:
@@ -190,7 +193,7 @@ def change_source(session: Session, who: SignedIn, repository_id: int, wanted: S
 
 
 def as_it_stands(view: SourceView, processes: ImportProcesses) -> SourceView:
-    """The view with the state of its import, those that only this process knows of included."""
+    """Return the view with the import's present state, including imports that only this process knows."""
     number = view.last.import_id if view.last else 0
     state = view.last.state if view.last else NEVER
     if state != RUNNING and processes.waits(view.repository_id, number):

@@ -1,1 +1,1 @@
-"""Current jobs, as pages and over the API."""
+"""Current jobs: pages and API."""

@@ -1,4 +1,4 @@
-"""Jobs over the API: listed, shown, paused, resumed, stopped, killed, removed."""
+"""REST API: jobs: list, show, pause, resume, stop, kill, remove."""
 
 from datetime import datetime
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Current jobs (UIUC tab 4): what runs and what waits, live; paused, resumed, stopped, killed."""
+"""Current jobs (UIUC tab 4): running and waiting jobs, live; pause, resume, stop, kill."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ from web.site.params import NUMBER
 from web.site.render import render
 
 MOST_JOBS: Final = 100
-"""So many are shown: those that run, then those that come next."""
+"""Maximum number of jobs shown: running ones, then those due next."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """Something that is done to a job: the notice afterwards, and what is asked before."""
+    """A job action: its notice and its confirmation question."""
 
     change: Change
     done: str
@@ -80,7 +80,7 @@ _CONTROL: Final = "{control:" + "|".join(CONTROLS) + "}"
 
 
 async def listing(request: web.Request) -> web.Response:
-    """All jobs: the running ones first."""
+    """List all jobs, running ones first."""
     text = request.query.get("after", "")
     after = read_place(text)
     found = await visible_jobs(request, after)
@@ -98,14 +98,14 @@ async def listing(request: web.Request) -> web.Response:
 
 
 async def visible_jobs(request: web.Request, after: JobPlace | None = None) -> list[JobView]:
-    """The jobs that whoever asks may see: the first hundred, or those behind a place; and one more."""
+    """Return the first hundred jobs that the user may see, or those after a place, plus one more."""
     among = visible_repositories(who_asks(request))
     return await database_of(request).run(list_jobs, among=among, after=after, most=MOST_JOBS + 1)
 
 
 @needs(Right.HARVEST)
 async def confirm(request: web.Request) -> web.Response:
-    """Ask before anything is done to a job, naming it."""
+    """Ask for confirmation of a job action, naming the job."""
     job = await _job_of(request)
     control = CONTROLS[request.match_info["control"]]
     return render(
@@ -121,7 +121,7 @@ async def confirm(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
-    """Pause, resume, stop or kill."""
+    """Pause, resume, stop or kill a job."""
     control = CONTROLS[request.match_info["control"]]
     job = await _job_of(request)
     try:
@@ -135,7 +135,7 @@ async def change(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
-    """Ask before a job goes, and say what happens to it."""
+    """Ask for confirmation before a job is removed, and describe the effect."""
     job = await _job_of(request)
     waits = not job.under_way
     lines = [_("It has not started yet.")] if waits else [_where(job), _(CONTROLS["stop"].line)]
@@ -155,7 +155,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def remove(request: web.Request) -> web.Response:
-    """Remove the job, or have its process ended."""
+    """Remove the job, or end its process."""
     _who, job = await asked_for(request, Job)
     gone = await database_of(request).run(remove_job, job.job_id)
     raise web.HTTPSeeOther("/jobs?done=" + ("job-removed" if gone else "job-stopping"))

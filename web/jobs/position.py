@@ -1,4 +1,4 @@
-"""A job's place in lists as addresses carry it: whether it is under way, when it is due, its number."""
+"""A job's place in lists, written for URLs: whether it is running, its due time, its id."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -12,12 +12,12 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def written(place: JobPlace) -> str:
-    """The place as a text for addresses: `0.1767323045000000.42`."""
+    """Return the place as text for URLs, for example `0.1767323045000000.42`."""
     return f"{place.under_way:d}.{(place.due - _EPOCH) // _MICROSECOND}.{place.job_id}"
 
 
 def read_place(text: str) -> JobPlace | None:
-    """Read it back; None for what is none."""
+    """Parse a place; None if the text is not one."""
     found = _PLACE.fullmatch(text)
     if found is None:
         return None

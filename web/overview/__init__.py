@@ -1,1 +1,1 @@
-"""The first page, the guide, and exports of lists."""
+"""The start page, the guide, and list exports."""

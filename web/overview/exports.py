@@ -1,4 +1,4 @@
-"""The lists of harvesting as files, by the filters in their addresses."""
+"""File exports of the harvesting lists, filtered by the query string."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -57,7 +57,7 @@ _JOB: Final[dict[str, Callable[[JobView], object]]] = {
 
 
 async def repositories(request: web.Request) -> web.StreamResponse:
-    """The repositories that are searched for."""
+    """Export the repositories that match the search."""
     words, among = request.query.get("find", "").strip(), visible_repositories(who_asks(request))
 
     async def behind(last: Repository | None) -> Sequence[Repository]:
@@ -73,7 +73,7 @@ async def repositories(request: web.Request) -> web.StreamResponse:
 
 
 async def schedules(request: web.Request) -> web.StreamResponse:
-    """The schedules, all or one repository's."""
+    """Export the schedules of all repositories or of one."""
     repository_id, among = chosen_repository(request), visible_repositories(who_asks(request))
 
     async def behind(last: ScheduleView | None) -> Sequence[ScheduleView]:
@@ -89,7 +89,7 @@ async def schedules(request: web.Request) -> web.StreamResponse:
 
 
 async def jobs(request: web.Request) -> web.StreamResponse:
-    """The jobs, those under way first."""
+    """Export the jobs, running ones first."""
 
     async def behind(last: JobView | None) -> Sequence[JobView]:
         return await visible_jobs(request, last.place if last else None)
@@ -98,7 +98,7 @@ async def jobs(request: web.Request) -> web.StreamResponse:
 
 
 async def records(request: web.Request) -> web.StreamResponse:
-    """A repository's records, or those that have the identifier asked for."""
+    """Export a repository's records, or those with the given identifier."""
     _who, repository = await asked_for(request, Repository)
     identifier = request.query.get("identifier", "").strip()
 
@@ -115,7 +115,7 @@ async def records(request: web.Request) -> web.StreamResponse:
 
 
 async def errors(request: web.Request) -> web.StreamResponse:
-    """What could not be read in a run."""
+    """Export the unreadable records of a run."""
     _who, run = await asked_for(request, History)
 
     async def behind(last: Quarantined | None) -> Sequence[Quarantined]:

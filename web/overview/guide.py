@@ -1,4 +1,4 @@
-"""`/help` with the words explained, and `/api/docs`, the API's page made from its own document."""
+"""`/help`, the guide with its glossary, and `/api/docs`, the API reference made from the OpenAPI document."""
 
 from typing import Any, Final
 
@@ -14,13 +14,13 @@ from web.site.render import render
 
 @needs(Right.LOOK)
 async def explain(request: web.Request) -> web.Response:
-    """The words of the dashboard, and where to go for what."""
+    """Show the dashboard's glossary and where to find what."""
     return render(request, "help.html", words=_words(), states=_states())
 
 
 @needs(Right.LOOK)
 async def api(request: web.Request) -> web.Response:
-    """Every operation with its parameters, bodies and answers."""
+    """Show every operation with its parameters, bodies and responses."""
     document = whole_document()
     schemas = document["components"]["schemas"]
     return render(
@@ -49,7 +49,7 @@ def _operations(document: dict[str, Any], tag: str) -> list[dict[str, Any]]:
 
 
 def _named(carrier: dict[str, Any]) -> str | None:
-    """The name of the shape that a body or an answer has."""
+    """Return the name of the schema of a body or a response."""
     for content in carrier.get("content", {}).values():
         reference: str = content.get("schema", {}).get("$ref", "")
         return reference.rpartition("/")[2] or None
@@ -57,7 +57,7 @@ def _named(carrier: dict[str, Any]) -> str | None:
 
 
 def _fields(shape: dict[str, Any]) -> list[tuple[str, str, bool, str]]:
-    """Name, kind, whether it has to be there, and meaning of each field."""
+    """Return name, type, whether it is required, and description of each field."""
     needed = set(shape.get("required", ()))
     return [
         (name, _kind(field), name in needed, field.get("description", ""))

@@ -1,4 +1,4 @@
-"""The first page: figures, what runs, what needs attention, what comes next, how the parts are."""
+"""The start page: key figures, running jobs, problems, next harvests, system health."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _NEXT: Final = 8
 
 
 async def show(request: web.Request) -> web.Response:
-    """The situation at a glance."""
+    """Show the overview."""
     who, database = who_asks(request), database_of(request)
     among = visible_repositories(who)
     jobs = await visible_jobs(request)

@@ -1,4 +1,4 @@
-"""The situation at a glance: a few figures, and the last runs that need somebody's attention."""
+"""Data of the overview: key figures, and last runs that need attention."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,12 +19,12 @@ _ATTENTION_DAYS: Final = 30
 _ATTENTION_ROWS: Final = 10
 
 Among = Select[int] | None
-"""The repositories that count; None for all."""
+"""Repositories to count; None for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Counts for the top of the overview; those of runs cover the last 24 hours."""
+    """Counts at the top of the overview; counts of runs cover the last 24 hours."""
 
     repositories: int
     schedules: int
@@ -37,7 +37,7 @@ class Figures:
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """The last run of one selective harvest, where it did not end well."""
+    """The last run of a selective harvest that did not end well."""
 
     history_id: int
     repository_id: int
@@ -50,11 +50,11 @@ class Trouble:
     failure: Failure | None
     ended: datetime
     made_up: bool
-    """Whether the demo made it up."""
+    """Whether the demo generated the run."""
 
 
 def figures(session: Session, among: Among = None) -> Figures:
-    """The figures of this moment."""
+    """Return the present figures."""
     day = select(
         func.count().filter(History.status.not_in(NOT_RUN)),
         func.count().filter(History.status.in_(TROUBLED)),
@@ -81,7 +81,7 @@ def figures(session: Session, among: Among = None) -> Figures:
 
 
 def troubles(session: Session, among: Among = None) -> list[Trouble]:
-    """Of each repository, format and set the last run of 30 days, where it went wrong; newest first."""
+    """Return, per repository, format and set, the last run of 30 days if it failed; newest first."""
     statement = (
         select(History, func.coalesce(Repository.repository_name, Repository.base_url), Repository.protocol)
         .join(Repository, Repository.repository_id == History.repository_id)
@@ -98,8 +98,8 @@ def troubles(session: Session, among: Among = None) -> list[Trouble]:
 
 
 def _followed() -> ColumnElement[bool]:
-    """Whether a later run of the same harvest is there."""
-    # From the troubled runs, of which there are few, to those after them: each through an index.
+    """Return the SQL condition that the same harvest has a later run."""
+    # From the few troubled runs to their successors: each lookup uses an index.
     later = aliased(History)
     return exists().where(
         later.repository_id == History.repository_id,

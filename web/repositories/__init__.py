@@ -1,1 +1,1 @@
-"""Repositories: added, explored, diagnosed, as pages and over the API."""
+"""Repositories: add, explore, diagnose; pages and API."""

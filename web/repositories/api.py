@@ -1,4 +1,4 @@
-"""Repositories over the API: listed, added, shown, changed, removed, asked anew; what they offer."""
+"""REST API: repositories: list, add, show, change, remove, refresh; their formats and sets."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -193,7 +193,7 @@ async def _sets(call: Call) -> Page[SetOut]:
 
 
 async def repository_asked(call: Call) -> Repository:
-    """The repository in the path; answers 404 for one that is not there, or not theirs."""
+    """Return the repository in the path; respond 404 if it does not exist or the caller may not see it."""
     _, row = await asked_for(call.request, Repository, call.place["repository"])
     return row
 

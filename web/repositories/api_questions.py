@@ -1,4 +1,4 @@
-"""Live repositories asked over the API: one question, or one broken record again."""
+"""REST API: requests to live repositories: single requests, broken records, diagnostics, samples."""
 
 from typing import Any, Final
 
@@ -68,7 +68,7 @@ class AgainOut(Out):
 
 
 def _check(asked: QuestionBody, access: Access) -> None:
-    """Refuse what the repository's protocol has no words for."""
+    """Reject arguments that the repository's protocol does not have."""
     question = access.questions.get(asked.verb)
     if question is None:
         fault = FieldFault(pointer="/verb", detail=f"{access.title} has no {asked.verb}")

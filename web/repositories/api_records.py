@@ -1,4 +1,4 @@
-"""Harvested records over the API: listed by repository, shown, with the content of their files."""
+"""REST API: harvested records: list by repository, show, content of their files."""
 
 import asyncio
 import uuid

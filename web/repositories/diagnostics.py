@@ -1,4 +1,4 @@
-"""A repository's examination: begun by a button, followed while it runs, read and printed when it is done."""
+"""Diagnostics of a repository: start, follow the progress, show and print the report."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ _log = logging.getLogger("web.examinations")
 
 @dataclass(kw_only=True)
 class Examination:
-    """One under way, or one that came to nothing."""
+    """Diagnostics in progress, or failed ones."""
 
     facts: list[Fact] = field(default_factory=list)
     problem: Problem | None = None
@@ -37,7 +37,11 @@ class Examination:
 
 @dataclass(kw_only=True)
 class Examinations:
-    """One at a time for each repository."""
+    """Runs diagnostics in tasks, one at a time per repository.
+
+    Safe without locks: only the event loop changes the state, and `begin` has no await between its check and
+    the new entry. The child's facts are appended on the event loop, too.
+    """
 
     settings: Settings
     database: DatabaseExecutor
@@ -46,26 +50,27 @@ class Examinations:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def of(self, repository_id: int) -> Examination | None:
-        """The one under way, if there is one."""
+        """Return the repository's diagnostics in progress, if any."""
         return self._under_way.get(repository_id)
 
     def failure_of(self, repository_id: int) -> Problem | None:
-        """Why the last one came to nothing, if it did."""
+        """Return why the repository's last diagnostics failed, if they did."""
         failed = self._failed.get(repository_id)
         return failed.problem if failed else None
 
     def begin(self, repository_id: int, base_url: str) -> None:
-        """Begin one, unless one is under way."""
+        """Start diagnostics, unless some are in progress for the repository."""
         if repository_id in self._under_way:
             return
         self._failed.pop(repository_id, None)
         self._under_way[repository_id] = Examination()
         task = asyncio.create_task(self._examine(repository_id, base_url))
+        # The event loop holds only a weak reference to the task.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """End those under way."""
+        """Cancel all diagnostics in progress."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -96,7 +101,7 @@ _SUBJECT = mark("Results of checking your OAI-PMH repository")
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """A fact in the reader's words."""
+    """A fact in the reader's language."""
 
     subject: str
     grade: str
@@ -105,7 +110,7 @@ class Told:
 
 
 async def show(request: web.Request) -> web.Response:
-    """The last report, or how far the examination is; the letter in the reader's language or another."""
+    """Show the last report or the progress; the letter in the reader's language or a chosen one."""
     _who, repository = await asked_for(request, Repository)
     examinations = request.app[EXAMINATIONS]
     under_way = examinations.of(repository.repository_id)
@@ -136,7 +141,7 @@ async def show(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def begin(request: web.Request) -> web.Response:
-    """Begin an examination."""
+    """Start diagnostics."""
     _who, repository = await asked_for(request, Repository)
     if access_of(repository.protocol).query is not None:
         raise web.HTTPConflict(text=_("Diagnostics are available for OAI-PMH repositories only."))
@@ -145,7 +150,7 @@ async def begin(request: web.Request) -> web.Response:
 
 
 async def as_json(request: web.Request) -> web.Response:
-    """The last report for programs."""
+    """Return the last report as JSON."""
     _who, repository = await asked_for(request, Repository)
     if repository.examination is None:
         raise web.HTTPNotFound(text=_("No diagnostics of this repository yet."))

@@ -1,4 +1,4 @@
-"""The explorer: each of the six verbs put to the live repository; the answer as it came and as it reads."""
+"""Explorer: sends each of the six verbs to the live repository; shows the response raw and parsed."""
 
 import asyncio
 import shlex
@@ -38,13 +38,13 @@ _SUCCESS: Final = 200
 _NONE: Final = "\N{EN DASH}"
 _SLOW_SECONDS: Final = 5.0
 _WORTH_COMPRESSING: Final = 10_000
-"""Bytes."""
+"""Size in bytes."""
 
 Look = Callable[[Asked, Repository], Iterator[str]]
 
 
 def oddities(asked: Asked, repository: Repository) -> Sequence[str]:
-    """Sentences, the most general first; none where all is as it should be."""
+    """Return sentences about oddities of the response, most general first; empty if there are none."""
     by_query = access_of(repository.protocol).query is not None
     looks = _LOOKS_AT_ANY if by_query else (*_LOOKS_AT_OAI_PMH, *_LOOKS_AT_ANY)
     return [sentence for look in looks for sentence in look(asked, repository)]
@@ -170,7 +170,7 @@ def _granularity_of(text: str) -> Granularity | None:
 
 
 def _within(header: Header, arguments: dict[str, str]) -> bool:
-    """Whether the datestamp lies in the bounds, as far as the coarser of the two tells."""
+    """Return whether the datestamp is within the bounds, compared at the coarser of both granularities."""
     first, last = arguments.get("from", ""), arguments.get("until", "")
     stamp = header.datestamp
     after = not first or stamp[: len(first)] >= first[: len(stamp)]
@@ -203,17 +203,17 @@ _MOST_LOCKS: Final = 1000
 
 @dataclass(kw_only=True)
 class Explorations:
-    """The questions of this process; the limit is for each repository, whoever asks."""
+    """Sends the requests of this process; the rate limit is per repository, whoever asks."""
 
     settings: Settings
     limiter: Limiter = field(default_factory=lambda: Limiter(per_minute=_PER_MINUTE))
     _turns: dict[int, asyncio.Lock] = field(default_factory=dict)
 
     async def ask(self, repository: Repository, verb: Verb, arguments: Arguments) -> Asked:
-        """Ask, when it is this question's turn.
+        """Send a request when the repository's lock is free.
 
-        Raises TryLaterError where the repository asked to be left alone, or was asked too often; UsageError
-        and SettingsError as `harvester.probing.question.ask` does.
+        Raises TryLaterError if the repository asked for a pause or received too many requests; UsageError and
+        SettingsError like `harvester.probing.question.ask`.
         """
         self.check(repository)
         async with self._turn(repository.repository_id):
@@ -227,7 +227,7 @@ class Explorations:
             )
 
     def check(self, repository: Repository) -> None:
-        """Count a question. Raises TryLaterError as `ask` does."""
+        """Count a request. Raises TryLaterError like `ask`."""
         if repository.not_before is not None and repository.not_before > utc_now():
             until = format_datestamp(repository.not_before)
             raise TryLaterError(_("The repository asked for no requests until %(time)s.") % {"time": until})
@@ -239,6 +239,8 @@ class Explorations:
             )
 
     def _turn(self, repository_id: int) -> asyncio.Lock:
+        # Drops unlocked locks when there are many. One that was just released to a waiter may be among them;
+        # two requests to a repository may then overlap, but `limiter` still limits their rate.
         if len(self._turns) > _MOST_LOCKS:
             self._turns = {number: lock for number, lock in self._turns.items() if lock.locked()}
         return self._turns.setdefault(repository_id, asyncio.Lock())
@@ -257,7 +259,7 @@ _ARGUMENTS: Final = ("identifier", "metadataPrefix", "set", "from", "until", "re
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """A record for people."""
+    """A record as the page shows it."""
 
     record: Record
     title: str
@@ -266,7 +268,7 @@ class Shown:
 
 @dataclass(frozen=True, kw_only=True)
 class ShownAnswer:
-    """An answer as the page shows it."""
+    """A response as the page shows it."""
 
     asked: Asked
     curl: str
@@ -274,16 +276,16 @@ class ShownAnswer:
     odd: Sequence[str]
     records: Sequence[Shown]
     text: str
-    """As it came; empty where it is broken, or there is none."""
+    """Response text as received; empty if it is broken or absent."""
     cut: bool
-    """Whether that is not all of it."""
+    """Whether the text is truncated."""
     broken: RawView | None
-    """As it came, with the fault marked, where it is broken."""
+    """Response as received with the fault marked, if it is broken."""
 
 
 @needs(Right.HARVEST)
 async def show(request: web.Request) -> web.Response:
-    """The form for a verb; with `verb` in the address, the question is put and the answer shown."""
+    """Show the form for a verb; with `verb` in the query string, send the request and show the response."""
     _who, repository = await asked_for(request, Repository)
     details, access = await repository_of(request, repository.repository_id), access_of(repository.protocol)
     known = await database_of(request).run(find_records, repository.repository_id, limit=_IDENTIFIERS)
@@ -291,7 +293,7 @@ async def show(request: web.Request) -> web.Response:
     verb = put or _verb(request.query.get("form", ""), access) or Verb.IDENTIFY
     takes, given = access.questions[verb].takes, _given(request.query)
     answer, refused = None, ""
-    # What another site links to is filled in, and asked when the reader says so.
+    # A link from another site only fills in the form; the reader sends the request.
     if put and from_here(request):
         arguments = [(name, given[name]) for name in takes if given.get(name)]
         answer, refused = await _asked(request, repository, verb, arguments)
@@ -315,7 +317,7 @@ async def show(request: web.Request) -> web.Response:
 async def _asked(
     request: web.Request, repository: Repository, verb: Verb, arguments: list[tuple[str, str]]
 ) -> tuple[ShownAnswer | None, str]:
-    """The repository's answer, or why the question was not put."""
+    """Return the repository's response, or why no request was sent."""
     try:
         asked = await request.config_dict[EXPLORATIONS].ask(repository, verb, arguments)
     except (TryLaterError, UsageError, SettingsError) as error:
@@ -324,12 +326,12 @@ async def _asked(
 
 
 def _verb(text: str, access: Access) -> Verb | None:
-    """The verb of that name, if it is a question that the repository may be asked."""
+    """Return the verb with that name if the repository supports it."""
     return Verb(text) if text in set(access.questions) else None
 
 
 def _given(query: Mapping[str, str]) -> dict[str, str]:
-    """The arguments in the address; they are sent as they are, wrong ones too."""
+    """Return the arguments in the query string; they are sent unchanged, invalid ones included."""
     texts = {name: query.get(name, "").strip()[:_LONGEST] for name in _ARGUMENTS}
     return {name: text for name, text in texts.items() if text and text.isprintable()}
 
@@ -347,7 +349,7 @@ def _answer(asked: Asked, repository: Repository) -> ShownAnswer:
     text = "" if broken else body.decode("utf-8", errors="replace")
     records = asked.page.records[:_MOST_RECORDS] if asked.page else ()
     error = asked.error
-    # Nothing selected is an answer, not a failure.
+    # An empty selection is a response, not a failure.
     problem = None if error is None or isinstance(error, NoRecordsMatchError) else problem_of(error)
     return ShownAnswer(
         asked=asked,
@@ -367,7 +369,7 @@ def _shown(record: Record) -> Shown:
 
 
 def _meanings(access: Access) -> dict[str, Any]:
-    """What each verb asks, and what each argument is."""
+    """Return the descriptions of the verbs and of their arguments."""
     language = access.query
     return {
         "meanings": {

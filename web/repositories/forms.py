@@ -1,4 +1,4 @@
-"""Addresses of repositories as people type them, checked against the protocol that is to be spoken there."""
+"""Repository addresses in forms, checked against the protocol to be used."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,11 +15,11 @@ from web.site.forms import FormModel, relative_folder
 from web.site.i18n import _, told
 
 UNASKED: Final = (RemoteError, TryLaterError, SettingsError)
-"""What asking a repository raises where it does not answer, or cannot be asked from here."""
+"""Errors of a request to a repository that does not answer or cannot be reached from here."""
 
 
 def usable_address(value: str, protocol: str | None = None) -> str:
-    """The base URL. Raises ValueError that says how to write one."""
+    """Return the base URL. Raises ValueError with the expected form of an address."""
     try:
         return check_base_url(value, protocol_of(value, protocol))
     except UsageError as error:
@@ -34,7 +34,7 @@ def usable_address(value: str, protocol: str | None = None) -> str:
 
 
 class PlacedForm(FormModel):
-    """A repository's base URL, and the directory of its files."""
+    """Base URL of a repository and the directory of its files."""
 
     base_url: str = Field(min_length=1, max_length=2000)
     base_dir: str = Field(min_length=1)
@@ -55,7 +55,7 @@ SETS_SHOWN: Final = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Details:
-    """A repository with what it offers; of its sets the first ones."""
+    """A repository with its formats and its first sets."""
 
     repository: Repository
     formats: list[MetadataFormat]
@@ -64,12 +64,12 @@ class Details:
 
     @property
     def name(self) -> str:
-        """What people call it: its name, or its address where it has none."""
+        """Return the repository's name, or its address if it has no name."""
         return self.repository.repository_name or self.repository.base_url
 
 
 def details(session: Session, repository_id: int) -> Details | None:
-    """The repository of that number, or None where there is none."""
+    """Return the repository with that id, or None."""
     repository = session.get(Repository, repository_id)
     if repository is None:
         return None

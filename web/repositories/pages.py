@@ -1,4 +1,4 @@
-"""Repositories (UIUC tab 1): what we harvest from, and what each of them offers."""
+"""Repositories (UIUC tab 1): the harvested repositories and their formats and sets."""
 
 from typing import Final
 
@@ -44,7 +44,7 @@ _PAGE: Final = 100
 
 
 class HarvestForm(FormModel):
-    """What a harvest that is asked for at once is of; a number of records makes it a sample."""
+    """Scope of a harvest that is due immediately; a number of records makes it a sample."""
 
     metadata_prefix: str = Field(pattern=PREFIX, max_length=60)
     set_spec: str | None = Field(None, max_length=LONGEST_SELECTION)
@@ -57,7 +57,7 @@ class HarvestForm(FormModel):
 
 
 class SettingsForm(FormModel):
-    """What a person decides about a repository."""
+    """Settings of a repository that users change."""
 
     repository_name: RepositoryName | None = None
     base_url: BaseUrl
@@ -77,7 +77,7 @@ class SettingsForm(FormModel):
 
 
 async def listing(request: web.Request) -> web.Response:
-    """The repositories, page by page, or those that are searched for."""
+    """List all repositories or those that match the search, in pages."""
     words, after = request.query.get("find", "").strip(), _after(request)
     found = await database_of(request).run(
         find_repositories,
@@ -97,7 +97,7 @@ async def listing(request: web.Request) -> web.Response:
 
 
 async def show(request: web.Request) -> web.Response:
-    """One repository: its facts, what it offers, its schedules and last runs."""
+    """Show one repository: facts, formats, sets, schedules and last runs."""
     await asked_for(request, Repository)
     number = number_of(request)
     database = database_of(request)
@@ -125,7 +125,7 @@ async def show(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def harvest(request: web.Request) -> web.Response:
-    """Plan a single harvest for now, or a sample of so many records."""
+    """Create a one-off job that is due now, or a sample of the given number of records."""
     _who, repository = await asked_for(request, Repository)
     asked, _form_shown = read_form(HarvestForm, await request.post())
     if asked is None:
@@ -147,7 +147,7 @@ async def harvest(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def settings(request: web.Request) -> web.Response:
-    """What a person decides about the repository."""
+    """Show the settings form of the repository."""
     _who, repository = await asked_for(request, Repository)
     names = SettingsForm.model_fields
     values = {name: "" if (value := getattr(repository, name)) is None else str(value) for name in names}
@@ -156,7 +156,7 @@ async def settings(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
-    """Change that, or show the form again with what is wrong."""
+    """Change the settings, or show the form again with its errors."""
     _who, repository = await asked_for(request, Repository)
     asked, form = read_form(SettingsForm, await request.post())
     if asked is None:
@@ -172,7 +172,7 @@ async def change(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def refresh(request: web.Request) -> web.Response:
-    """Ask the repository again for its identity, sets and formats."""
+    """Refresh the repository's identity, sets and formats from the repository."""
     _who, repository = await asked_for(request, Repository)
     try:
         facts = await ask_apart(
@@ -190,7 +190,7 @@ async def refresh(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
-    """Ask before a repository goes."""
+    """Ask for confirmation before a repository is removed."""
     _who, repository = await asked_for(request, Repository)
     name = repository.repository_name or repository.base_url
     address = f"/repositories/{repository.repository_id}"

@@ -1,4 +1,4 @@
-"""A repository's harvested records: listed and found by identifier, and one of them with its file."""
+"""Harvested records of a repository: list, search by identifier, and one record with its file."""
 
 import asyncio
 import uuid
@@ -24,7 +24,7 @@ _BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 
 
 async def listing(request: web.Request) -> web.Response:
-    """The records, page by page, or the one that has the identifier asked for."""
+    """List the records in pages, or the one with the given identifier."""
     _who, repository = await asked_for(request, Repository)
     identifier = request.query.get("identifier", "").strip()
     found = await database_of(request).run(
@@ -47,7 +47,7 @@ async def listing(request: web.Request) -> web.Response:
 
 
 async def show(request: web.Request) -> web.Response:
-    """One record: its header, and its file as it is."""
+    """Show one record: its header, and its file unchanged."""
     _who, record = await asked_for(request, Record)
     database = database_of(request)
     _again, repository = await asked_for(request, Repository, record.repository_id)

@@ -1,6 +1,6 @@
-"""Adding a repository, step by step: its address, what of it, how and when; works without scripts.
+"""Wizard that adds a repository: address, selection, schedule. Works without scripts.
 
-The form carries everything; what the repository answered is kept for a while in `web.repositories.wizard`.
+The form carries all values; the repository's responses are cached for half an hour in `Drafts`.
 """
 
 import asyncio
@@ -42,11 +42,11 @@ from web.site.zones import here
 
 
 class WizardForm(PlanForm, PlacedForm):
-    """All steps together: address and folder are needed, everything else has a default."""
+    """All steps together: address and directory are required, everything else has a default."""
 
 
 def read_steps(values: Mapping[str, Any], context: Mapping[str, Any]) -> tuple[WizardForm | None, Form]:
-    """The steps, checked, or None where something is wrong; and the form to show again."""
+    """Validate the steps; return them, or None if there are errors, and the form to show again."""
     known = {**values}
     known.setdefault("base_dir", "sample")
     asked, form = read_form(WizardForm, MultiDict(known), context)
@@ -54,7 +54,7 @@ def read_steps(values: Mapping[str, Any], context: Mapping[str, Any]) -> tuple[W
 
 
 def fill_in(values: dict[str, str], facts: RepositoryFacts) -> None:
-    """Defaults for what was not chosen yet."""
+    """Set defaults for values that were not chosen yet."""
     access = access_of(facts.protocol)
     prefixes = [found.metadata_prefix for found in facts.formats]
     usual = access.usual_format
@@ -80,7 +80,7 @@ _SECONDS: Final = 1800.0
 
 @dataclass(kw_only=True)
 class Drafts:
-    """The answers of the last repositories that were asked, for half an hour each."""
+    """Cache of the descriptions of recently queried repositories, for half an hour each."""
 
     settings: Settings
     clock: Callable[[], float] = time.monotonic
@@ -89,15 +89,16 @@ class Drafts:
     )
 
     async def ask(self, base_url: str, protocol: str | None = None, *, anew: bool = False) -> RepositoryFacts:
-        """What the repository says of itself; asked where that is not known, or with `anew`.
+        """Return the repository's description; queries it if it is not cached, or with `anew`.
 
-        Without a protocol, it is recognised. Raises ClientError, TryLaterError and SettingsError.
+        Without a protocol, it is detected. Raises ClientError, TryLaterError and SettingsError.
         """
         key = (base_url, protocol)
         known = self._kept.get(key)
         if known is not None and not anew and self.clock() - known[0] < _SECONDS:
             return known[1]
         facts = await ask_apart(recognise_repository, base_url, self.settings, protocol=protocol)
+        # Two requests for one address may both have waited above; the later description replaces the other.
         self._kept[key] = (self.clock(), facts)
         self._kept.move_to_end(key)
         while len(self._kept) > _MOST:
@@ -111,7 +112,7 @@ DRAFTS = web.AppKey("drafts", Drafts)
 _SETS_SHOWN: Final = 40
 _SAVING: Final = frozenset({"save", "save-and-run"})
 _BEFORE_THE_CHOICE: Final = frozenset({"ask", "sets", "what"})
-"""What is asked for while the set or query is not chosen yet."""
+"""Button actions that are possible while the set or query is not chosen yet."""
 _SUGGESTIONS: Final = 30
 _SUGGESTED_TIMES: Final = (
     "every 6 hours",
@@ -123,13 +124,13 @@ _SUGGESTED_TIMES: Final = (
 
 @needs(Right.HARVEST)
 async def new(request: web.Request) -> web.Response:
-    """The first step: the address, typed or chosen from what the registry or another repository knows."""
+    """Show the first step: the address, typed or chosen from the registry or another repository's friends."""
     return await _address_step(request, Form(values={"base_url": request.query.get("base_url", "")}))
 
 
 @needs(Right.HARVEST)
 async def go_on(request: web.Request) -> web.Response:
-    """Do what the pressed button says: ask, search the sets, look at records, go back, or save."""
+    """Perform the button's action: query, search the sets, preview records, go back, or save."""
     posted = await request.post()
     values = {name: value for name, value in posted.items() if isinstance(value, str)}
     action = values.pop("do", "") or ("save" if "base_dir" in values else "ask")
@@ -148,7 +149,7 @@ async def go_on(request: web.Request) -> web.Response:
 
 
 async def _asked(request: web.Request, form: Form, values: dict[str, str], action: str) -> web.Response:
-    """The step for which the repository has to be known."""
+    """Show the step that needs the repository's description."""
     try:
         facts = await request.config_dict[DRAFTS].ask(
             values["base_url"], _protocol(values), anew=action == "ask"
@@ -196,7 +197,7 @@ async def _address_step(
 
 
 async def _registry(settings: Settings) -> Registry:
-    """The list of repositories, fetched by a process of its own."""
+    """Return the list of repositories, fetched by a child process."""
     asked = impatient(settings)
     try:
         return await isolated(
@@ -247,7 +248,7 @@ async def _what_step(
 async def _try(
     request: web.Request, form: Form, facts: RepositoryFacts
 ) -> tuple[Form, RepositorySample | None]:
-    """Fetch ten records of what is chosen, through the rules."""
+    """Fetch ten records of the selection and apply the rules."""
     settings = request.config_dict[SETTINGS]
     context = {"data": settings.data, "store": settings.store}
     asked, checked = await asyncio.to_thread(read_steps, form.values, context)
@@ -313,7 +314,7 @@ async def _save(request: web.Request, form: Form, facts: RepositoryFacts, *, run
 def _add(
     session: Session, who: SignedIn, asked: WizardForm, *, facts: RepositoryFacts, name: str, run: bool
 ) -> int:
-    """Add the repository and its schedule, whose first run is now where `run` says so; gives its number."""
+    """Add the repository and its schedule, with its first run now if `run` is set; return its id."""
     repository = add_repository(
         session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=facts.protocol
     )
@@ -329,7 +330,7 @@ def _add(
 
 
 async def _folder_fault(request: web.Request, values: Mapping[str, str]) -> str | None:
-    """What is wrong with the folder: told before anybody is asked."""
+    """Return the error in the directory; checked before the repository is queried."""
     store = request.config_dict[SETTINGS].store
     folder = values.get("base_dir", "").strip()
     if not folder:
@@ -342,7 +343,7 @@ async def _folder_fault(request: web.Request, values: Mapping[str, str]) -> str 
 
 
 def _protocol(values: Mapping[str, object]) -> str | None:
-    """The protocol that was chosen; None where it is to be found out."""
+    """Return the chosen protocol; None if it is to be detected."""
     return str(values.get("protocol", "")) or None
 
 

@@ -1,1 +1,1 @@
-"""Filter and normalise rules, as pages and over the API."""
+"""Filter and normalisation rules: pages and API."""

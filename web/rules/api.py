@@ -1,4 +1,4 @@
-"""Filter and normalise rules over the API: looked after in versions, tried on samples."""
+"""REST API: filter and normalisation rules: versions, and trials on samples."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -230,7 +230,7 @@ async def _try(call: Call) -> RuleTrialOut:
 
 
 async def rule_asked(call: Call) -> Rule:
-    """The rule in the path; answers 404 for one that is not there, or not theirs."""
+    """Return the rule in the path; respond 404 if it does not exist or the caller may not see it."""
     _who, rule = await asked_for(call.request, Rule, call.place["rule"])
     about(call.request, "rule", rule.rule_id, rule.name)
     return rule

@@ -1,4 +1,4 @@
-"""Replays of rules over the API: which runs can be replayed, what one would change, and doing it."""
+"""REST API: replays of rules: list runs that can be replayed, preview, apply."""
 
 from collections.abc import Sequence
 from datetime import datetime

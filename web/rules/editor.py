@@ -52,13 +52,13 @@ _SAMPLE: Final = "sample_"
 
 @dataclass(frozen=True, kw_only=True)
 class _Desk:
-    """What is being edited."""
+    """State of the editor."""
 
     kind: RuleKind
     values: Mapping[str, object]
     rule: Rule | None = None
     before: bytes | None = None
-    """The version that the values come from; None of a new rule."""
+    """Number of the version that the values come from; None for a new rule."""
     errors: Mapping[str, str] = field(default_factory=dict)
     line: int = 0
     trial: Trial | None = None
@@ -66,7 +66,7 @@ class _Desk:
 
 @needs(Right.HARVEST)
 async def new(request: web.Request) -> web.Response:
-    """The editor for a new rule, empty or with an example."""
+    """Show the editor for a new rule, empty or with an example."""
     kind, content, name = RuleKind.FILTER, b"", ""
     if request.query.get("kind") in set(RuleKind):
         kind = RuleKind(request.query["kind"])
@@ -82,7 +82,7 @@ async def new(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def add(request: web.Request) -> web.Response:
-    """Save a new rule, try it, or show it otherwise."""
+    """Save a new rule, try it, or show it in the other view."""
     values = _texts(await request.post())
     kind = RuleKind(values["kind"]) if values.get("kind") in set(RuleKind) else RuleKind.FILTER
     desk = _Desk(kind=kind, values=values)
@@ -93,7 +93,7 @@ async def add(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def edit(request: web.Request) -> web.Response:
-    """The editor with the version in force, or an older one."""
+    """Show the editor with the current version or an older one."""
     rule = await rule_of(request)
     kind, wanted = RuleKind(rule.kind), request.query.get("version", "")
 
@@ -114,7 +114,7 @@ async def edit(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
-    """Save a new version, try it, or show it otherwise."""
+    """Save a new version, try it, or show it in the other view."""
     rule = await rule_of(request)
     values = _texts(await request.post())
     last = await database_of(request).run(last_version, rule.rule_id)
@@ -170,7 +170,7 @@ async def _save_new(request: web.Request, desk: _Desk) -> web.Response:
 
 
 async def _go_on(request: web.Request, desk: _Desk) -> web.Response:
-    """What is no saving: more rows, the other view, a trial."""
+    """Perform an action other than saving: more rows, the other view, a trial."""
     values = {name: str(value) for name, value in desk.values.items()}
     step = values["do"]
     if step == "more":
@@ -244,13 +244,13 @@ async def _page(request: web.Request, desk: _Desk) -> web.Response:
 
 
 def _shown(trial: Trial | None) -> list[Explained]:
-    """A few records of each fate."""
+    """Return a few records of each outcome."""
     records = trial.records if trial else ()
     return [record for fate in Fate for record in [one for one in records if one.fate is fate][:_SHOWN]]
 
 
 def _shown_as(view: str, content: bytes, kind: RuleKind) -> dict[str, object]:
-    """The values for a content in that view; XML where rows cannot show it."""
+    """Return the form values of the content in that view; XML if rows cannot represent it."""
     try:
         rows = rows_of(content, kind, source="the file")
     except RuleFileError as error:
@@ -261,7 +261,7 @@ def _shown_as(view: str, content: bytes, kind: RuleKind) -> dict[str, object]:
 
 
 def _lost(desk: _Desk) -> list[str]:
-    """The comments that would be lost by saving rows."""
+    """Return the comments that would be lost by saving rows."""
     if desk.before is None or desk.values.get("view") == XML:
         return []
     try:
@@ -277,7 +277,7 @@ def _belongs_to_view(name: str) -> bool:
 
 def _blank(values: Mapping[str, Any]) -> int:
     text = str(values.get("blank", ""))
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 2 else BLANK_ROWS  # noqa: PLR2004 a hundred are enough
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 2 else BLANK_ROWS  # noqa: PLR2004 up to 99 rows
 
 
 def _texts(posted: Mapping[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The rule editor's form: rows or XML as they were typed, and the rule file that either of them makes."""
+"""The rule editor's form: rows or XML as submitted, and the rule file made from either."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ _SOURCE: Final = "the file"
 
 
 class RuleForm(FormModel):
-    """What a rule is called, and whose it is."""
+    """Name and owner of a rule."""
 
     name: str = Field(min_length=1, max_length=200)
     description: str = Field("", max_length=2000)
@@ -48,18 +48,18 @@ class RuleForm(FormModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Edited:
-    """What was typed: the file that it makes, or what is wrong, by the names of the fields."""
+    """The submitted rule: the resulting file, or the errors by field name."""
 
     content: bytes = b""
     errors: Mapping[str, str] = field(default_factory=dict)
     line: int = 0
-    """Of the XML, where the fault is; 0 where that is not known, or there is none."""
+    """Line of the fault in the XML; 0 if unknown or without fault."""
 
 
 def read_edited(values: Mapping[str, str], kind: RuleKind, before: bytes | None) -> Edited:
-    """The rule file that the form's values make.
+    """Return the rule file made from the form's values.
 
-    Rows that say what the file `before` says leave it as it is, comments and all.
+    If the rows are equivalent to the file `before`, that file is kept unchanged with its comments.
     """
     if values.get("view") == XML:
         return _from_xml(values.get("content", ""), kind)
@@ -76,7 +76,7 @@ def read_edited(values: Mapping[str, str], kind: RuleKind, before: bytes | None)
 
 
 def values_of(rows: RuleRows) -> dict[str, object]:
-    """The form's values for rows."""
+    """Return the form values of rows."""
     values: dict[str, object] = {"view": ROWS, "match": rows.match.value}
     for number, one in enumerate(rows.namespaces):
         values |= {f"prefix-{number}": one.prefix, f"uri-{number}": one.uri}
@@ -98,7 +98,7 @@ def values_of(rows: RuleRows) -> dict[str, object]:
 
 
 def fits_rows(rows: RuleRows) -> bool:
-    """Whether the form can show the rows: a value of several lines would become several values."""
+    """Return whether the form can show the rows: a multi-line value would be read as several values."""
     return not any(
         "\n" in value or "\r" in value
         for mapping in rows.mappings
@@ -108,7 +108,7 @@ def fits_rows(rows: RuleRows) -> bool:
 
 
 def numbers(values: Mapping[str, object], names: Sequence[str], *, blank: int) -> range:
-    """The numbers of the rows to show: those that have something, and some blank ones."""
+    """Return the numbers of the rows to show: the non-empty ones and some blank ones."""
     used = [
         int(found[2])
         for name, value in values.items()
@@ -127,7 +127,7 @@ def _from_xml(text: str, kind: RuleKind) -> Edited:
 
 
 def placed(error: RuleFileError) -> str:
-    """What is wrong with a rule file, with line and column."""
+    """Return the error in a rule file, with line and column."""
     if not error.line:
         return error.reason
     place = {"line": error.line, "column": error.column, "reason": error.reason}
@@ -135,7 +135,7 @@ def placed(error: RuleFileError) -> str:
 
 
 def _typed_rows(values: Mapping[str, str], kind: RuleKind) -> tuple[RuleRows, dict[str, list[int]]]:
-    """The rows that have something in them, and for each field the numbers that they have in the form."""
+    """Return the non-empty rows and, for each field, the numbers that its rows have in the form."""
     spaces = [
         number
         for number in numbers(values, ("prefix", "uri"), blank=0)
@@ -170,7 +170,7 @@ def _filter(values: Mapping[str, str], number: int) -> FilterRow:
 
 
 def _mappings(values: Mapping[str, str], used: Sequence[int]) -> list[MappingRow]:
-    """The mappings; a row without a place belongs to the one above it."""
+    """Return the mappings; a row without a place belongs to the one above it."""
     found: list[MappingRow] = []
     for number in used:
         element = ElementRow(

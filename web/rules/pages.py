@@ -1,4 +1,4 @@
-"""Rules: what is looked after, one rule with its versions, ready examples."""
+"""Rules: list, one rule with its versions, ready examples."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -28,12 +28,12 @@ _DIGITS: Final = 9
 
 
 def kinds() -> dict[str, str]:
-    """The kinds of rules in words."""
+    """Return the kinds of rules with labels."""
     return {RuleKind.FILTER.value: _("Filter rules"), RuleKind.NORMALISE.value: _("Normalise rules")}
 
 
 async def listing(request: web.Request) -> web.Response:
-    """The rules, page by page, of one kind or both."""
+    """List the rules of one kind or both, in pages."""
     kind = request.query.get("kind", "")
     chosen = RuleKind(kind) if kind in set(RuleKind) else None
     text = request.query.get("after", "")
@@ -57,7 +57,7 @@ async def listing(request: web.Request) -> web.Response:
 
 
 async def show(request: web.Request) -> web.Response:
-    """One rule: its file, who uses it, its versions with what each changed."""
+    """Show one rule: its file, its users, and its versions with their changes."""
     rule = await rule_of(request)
     settings = request.config_dict[SETTINGS]
     facts = await database_of(request).run(_facts, settings, who_asks(request), rule)
@@ -65,14 +65,14 @@ async def show(request: web.Request) -> web.Response:
 
 
 async def examples(request: web.Request) -> web.Response:
-    """Ready examples of either kind."""
+    """Show ready examples of both kinds."""
     shown = [(one, _(one.title), _(one.about), as_text(one.content)) for one in EXAMPLES]
     return render(request, "rule_examples.html", examples=shown, kinds=kinds())
 
 
 @needs(Right.HARVEST)
 async def restore(request: web.Request) -> web.Response:
-    """Let an old version be in force again."""
+    """Make an old version the current one again."""
     rule = await rule_of(request)
     text = str((await request.post()).get("version", ""))
     if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS:
@@ -87,7 +87,7 @@ async def restore(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
-    """Ask before a rule goes."""
+    """Ask for confirmation before a rule is removed."""
     rule = await rule_of(request)
     lines = [
         _("Its versions are deleted permanently."),
@@ -106,14 +106,14 @@ async def confirm_removal(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def remove(request: web.Request) -> web.Response:
-    """Look after a rule no longer."""
+    """Remove the rule from the managed ones."""
     rule = await rule_of(request)
     await database_of(request).run(versions.remove_rule, rule.rule_id)
     raise web.HTTPSeeOther("/rules?done=rule-removed")
 
 
 async def rule_of(request: web.Request) -> Rule:
-    """The rule that the address names; 404 for what is not there, or not theirs."""
+    """Return the rule in the path; respond 404 if it does not exist or the user may not see it."""
     _who, rule = await asked_for(request, Rule)
     about(request, "rule", rule.rule_id, rule.name)
     return rule

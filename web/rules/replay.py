@@ -1,4 +1,4 @@
-"""A rule replayed over the kept answers of a run: what that would change is told first, then it is done."""
+"""Replay of a rule over a run's stored responses: preview the changes, then apply them."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ from web.site.render import render
 
 _log = logging.getLogger("web.replays")
 SECONDS: Final = 60.0
-"""Longest time that a person waits to be told what a replay would change."""
+"""Maximum duration of a preview, in seconds."""
 _COMMAND: Final = (sys.executable, "-m", "zatva", "rule", "replay")
 _AT_ONCE: Final = 2
 _NOTED: Final = frozenset({ExitCode.DONE, ExitCode.RECORDS_REFUSED})
@@ -40,7 +40,7 @@ _NO_RULE: Final = "none"
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """A run, and the rule files that it is to be replayed with."""
+    """A run and the rule files with which to replay it."""
 
     run: int
     repository_id: int
@@ -48,7 +48,7 @@ class Replay:
 
     @property
     def command(self) -> Sequence[str]:
-        """The command that tells what it would change."""
+        """The command that previews the changes."""
         return (
             *_COMMAND,
             str(self.run),
@@ -59,29 +59,33 @@ class Replay:
 
 @dataclass(kw_only=True)
 class Replays:
-    """Those of this process: one at a time for each repository, two of a kind in all."""
+    """Replays of this process: one at a time per repository, two previews and two applications in all.
+
+    Safe without locks: only the event loop changes the state, and `begin` has no await between its check and
+    the new entry.
+    """
 
     settings: Settings
     seconds: float = SECONDS
     _under_way: dict[int, int] = field(default_factory=dict)
-    """By repository, the run that is replayed."""
+    """By repository, the run being replayed."""
     _failed: dict[int, str] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _rehearsing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
     _replaying: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     def of(self, repository_id: int) -> int | None:
-        """The run that is being replayed in the repository; None where none is."""
+        """Return the run that is being replayed in the repository, or None."""
         return self._under_way.get(repository_id)
 
     def failure_of(self, repository_id: int) -> str:
-        """What the last one said that did not end well; empty where it did."""
+        """Return the last output of the repository's last failed replay; empty if it succeeded."""
         return self._failed.get(repository_id, "")
 
     async def rehearse(self, replay: Replay) -> dict[str, Any]:
-        """What it would change, as `Rehearsal.as_json` gives it; nothing is changed.
+        """Preview the changes, as returned by `Rehearsal.as_json`, without making any.
 
-        Raises UsageError with what hinders it, and TryLaterError where it takes too long to tell.
+        Raises UsageError with the command's message if it fails, and TryLaterError if it takes too long.
         """
         async with self._rehearsing:
             try:
@@ -103,18 +107,19 @@ class Replays:
         return rehearsal
 
     def begin(self, replay: Replay) -> bool:
-        """Begin to do it, unless one of the repository is under way."""
+        """Start to apply the replay, unless one is in progress in the repository."""
         if replay.repository_id in self._under_way:
             return False
         self._under_way[replay.repository_id] = replay.run
         self._failed.pop(replay.repository_id, None)
         task = asyncio.create_task(self._run(replay))
+        # The event loop holds only a weak reference to the task.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return True
 
     async def close(self) -> None:
-        """Ask those under way to stop; what they have taken in is kept."""
+        """Ask the running replays to stop; stored changes are kept."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -134,7 +139,7 @@ REPLAYS = web.AppKey("replays", Replays)
 
 
 async def _told(replay: Replay, settings: Settings) -> tuple[int, bytes, str]:
-    """Exit code, standard output and standard error of the command; it is ended where this is cancelled."""
+    """Return the command's exit code, standard output and standard error; kills it on cancellation."""
     process = await asyncio.create_subprocess_exec(
         *replay.command,
         "--json",
@@ -162,7 +167,7 @@ _REFRESH_SECONDS: Final = 3
 
 @dataclass(frozen=True, kw_only=True)
 class _Looked:
-    """What was asked for, and what came of it."""
+    """The submitted request and its result."""
 
     run: int | None = None
     rehearsal: dict[str, Any] | None = None
@@ -170,13 +175,13 @@ class _Looked:
 
 
 async def show(request: web.Request) -> web.Response:
-    """The runs that can be replayed, and the replay under way."""
+    """Show the runs that can be replayed and the replay in progress."""
     return await _page(request, await rule_of(request), _Looked(run=_number(request.query.get("run", ""))))
 
 
 @needs(Right.HARVEST)
 async def replay(request: web.Request) -> web.Response:
-    """Tell what a replay would change, or do it."""
+    """Preview or apply a replay."""
     rule, posted = await rule_of(request), await request.post()
     number = _number(str(posted.get("run", "")))
     if number is None:
@@ -195,7 +200,7 @@ async def replay(request: web.Request) -> web.Response:
 
 
 async def wanted_replay(request: web.Request, rule: Rule, number: int) -> Replay:
-    """The replay of that run with the rule; answers 404 for a run that is not there, or not theirs."""
+    """Return the replay of that run with the rule; respond 404 if the user cannot see such a run."""
     _who, run = await asked_for(request, History, number)
 
     def read(session: Session, settings: Settings) -> Replay:
@@ -228,7 +233,7 @@ async def _page(request: web.Request, rule: Rule, looked: _Looked) -> web.Respon
 
 
 def _outcomes() -> dict[str, str]:
-    """What a replay would do with a record, in words."""
+    """Return the outcomes of a replayed record, with labels."""
     return {
         ReplayEffect.NEW.value: _("new: would be stored"),
         ReplayEffect.UPDATED.value: _("updated: a changed version would be stored"),

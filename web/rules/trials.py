@@ -1,4 +1,4 @@
-"""Rules tried from pages: on stored records or a first page, a few trials at a time."""
+"""Trials of rules on stored records or on a first page of a live list, a few at a time."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -18,14 +18,14 @@ from web.site.forms import FormModel
 from web.site.timeouts import ask_apart
 
 SECONDS: Final = 20.0
-"""Longest time of a trial that a person waits for."""
+"""Maximum duration of a trial, in seconds."""
 _AT_ONCE: Final = 2
 STORED: Final = "stored"
 LIVE: Final = "live"
 
 
 class SampleForm(FormModel):
-    """What records rules are tried on."""
+    """The records on which rules are tried."""
 
     repository: int = Field(ge=1, le=999_999_999)
     source: str = Field(STORED, pattern=f"^({STORED}|{LIVE})$")
@@ -41,14 +41,17 @@ class SampleForm(FormModel):
 
 @dataclass(kw_only=True)
 class Trials:
-    """Runs trials; those that come at the same time wait for their turn."""
+    """Runs trials, a limited number at a time; further ones wait."""
 
     settings: Settings
     database: DatabaseExecutor
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     async def run(self, content: bytes, kind: RuleKind, asked: SampleForm, repository: Repository) -> Trial:
-        """Try the rules. Raises RuleFileError, UsageError where nothing is stored, and as `first_page`."""
+        """Try the rules.
+
+        Raises RuleFileError, UsageError if nothing is stored, and the errors of `first_page`.
+        """
         async with self._turn:
             prefix = asked.metadata_prefix or ""
             if asked.source == LIVE:

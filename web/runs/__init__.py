@@ -1,1 +1,1 @@
-"""Runs that have ended, as pages and over the API."""
+"""Finished runs: pages and API."""

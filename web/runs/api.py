@@ -1,4 +1,4 @@
-"""Runs that have ended over the API: listed, shown with warnings and changes; released, removed."""
+"""REST API: finished runs: list, show with warnings and changes, release, remove."""
 
 from datetime import datetime
 from itertools import islice
@@ -156,7 +156,7 @@ def _released(database: Database, settings: Settings, number: int) -> tuple[Hold
 
 
 def attachment(data: bytes, name: str) -> web.Response:
-    """Others' bytes, which no browser is to show as a page of ours."""
+    """Return third-party bytes as a download, so that browsers do not render them as a page of this site."""
     return web.Response(
         body=data,
         content_type="application/octet-stream",
@@ -165,7 +165,7 @@ def attachment(data: bytes, name: str) -> web.Response:
 
 
 async def run_asked(call: Call) -> History:
-    """The run in the path; answers 404 for one that is not there, or not theirs."""
+    """Return the run in the path; respond 404 if it does not exist or the caller may not see it."""
     _, row = await asked_for(call.request, History, call.place["run"])
     return row
 

@@ -1,4 +1,4 @@
-"""One run: its summary in words, what it rests on, its log, changes and requests; held runs released."""
+"""One run: summary, parameters, log, changes and requests; release of held runs."""
 
 import asyncio
 import shlex
@@ -39,18 +39,18 @@ from web.site.render import render
 
 
 class Level(StrEnum):
-    """How bad a line is, the worst first."""
+    """Severity of a log line, worst first."""
 
     ERROR = "error"
-    """A record, or all of them, did not come."""
+    """A record, or all of them, could not be harvested."""
     WARNING = "warning"
-    """Something was odd, and cost nothing."""
+    """An anomaly without loss of data."""
     INFO = "info"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A line; `at` is known of the first and the last one, `error` (an entry's number) of what is kept."""
+    """A log line; `at` is set for the first and last line, `error` (its id) for a quarantined record."""
 
     level: Level
     text: str
@@ -59,7 +59,7 @@ class Line:
 
 
 def lines_of(run: History, errors: Iterable[Quarantined]) -> list[Line]:
-    """The whole log; `errors` are what is kept of the run's refusals."""
+    """Return the whole log; `errors` are the run's quarantined records."""
     kept = {error.fault_key.hex: error.quarantine_id for error in errors}
     begun = _("The harvest started: %(format)s of %(set)s.") % {
         "format": run.metadata_prefix or "?",
@@ -78,13 +78,13 @@ def lines_of(run: History, errors: Iterable[Quarantined]) -> list[Line]:
 
 
 def at_least(lines: Iterable[Line], level: Level) -> list[Line]:
-    """The lines of that level, and the worse ones."""
+    """Return the lines of that level or worse."""
     order = list(Level)
     return [line for line in lines if order.index(line.level) <= order.index(level)]
 
 
 def as_text(lines: Iterable[Line]) -> str:
-    """For a file: a line each, its level first; times are UTC."""
+    """Return the lines as text, each with its level first; times are UTC."""
     return "".join(
         f"{line.level.upper():7} {format_datestamp(line.at) + ' ' if line.at else ''}{_one_line(line.text)}\n"
         for line in lines
@@ -92,12 +92,12 @@ def as_text(lines: Iterable[Line]) -> str:
 
 
 def counts_of(lines: Sequence[Line]) -> dict[Level, int]:
-    """How many lines each level lets through."""
+    """Return the number of lines that each level shows."""
     return {level: len(at_least(lines, level)) for level in Level}
 
 
 def _line(note: Note, kept: Mapping[str, int]) -> Line:
-    """A warning; one of something that was refused is an error, with its entry where that is kept still."""
+    """Return a warning as a line; a rejection is an error with its quarantined record, if still stored."""
     key = note.failure.facts.get("fault_key") if note.failure is not None else None
     level = Level.WARNING if key is None else Level.ERROR
     return Line(level=level, text=note.text, error=kept.get(str(key)))
@@ -112,11 +112,11 @@ _CHANGES: Final = 200
 _REQUESTS: Final = 500
 _FIRST_WARNINGS: Final = 10
 _MOST_WARNINGS: Final = 1000
-"""As many as a run keeps."""
+"""Maximum number of warnings that a run stores."""
 
 
 async def show(request: web.Request) -> web.Response:
-    """The summary."""
+    """Show the summary."""
     run, shared = await run_page(request)
     database = database_of(request)
     usual = await database.run(usual_of, run)
@@ -144,7 +144,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 async def log(request: web.Request) -> web.Response:
-    """The log, as far as its lines are as bad as the address asks for."""
+    """Show the log from the severity in the query string on."""
     run, shared = await run_page(request)
     lines, level = await _log_of(request, run), _level(request)
     return render(
@@ -159,7 +159,7 @@ async def log(request: web.Request) -> web.Response:
 
 
 async def log_file(request: web.Request) -> web.Response:
-    """The same as a text to be kept."""
+    """Download the same log as text."""
     run, shared = await run_page(request)
     lines = at_least(await _log_of(request, run), _level(request))
     return web.Response(
@@ -169,7 +169,7 @@ async def log_file(request: web.Request) -> web.Response:
 
 
 async def parameters(request: web.Request) -> web.Response:
-    """What was asked for, and what the outcome rests on."""
+    """Show the harvest's parameters and the details of its outcome."""
     run, shared = await run_page(request)
     number = run.recurring_id
     schedule = None
@@ -187,7 +187,7 @@ async def parameters(request: web.Request) -> web.Response:
 
 
 async def changes(request: web.Request) -> web.Response:
-    """What the run changed in the store, page by page."""
+    """Show the run's changes in the store, in pages."""
     run, shared = await run_page(request)
     since = _digits(request.query.get("since", ""))
     trouble, lines = "", []
@@ -209,7 +209,7 @@ async def changes(request: web.Request) -> web.Response:
 
 
 async def requests(request: web.Request) -> web.Response:
-    """The run's requests, where its raw answers were kept."""
+    """Show the run's requests, if its raw responses were stored."""
     run, shared = await run_page(request)
     settings = request.config_dict[SETTINGS]
     file = settings.data / run.raw_path if run.raw_path else None
@@ -219,7 +219,7 @@ async def requests(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def release(request: web.Request) -> web.Response:
-    """Say yes to a held run."""
+    """Release a held run."""
     run, _shared = await run_page(request)
     settings = request.config_dict[SETTINGS]
     await database_of(request).run_apart(_release, settings, run)
@@ -227,7 +227,7 @@ async def release(request: web.Request) -> web.Response:
 
 
 async def run_page(request: web.Request) -> tuple[History, dict[str, Any]]:
-    """The run that the address names, and what each of its pages shows."""
+    """Return the run in the path, and what each of its pages shows."""
     _who, run = await asked_for(request, History)
     _again, repository = await asked_for(request, Repository, run.repository_id)
     name = repository.repository_name or repository.base_url

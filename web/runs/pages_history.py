@@ -1,4 +1,4 @@
-"""History (UIUC tab 3): every harvest that has ended, as list, timeline and calendar; exported; deleted."""
+"""History (UIUC tab 3): finished harvests as list, timeline and calendar; export and removal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ from web.site.zones import here, local, midnight, today
 
 _DAY: Final = timedelta(days=1)
 TROUBLE: Final = "trouble"
-"""The filter for every status that somebody should look at."""
+"""The filter for every status that needs attention."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """The filters of the history as they stand in the address."""
+    """Filters of the history, as in the query string."""
 
     repository: int | None
     status: str
@@ -45,11 +45,11 @@ class Filters:
 
     @property
     def any(self) -> bool:
-        """Whether anything is filtered."""
+        """Return whether any filter is set."""
         return any((self.repository, self.status, self.prefix, self.words, self.since, self.until))
 
     def query(self, **more: object) -> str:
-        """The address's query with these filters, and what is added; `?` and all, or nothing."""
+        """Return the query string with these filters and additions, with `?`; empty if there are none."""
         pairs = {
             "repository": self.repository,
             "status": self.status,
@@ -63,7 +63,7 @@ class Filters:
         return f"?{urlencode(given)}" if given else ""
 
     def choice(self, request: web.Request) -> RunFilter:
-        """The runs that they choose, among those that may be seen."""
+        """Return the selection of runs, among those that the user may see."""
         statuses = None
         if self.status == TROUBLE:
             statuses = frozenset(status.value for status in TROUBLED)
@@ -81,7 +81,7 @@ class Filters:
 
 
 def filters_of(request: web.Request) -> Filters:
-    """The filters in the address; what cannot be read is left out."""
+    """Return the filters in the query string; invalid values are ignored."""
     query = request.query
     status = query.get("status", "")
     return Filters(
@@ -115,7 +115,7 @@ _COLUMNS: Final = {**columns_of("repository_name"), **columns_of(
 
 
 async def listing(request: web.Request) -> web.Response:
-    """The runs that the filters choose: the newest first, a week's timeline, or a year's calendar."""
+    """Show the selected runs: a list with the newest first, a week's timeline, or a year's calendar."""
     filters = filters_of(request)
     view = request.query.get("view", "")
     if filters.repository is not None:
@@ -135,7 +135,7 @@ async def listing(request: web.Request) -> web.Response:
     if view == "timeline":
         return render(request, "runs_timeline.html", **shared, **await _timeline(request, filters))
     before = number_in(request, "before")
-    # One more than is shown tells whether there are older ones.
+    # One row more than is shown: if it exists, there are older entries.
     runs = await database.run(find_runs, filters.choice(request), limit=_PAGE + 1, before=before)
     return render(
         request,
@@ -148,7 +148,7 @@ async def listing(request: web.Request) -> web.Response:
 
 
 async def as_file(request: web.Request) -> web.StreamResponse:
-    """The runs that the filters choose."""
+    """Export the selected runs."""
     filters = filters_of(request)
     if filters.repository is not None:
         await asked_for(request, Repository, filters.repository)
@@ -163,7 +163,7 @@ async def as_file(request: web.Request) -> web.StreamResponse:
 
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
-    """Ask before an entry goes."""
+    """Ask for confirmation before an entry is removed."""
     _who, run = await asked_for(request, History)
     _again, repository = await asked_for(request, Repository, run.repository_id)
     name = repository.repository_name or repository.base_url
@@ -189,7 +189,7 @@ async def remove(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def remove_several(request: web.Request) -> web.Response:
-    """Remove the entries that were ticked, after a page that says how many."""
+    """Remove the selected entries, after a confirmation page with their number."""
     posted = await request.post()
     ticked = [int(text) for text in map(str, posted.getall("run", [])) if text.isdecimal()][:_PAGE]
     if not ticked:
@@ -224,7 +224,7 @@ async def _calendar(request: web.Request, filters: Filters) -> dict[str, Any]:
 
 async def _timeline(request: web.Request, filters: Filters) -> dict[str, Any]:
     now = utc_now()
-    # What ends in this very second is shown, too.
+    # Include runs that end in this second.
     end = midnight(filters.until + timedelta(days=1)) if filters.until else now + timedelta(seconds=1)
     begin = end - timedelta(days=_TIMELINE_DAYS)
     choice: RunFilter = filters.choice(request).within(begin, end)

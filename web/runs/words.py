@@ -1,4 +1,4 @@
-"""A run's outcome in a few sentences: what happened, compared with what is usual, and what to do."""
+"""Summary of a run in a few sentences: outcome, comparison with usual runs, and advice."""
 
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
@@ -17,7 +17,7 @@ _FEW_SECONDS: Final = 10.0
 
 
 def summary(run: History, usual: Usual | None) -> list[str]:
-    """The sentences, the most important first."""
+    """Return the sentences, most important first."""
     failure = of_run(run)
     why = [failure.what] if failure is not None else []
     if run.status in NOT_RUN:
@@ -29,7 +29,7 @@ def summary(run: History, usual: Usual | None) -> list[str]:
 
 
 def is_made_up(run: History) -> bool:
-    """Whether there never was such a harvest: the demo has a past to show."""
+    """Return whether the demo generated the run instead of a harvest."""
     return run.host == MADE_UP and run.process_id is None
 
 
@@ -98,15 +98,15 @@ def _advice(run: History, failure: Explained | None) -> list[str]:
 PLOTTED_DAYS: Final = 60
 STRIP_DAYS: Final = 30
 YEAR_DAYS: Final = 371
-"""Fifty-three weeks: a year with its first week whole."""
+"""Fifty-three weeks: a year with its first week complete."""
 
 
 def first_day(today: date, count: int) -> datetime:
-    """When the first of so many of the reader's days begins (UTC), of which today is the last."""
+    """Return the start (UTC) of the first of `count` days in the reader's time zone, the last being today."""
     return midnight(today - timedelta(days=count - 1))
 
 
 def day_link(repository_id: int | None = None) -> Callable[[date], str]:
-    """Gives the address of a day's runs, of one repository or all."""
+    """Return a function that gives the URL of a day's runs, of one repository or all."""
     which = f"repository={repository_id}&" if repository_id is not None else ""
     return lambda day: f"/runs?{which}since={day.isoformat()}&until={day.isoformat()}"

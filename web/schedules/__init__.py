@@ -1,1 +1,1 @@
-"""Schedules, as pages and over the API."""
+"""Schedules: pages and API."""

@@ -1,4 +1,4 @@
-"""Schedules over the API: listed, added, shown, changed, removed, paused, resumed, run out of turn."""
+"""REST API: schedules: list, add, show, change, remove, pause, resume, run now, sample."""
 
 from datetime import datetime
 from pathlib import Path
@@ -36,7 +36,7 @@ _ORDER: Final = (
     "metadata_prefix", "set_spec", "frequency", "time_zone", "start_date", "end_date", "harvest_from",
     "harvest_to", "method", "validation", "incremental", "filter_file_path", "normalize_file_path",
 )  # fmt: skip
-"""What an answer begins with, as programs have always got it; further parameters follow."""
+"""Leading fields of a response, in their established order; further parameters follow."""
 
 
 class _Named(Out):
@@ -167,7 +167,7 @@ async def _sample(call: Call) -> Started:
     return Started(job_id=job.job_id)
 
 
-async def _after(call: Call, step: Any) -> ScheduleOut:  # noqa: ANN401 one of the two above
+async def _after(call: Call, step: Any) -> ScheduleOut:  # noqa: ANN401 the service that pauses or resumes
     number = (await _asked(call)).id
 
     def work(session: Session) -> ScheduleView:
@@ -200,7 +200,7 @@ def _shown(view: ScheduleView) -> ScheduleOut:
 
 
 def _data(settings: Settings) -> dict[str, Any]:
-    """Where relative rule files lie."""
+    """Return the validation context: the directory that relative rule files are resolved against."""
     return {"data": settings.data}
 
 

@@ -1,4 +1,4 @@
-"""The form that plans a harvest, checked field by field; and what it will do, in words."""
+"""The form that plans a harvest, validated field by field, and its description in words."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -20,12 +20,12 @@ from web.site.forms import FormModel
 from web.site.i18n import _, told
 
 FURTHER: Final = [one for one in carried(Surface.FORM) if one.label]
-"""The parameters that pages lay out as they are declared."""
+"""Parameters that pages lay out as declared."""
 _SHOWN_RUNS: Final = 3
 
 
 def _form_field(one: Parameter) -> tuple[Any, Any]:
-    """Type and field, as pydantic takes them."""
+    """Return type and field in pydantic's form."""
     kind: Any = str if one.kind is Path else one.kind
     default, limits = one.form, dict(one.limits)
     if one.choices is not None and kind is int:
@@ -37,7 +37,7 @@ def _form_field(one: Parameter) -> tuple[Any, Any]:
 
 
 if TYPE_CHECKING:
-    # What readers of a checked form may rely on; `harvester.harvest_plan` declares the fields.
+    # Fields that users of a validated form may rely on; `harvester.harvest_plan` declares them.
 
     class _Parameters(FormModel):
         metadata_prefix: str
@@ -57,7 +57,7 @@ else:
 
 
 class PlanForm(_Parameters):
-    """What is harvested, when and how; empty texts mean what the field's hint says."""
+    """What to harvest, when and how; an empty text means what the field's hint says."""
 
     @field_validator(*(one.column for one in carried(Surface.FORM) if one.form is None), mode="before")
     @classmethod
@@ -101,7 +101,7 @@ class PlanForm(_Parameters):
 
     @model_validator(mode="after")
     def _times_are_local(self) -> Self:
-        """Give start and end the schedule's zone: the fields show a clock on the wall."""
+        """Give start and end the schedule's time zone: the fields contain local times."""
         zone = ZoneInfo(self.time_zone)
         local = {
             name: value.replace(tzinfo=zone)
@@ -111,14 +111,14 @@ class PlanForm(_Parameters):
         return self.model_copy(update=local) if local else self
 
     def columns(self) -> dict[str, Any]:
-        """The columns for a schedule; a start that was left empty is left to the database's clock."""
+        """Return the columns of a schedule; an empty start is set by the database's clock."""
         columns = self.model_dump()
         if columns["start_date"] is None:
             del columns["start_date"]
         return columns
 
     def next_runs(self, now: datetime | None = None) -> list[datetime]:
-        """When it will run next, three times at most (UTC); none for a one-off."""
+        """Return the next three run times (UTC) at most; empty for a one-off."""
         moment = now or utc_now()
         start = self.start_date or moment
         if not self.frequency:
@@ -129,7 +129,7 @@ class PlanForm(_Parameters):
         return [each for each in due if self.end_date is None or each <= self.end_date]
 
     def in_words(self, access: Access) -> str:
-        """The plan as a sentence, for a repository that can be asked for so much."""
+        """Return the plan as a sentence, for a repository with the given capabilities."""
         if not self.set_spec:
             what = _("the whole repository in the format %(prefix)s")
         elif access.query is None:
@@ -157,7 +157,7 @@ class ScheduleForm(PlanForm):
 
 
 def methods() -> list[tuple[str, str]]:
-    """The methods to choose from."""
+    """Return the harvest methods, with labels."""
     return [
         ("0", _("ListRecords: whole pages of records")),
         ("1", _("ListIdentifiers, then GetRecord for each record: for repositories whose lists break off")),
@@ -165,7 +165,7 @@ def methods() -> list[tuple[str, str]]:
 
 
 def levels() -> list[tuple[str, str]]:
-    """The levels of checking to choose from."""
+    """Return the validation levels, with labels."""
     return [
         ("2", _("Loose: skip invalid records and report them")),
         ("0", _("Strict: stop at XML that is not well-formed")),
@@ -174,7 +174,7 @@ def levels() -> list[tuple[str, str]]:
 
 
 def slices() -> list[tuple[str, str]]:
-    """How a list may be divided."""
+    """Return the ways of slicing a list, with labels."""
     return [
         ("", _("Not divided")),
         ("month", _("Month by month: if lists break off before the end")),
@@ -183,7 +183,7 @@ def slices() -> list[tuple[str, str]]:
 
 
 def overlaps() -> list[tuple[str, str]]:
-    """What becomes of a run that is due while the last one is under way."""
+    """Return what may happen to a run that is due while the previous one is running, with labels."""
     return [
         ("skip", _("Skip it")),
         ("queue", _("Start it when the last run has ended")),
@@ -191,12 +191,12 @@ def overlaps() -> list[tuple[str, str]]:
 
 
 def _rule_file(value: str | None, info: ValidationInfo, load: Callable[[Path], object]) -> str | None:
-    """The file's absolute path, once its rules have been read; it lies in the data folder."""
+    """Return the absolute path of a rule file in the data directory, after its rules have been parsed."""
     if value is None:
         return None
     root = Path((info.context or {})["data"]).resolve()
     path = (root / value).resolve()
-    # Errors tell what is in a file, and whether there is one: nobody looks around on the machine that way.
+    # Errors reveal a file's existence and content, so paths outside the directory are rejected unread.
     if not path.is_relative_to(root):
         raise ValueError(
             _("Rule files must be in the data folder; enter a path below it, such as rules/books.xml.")

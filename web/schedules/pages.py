@@ -46,7 +46,7 @@ _WALL_CLOCK: Final = "%Y-%m-%d %H:%M"
 
 
 def suggested_values(details: Details) -> dict[str, str]:
-    """What the form for a new schedule begins with: the examination's profile where there is one."""
+    """Return the initial values of a new schedule: the profile from the diagnostics, if there is one."""
     formats = [row.metadata_prefix for row in details.formats]
     access = access_of(details.repository.protocol)
     usual = access.usual_format
@@ -65,7 +65,7 @@ def suggested_values(details: Details) -> dict[str, str]:
 
 
 def values_of(schedule: RecurringJob) -> dict[str, str]:
-    """The schedule as its form shows it."""
+    """Return the form values of a schedule."""
     values: dict[str, Any] = {
         name: getattr(schedule, name) for name in ScheduleForm.model_fields if name != "repository_id"
     }
@@ -81,14 +81,14 @@ def values_of(schedule: RecurringJob) -> dict[str, str]:
 
 DAYS: Final = 7
 SHOWN: Final = 4
-"""Schedules that a cell names, and each plan that runs often."""
+"""Maximum number of schedules that a cell and each frequent plan name."""
 _HOURLY: Final = DAYS * 25
-"""Runs of a week; what runs oftener stands beside the grid. One day has 25 hours."""
+"""Runs a week; more frequent plans are listed beside the grid. One day may have 25 hours."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Due:
-    """One run to come."""
+    """One future run."""
 
     moment: datetime
     schedule: int
@@ -96,7 +96,7 @@ class Due:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What is due in an hour of a day, in its order; `more` is how many are left out."""
+    """The runs due in an hour of a day, in order; `more` is the number of those left out."""
 
     dues: Sequence[Due] = ()
     more: int = 0
@@ -112,27 +112,27 @@ class Hour:
 
 @dataclass(frozen=True, kw_only=True)
 class Week:
-    """The next seven of the reader's days by hours; hours in which nothing is due are left out."""
+    """The next seven days in the reader's time zone, by hours; hours without runs are left out."""
 
     days: Sequence[date]
     hours: Sequence[Hour]
     often: Sequence[DueGroup]
-    """Those that run oftener than every hour."""
+    """Plans that run more often than every hour."""
 
     @property
     def schedules(self) -> set[int]:
-        """The numbers of all that are named."""
+        """Return the ids of all schedules that are named."""
         dues = {due.schedule for hour in self.hours for cell in hour.cells for due in cell.dues}
         return dues.union(*(group.first for group in self.often))
 
 
 def end_of_week(now: datetime) -> datetime:
-    """When the last of the reader's seven days ends (UTC)."""
+    """Return the end (UTC) of the last of the seven days in the reader's time zone."""
     return midnight(local(now).date() + timedelta(days=DAYS))
 
 
 def week_of(groups: Iterable[DueGroup], now: datetime) -> Week:
-    """The week with the runs that the schedules will have."""
+    """Return the week with the runs that the schedules will have."""
     first = local(now).date()
     days = [first + timedelta(days=count) for count in range(DAYS)]
     end = end_of_week(now)
@@ -168,7 +168,7 @@ def _due_times(group: DueGroup, now: datetime, end: datetime) -> list[datetime]:
         upcoming = frequency.upcoming(now, start=group.start or now, zone=zone)
         until = min(end, group.end) if group.end else end
         near = takewhile(lambda moment: moment < until, upcoming)
-        # One more than is shown in the grid tells that it runs oftener.
+        # One time more than the grid shows: if it exists, the plan runs more often.
         return list(islice(near, _HOURLY + 1))
     except (UsageError, ValueError):
         return []
@@ -184,17 +184,17 @@ SUGGESTED: Final = (
 _CHOICES: Final = 1000
 _PAGE: Final = 50
 _GROUPS: Final = 100
-"""Plans that a week draws: schedules with the same times are one."""
+"""Maximum number of plans in a week; schedules with the same times are one plan."""
 
 
 class SampleForm(FormModel):
-    """How many records a sample has."""
+    """Number of records of a sample."""
 
     records: int = Field(ge=1, le=100_000)
 
 
 async def listing(request: web.Request) -> web.Response:
-    """The schedules, all or one repository's, as a list or as the week to come."""
+    """Show the schedules of all repositories or of one, as a list or as the coming week."""
     repository_id = chosen_repository(request)
     if repository_id is not None:
         await asked_for(request, Repository, repository_id)
@@ -227,7 +227,7 @@ async def _week(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, An
     now, database = utc_now(), database_of(request)
     until = end_of_week(now)
     due = await database.run(due_groups, now, until, limit=_GROUPS, named=SHOWN, **chosen)
-    # A thread for it: others are not to wait for a page with thousands of runs.
+    # Computed in a thread, so that a page with thousands of runs does not block the event loop.
     week = await asyncio.to_thread(week_of, due.groups, now)
     return {
         "week": week,
@@ -238,7 +238,7 @@ async def _week(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, An
 
 @needs(Right.HARVEST)
 async def new(request: web.Request) -> web.Response:
-    """The form for a new schedule, after the choice of a repository."""
+    """Show the form for a new schedule, once a repository has been chosen."""
     repository_id = chosen_repository(request)
     if repository_id is None:
         among = visible_repositories(who_asks(request))
@@ -251,7 +251,7 @@ async def new(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def add(request: web.Request) -> web.Response:
-    """Add the schedule, or show the form again with what is wrong."""
+    """Add the schedule, or show the form again with its errors."""
     repository_id = chosen_repository(request)
     if repository_id is None:
         raise web.HTTPNotFound(text=_("Choose a repository first."))
@@ -271,7 +271,7 @@ async def add(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def edit(request: web.Request) -> web.Response:
-    """The form for a schedule that there is."""
+    """Show the form of an existing schedule."""
     _who, schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
     return _form(request, details, Form(values=values_of(schedule)), schedule=schedule)
@@ -279,7 +279,7 @@ async def edit(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
-    """Change the schedule, or show the form again with what is wrong."""
+    """Change the schedule, or show the form again with its errors."""
     _who, schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
     asked, form = await _read(request, schedule.repository_id)
@@ -295,7 +295,7 @@ async def change(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def run(request: web.Request) -> web.Response:
-    """Make a job of the schedule that is due now."""
+    """Create a job of the schedule that is due now."""
     await asked_for(request, RecurringJob)
     await database_of(request).run(run_now, number_of(request))
     raise web.HTTPSeeOther("/jobs?done=harvest-asked")
@@ -303,7 +303,7 @@ async def run(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def sample(request: web.Request) -> web.Response:
-    """Make a job that ends after so many records."""
+    """Create a job that ends after the given number of records."""
     await asked_for(request, RecurringJob)
     asked, _shown = read_form(SampleForm, await request.post())
     if asked is None:
@@ -314,7 +314,7 @@ async def sample(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def pause(request: web.Request) -> web.Response:
-    """Let the schedule make no jobs until it is resumed."""
+    """Pause the schedule: no jobs are created until it is resumed."""
     await asked_for(request, RecurringJob)
     await database_of(request).run(pause_schedule, number_of(request))
     raise web.HTTPSeeOther("/schedules?done=schedule-paused")
@@ -322,7 +322,7 @@ async def pause(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def resume(request: web.Request) -> web.Response:
-    """Let the schedule make jobs again."""
+    """Resume the schedule."""
     await asked_for(request, RecurringJob)
     await database_of(request).run(resume_schedule, number_of(request))
     raise web.HTTPSeeOther("/schedules?done=schedule-resumed")
@@ -330,7 +330,7 @@ async def resume(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
-    """Ask before a schedule goes."""
+    """Ask for confirmation before a schedule is removed."""
     _who, schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
     return render(
@@ -357,7 +357,7 @@ async def remove(request: web.Request) -> web.Response:
 
 
 def _field(error: UsageError) -> str:
-    """The field that what is wrong with the plan as a whole is told at."""
+    """Return the field at which to show an error of the plan as a whole."""
     return "set_spec" if isinstance(error, SelectionError) else "frequency"
 
 
@@ -365,7 +365,7 @@ async def _read(request: web.Request, repository_id: int) -> tuple[ScheduleForm 
     posted = (await request.post()).copy()
     posted["repository_id"] = str(repository_id)
     context = {"data": request.config_dict[SETTINGS].data}
-    # Rule files are read while the form is checked.
+    # In a thread, because validating the form reads rule files.
     return await asyncio.to_thread(read_form, ScheduleForm, posted, context)
 
 

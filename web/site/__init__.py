@@ -1,1 +1,1 @@
-"""What all pages share: rendering, languages, formats, live rows, forms, exports."""
+"""Shared by all pages: rendering, languages, formats, live rows, forms, exports."""

@@ -1,4 +1,4 @@
-"""Commands that the dashboard starts, each in a process of its own, and carries to their ends."""
+"""Child processes: commands that the dashboard starts and runs to their end."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,17 +8,19 @@ from oai.actions import AUDITED
 from oai.settings import Settings
 
 _NOT_STARTED = 127
-"""The exit code of what could not be started, as shells give it."""
+"""Exit code of a command that could not be started, as in shells."""
 
 
 async def carry_out(command: Sequence[str], settings: Settings) -> ProcessOutcome:
-    """Run the command with our settings to its end; where this is cancelled, ask it to stop and wait."""
+    """Run the command with the given settings to its end; on cancellation ask it to stop, and wait."""
     try:
         process = await HarvestProcess.start(command, {**environment_for(settings), AUDITED: "1"})
     except OSError as error:
         return ProcessOutcome(exit_code=_NOT_STARTED, said=f"{command[0]}: {error.strerror}")
     waiting = asyncio.create_task(process.wait())
     try:
+        # Cancelling the request must not cancel the wait, or the child would be left without a parent that
+        # reaps it.
         return await asyncio.shield(waiting)
     except asyncio.CancelledError:
         process.ask_to_stop()
@@ -27,6 +29,6 @@ async def carry_out(command: Sequence[str], settings: Settings) -> ProcessOutcom
 
 
 def last_words(outcome: ProcessOutcome) -> str:
-    """The last line that it said, or how it ended where it said nothing."""
+    """Return the last line of its output, or its exit code if there was no output."""
     lines = outcome.said.strip().splitlines()
     return lines[-1] if lines else f"the process ended with exit code {outcome.exit_code}"

@@ -1,4 +1,4 @@
-"""A list as a file: CSV for spreadsheets (RFC 4180) or JSON for programs, a batch of rows after the other."""
+"""Exports of lists as CSV for spreadsheets (RFC 4180) or JSON, written in batches of rows."""
 
 import contextlib
 import csv
@@ -16,9 +16,9 @@ from oai.datestamps import format_datestamp
 from web.auth.audit import record_export
 
 KINDS: Final = "{kind:csv|json}"
-"""How an exported list's address ends."""
+"""Path suffixes of exported lists."""
 AT_ONCE: Final = 300
-"""Rows of a batch, where they can be had in any number: few enough for the first bytes to come at once."""
+"""Rows per batch, if the query can return any number: small, so that the first bytes are sent at once."""
 _MOST: Final = 100_000
 _TYPES: Final = {"csv": "text/csv", "json": "application/json"}
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -28,7 +28,7 @@ Columns = Mapping[str, Callable[[_Row], object]]
 
 
 def columns_of(*names: str, of: str | None = None) -> dict[str, Callable[[object], object]]:
-    """Columns that have the names of the rows' attributes, or of those of their attribute `of`."""
+    """Return columns named after the rows' attributes, or after those of their attribute `of`."""
     return {name: attrgetter(f"{of}.{name}" if of else name) for name in names}
 
 
@@ -38,9 +38,9 @@ async def export(
     columns: Columns[_Row],
     behind: Callable[[_Row | None], Awaitable[Sequence[_Row]]],
 ) -> web.StreamResponse:
-    """The rows as a file of the kind in the address, in UTF-8; times are UTC; 100,000 rows at most.
+    """Stream the rows in the format of the path's suffix, in UTF-8; times are UTC; at most 100,000 rows.
 
-    `behind` gives some rows behind the one given, the first ones for None, and none at the end.
+    `behind` returns some rows after the one given, the first rows for None, and no rows at the end.
     """
     kind = request.match_info["kind"]
     rows = await behind(None)
@@ -52,7 +52,7 @@ async def export(
         }
     )
     await response.prepare(request)
-    # Who goes away in the middle gets no more.
+    # A client that disconnects ends the export.
     with contextlib.suppress(ConnectionResetError):
         await _write(response, kind, rows, columns, behind)
     return response
@@ -94,7 +94,7 @@ def _line(values: Iterable[object]) -> str:
 
 
 def _harmless(value: object) -> object:
-    """A text that a spreadsheet would take for a formula gets a quote in front: people choose names."""
+    """Prefix text that a spreadsheet would run as a formula with a quote: users choose names."""
     if isinstance(value, (list, tuple)):
         return " ".join(map(str, value))
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,4 +1,4 @@
-"""Why something failed, in the reader's language first, and then as whoever noticed it wrote it."""
+"""Explanations of failures: in the reader's language, followed by the original technical text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,21 +29,21 @@ from web.site.forms import Problem
 from web.site.i18n import _, language, mark
 
 _SAY_ALL: Final = ("job_", "manager_", "process_", "run_", "schedule_over")
-"""Codes of the manager whose words have all that the technical reason has."""
+"""Codes of the manager whose explanation includes everything in the technical reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explained:
-    """What happened, in the reader's language."""
+    """An explanation in the reader's language."""
 
     what: str
     todo: str = ""
     technical: str = ""
-    """The reason that was noted, in English; empty where it says no more."""
+    """The stored reason, in English; empty if it adds nothing."""
 
 
 def explain(failure: Failure | None, reason: str | None) -> Explained | None:
-    """A failure with the technical reason for it; None where there is neither."""
+    """Return the explanation of a failure with its technical reason; None without either."""
     if failure is None and not reason:
         return None
     found = failure or Failure(code=FailureCode.OTHER)
@@ -55,23 +55,23 @@ def explain(failure: Failure | None, reason: str | None) -> Explained | None:
 
 
 def of_run(run: History) -> Explained | None:
-    """Why a run ended as it did; None where it left no reason."""
+    """Explain why a run ended as it did; None without a stored reason."""
     return explain(run.failure, run.failure_reason)
 
 
 def of_schedule(schedule: RecurringJob) -> Explained | None:
-    """Why a schedule makes no more jobs."""
+    """Explain why a schedule no longer creates jobs."""
     return explain(Failure.from_json(schedule.state_failure), schedule.state_reason)
 
 
 def of_job(reason: Reason) -> Explained | None:
-    """Why a job was set aside, or what its harvest waits for."""
+    """Explain why a job was rejected, or what its harvest waits for."""
     failure = Failure.from_json(reason.facts.get("failure"))
     return explain(failure or Failure(code=FailureCode.REQUEST_INVALID), str(reason.facts.get("text", "")))
 
 
 def noted(progress: JobProgress) -> Explained | None:
-    """What a harvest that continues has noted last."""
+    """Explain the latest note of a harvest that continues."""
     failure = Failure.from_json(progress.last_failure)
     if failure is not None:
         return explain(failure, progress.last_error)
@@ -82,7 +82,7 @@ def noted(progress: JobProgress) -> Explained | None:
 
 
 def in_words(failure: Failure) -> Explanation:
-    """What a failure means and what to do, in the reader's language and on the reader's clock."""
+    """Return a failure's meaning and advice, in the reader's language and time zone."""
     return explained(failure, language.get(), lambda moment: str(on_the_clock(moment)))
 
 
@@ -130,7 +130,7 @@ _TRANSPORT: Final[Mapping[TransportKind, tuple[str, str]]] = MappingProxyType(
         ),
     }
 )
-"""What happened and what to do where no answer came, by its kind."""
+"""What happened and what to do if no response arrived, by kind."""
 _ANSWERS: Final[Mapping[type[ZatvaError], tuple[str, str]]] = MappingProxyType(
     {
         ServerBusyError: (
@@ -151,11 +151,11 @@ _ANSWERS: Final[Mapping[type[ZatvaError], tuple[str, str]]] = MappingProxyType(
         ),
     }
 )
-"""The same for kinds that say enough by themselves; of two that fit the first one counts."""
+"""The same for kinds that need no further text; the first match counts."""
 
 
 def problem_of(error: ZatvaError) -> Problem:
-    """What happened, what to do about it, and the technical text."""
+    """Return what happened, what to do about it, and the technical text."""
     title, advice = _words(error)
     return Problem(title=title, lines=(advice, str(error)))
 

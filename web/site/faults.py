@@ -1,4 +1,4 @@
-"""Errors as answers: a real page for people, plain text for scripts."""
+"""Errors as responses: pages for people, plain text for scripts."""
 
 import logging
 from types import MappingProxyType
@@ -23,8 +23,8 @@ _log = logging.getLogger("web.faults")
 
 
 @web.middleware
-async def faults(request: web.Request, handler: Handler) -> web.StreamResponse:  # noqa: PLR0911 each fault has its own
-    """Turn whatever goes wrong into an answer that says what it was and what to do."""
+async def faults(request: web.Request, handler: Handler) -> web.StreamResponse:  # noqa: PLR0911 one for each kind of error
+    """Convert every error to a response that says what happened and what to do."""
     try:
         return await handler(request)
     except web.HTTPException as error:
@@ -43,7 +43,7 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
         return _answer(request, 503, text, {"Retry-After": "5"})
     except ZatvaError as error:
         return _answer(request, 400, told(error), {})
-    except Exception:  # noqa: BLE001 the last resort: logged in full, told to nobody
+    except Exception:  # noqa: BLE001 last resort: logged in full, not shown to the caller
         _log.exception("%s %s", request.method, request.path)
         text = _("An internal error occurred in Zatva. See the log of the dashboard for details.")
         return _answer(request, 500, text, {})
@@ -74,9 +74,9 @@ def _title(status: int) -> str:
 
 
 def _explanation(error: web.HTTPException) -> str:
-    """The words that were given with the error, or ours in place of aiohttp's own."""
+    """Return the text given with the error, or ours in place of aiohttp's."""
     given = error.text or ""
-    if error.status == 408:  # noqa: PLR2004 our servers' own, in English
+    if error.status == 408:  # noqa: PLR2004 raised by our servers, in English
         return _("The form took too long to send, so no changes were made. Send it again.")
     if given and given != f"{error.status}: {error.reason}":
         return given
@@ -100,7 +100,7 @@ EVERYWHERE: Final = MappingProxyType(
         "Content-Security-Policy": CONTENT_SECURITY_POLICY,
         "Cross-Origin-Opener-Policy": "same-origin",
         "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-        # A sign-in link's token stands in its address; other sites never see our addresses.
+        # The path of a sign-in link contains its token; no referrer is sent to other sites.
         "Referrer-Policy": "same-origin",
         "X-Content-Type-Options": "nosniff",
         "X-Frame-Options": "DENY",
@@ -110,11 +110,12 @@ _A_YEAR: Final = "public, max-age=31536000, immutable"
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Add the headers to an answer that is about to be sent."""
+    """Add the security and caching headers to a response before it is sent."""
     response.headers.update(EVERYWHERE)
     token = fresh_session(request)
     if token:
-        # The answer's own cookies stand in its headers already; one that is added to them now is lost.
+        # The response's own cookies are already in its headers; cookies added to the response now would be
+        # lost.
         carrier = web.Response()
         set_session(request, carrier, token)
         for cookie in carrier.cookies.values():

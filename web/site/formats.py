@@ -1,4 +1,4 @@
-"""How figures, sizes, times and durations are written for people."""
+"""Formatting of numbers, sizes, times and durations for people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,16 +20,16 @@ _DAY: Final = 86400
 _KIBI: Final = 1024
 _CLOCK: Final = "%Y-%m-%d %H:%M:%S"
 _TIMES: Final = frozenset({"at", "since", "until"})
-"""The facts of reasons that are times."""
+"""Facts of reasons that are times."""
 
 
 def number(value: int) -> str:
-    """The number with its thousands set apart by narrow blanks that never break."""
+    """Return the number with narrow no-break spaces between thousands."""
     return f"{value:,}".replace(",", _THIN_SPACE)
 
 
 def moment(value: datetime | None) -> Markup | str:
-    """A `<time>` element on the reader's clock to the second, with UTC in its tooltip where that differs."""
+    """Return a `<time>` element in the reader's zone to the second, with UTC in its tooltip if different."""
     if value is None:
         return _("never")
     utc, shown = value.astimezone(UTC), clock(value)
@@ -39,23 +39,23 @@ def moment(value: datetime | None) -> Markup | str:
 
 
 def hour(value: datetime) -> Markup:
-    """A `<time>` element with hour and minute on the reader's clock, and the whole moment in its tooltip."""
+    """Return a `<time>` element with hour and minute in the reader's zone, and the full time as tooltip."""
     utc = value.astimezone(UTC)
-    # A week has hundreds of them, and nothing in a time is to be escaped.
+    # A week has hundreds of these, and a time contains nothing to escape.
     return Markup(  # noqa: S704 see above
         f'<time datetime="{utc:%Y-%m-%dT%H:%M:%SZ}" title="{utc:{_CLOCK}} UTC">{local(value):%H:%M}</time>'
     )
 
 
 def clock(value: datetime) -> str:
-    """The moment on the reader's clock; the zone is named in UTC and in the hour that autumn repeats."""
+    """Return the time in the reader's zone; names the zone for UTC and for the repeated hour in autumn."""
     shown = local(value)
     twice = shown.replace(fold=1 - shown.fold).utcoffset() != shown.utcoffset()
     return f"{shown:{_CLOCK}} {shown:%Z}" if twice or here().key == "UTC" else f"{shown:{_CLOCK}}"
 
 
 def duration(seconds: float) -> str:
-    """A length of time: `45 s`, `2:30 min`, `1:05 h`, `3 d 4 h`."""
+    """Return a duration: `45 s`, `2:30 min`, `1:05 h`, `3 d 4 h`."""
     whole = max(0, round(seconds))
     if whole < _MINUTE:
         return f"{whole} s"
@@ -67,13 +67,13 @@ def duration(seconds: float) -> str:
 
 
 def reason(value: Reason) -> str:
-    """Why a job waits, in the reader's language and on the reader's clock."""
+    """Return why a job waits, in the reader's language and time zone."""
     facts = {name: on_the_clock(fact) if name in _TIMES else fact for name, fact in value.facts.items()}
     return in_words(replace(value, facts=facts), _)
 
 
 def on_the_clock(fact: object) -> object:
-    """A datestamp on the reader's clock; anything else as it is, for a row written by hand may hold it."""
+    """Return a datestamp in the reader's time zone; other facts unchanged, as manual rows may contain any."""
     try:
         return clock(parse_datestamp(str(fact)).moment)
     except ValueError:
@@ -81,19 +81,19 @@ def on_the_clock(fact: object) -> object:
 
 
 def size(count: int) -> str:
-    """A number of bytes with a binary unit and three figures at most."""
+    """Return a number of bytes with a binary unit and at most three digits."""
     value, unit = float(count), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
         if value < _KIBI:
             break
         value, unit = value / _KIBI, larger
-    digits = 0 if unit == "B" or value >= 10 else 1  # noqa: PLR2004 two figures are enough
+    digits = 0 if unit == "B" or value >= 10 else 1  # noqa: PLR2004 two digits suffice
     return f"{value:.{digits}f} {unit}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """The icon's name in `icons.py`, and the tone's name in `style.css`."""
+    """The name of an icon in `icons.py` and of a tone in `style.css`."""
 
     icon: str
     tone: str
@@ -121,41 +121,41 @@ _LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         "lost": Look(icon="cross", tone="bad"),
         "missed": Look(icon="warning", tone="caution"),
         "skipped (overlap)": Look(icon="skip", tone="neutral"),
-        # Of schedules.
+        # Schedules.
         "scheduled": Look(icon="clock", tone="neutral"),
         "new": Look(icon="dot", tone="neutral"),
         "recurring": Look(icon="repeat", tone="good"),
         "one-off": Look(icon="once", tone="neutral"),
         "set aside": Look(icon="warning", tone="bad"),
         "suspended": Look(icon="warning", tone="bad"),
-        # Of lines of logs.
+        # Log lines.
         "error": Look(icon="cross", tone="bad"),
         "warning": Look(icon="warning", tone="caution"),
         "info": Look(icon="dot", tone="neutral"),
-        # Of examinations.
+        # Diagnostics.
         "good": Look(icon="check", tone="good"),
         "odd": Look(icon="warning", tone="caution"),
         "bad": Look(icon="cross", tone="bad"),
         "unknown": Look(icon="dot", tone="neutral"),
-        # Of messages.
+        # Messages.
         "on its way": Look(icon="play", tone="active"),
         "sent": Look(icon="check", tone="good"),
         "given up": Look(icon="cross", tone="bad"),
         "unsure": Look(icon="warning", tone="caution"),
-        # Of users, tokens and workers.
+        # Users, tokens and workers.
         "active": Look(icon="check", tone="good"),
         "invited": Look(icon="clock", tone="neutral"),
         "disabled": Look(icon="stop", tone="bad"),
         "expired": Look(icon="clock", tone="neutral"),
         "revoked": Look(icon="stop", tone="bad"),
         "draining": Look(icon="hourglass", tone="caution"),
-        # Of documents and collections.
+        # Documents and collections.
         "open": Look(icon="check", tone="good"),
         "reading room": Look(icon="person", tone="caution"),
         "embargo": Look(icon="hourglass", tone="caution"),
         "withheld": Look(icon="stop", tone="bad"),
         "hidden": Look(icon="stop", tone="bad"),
-        # Of files that are indexed, lists that are harvested, checks.
+        # Indexed files, harvested lists, self-tests.
         "done": Look(icon="check", tone="good"),
         "under way": Look(icon="play", tone="active"),
         "finished": Look(icon="check", tone="good"),
@@ -163,7 +163,7 @@ _LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         "passed": Look(icon="check", tone="good"),
         "not applicable": Look(icon="dot", tone="neutral"),
         "could not be done": Look(icon="warning", tone="caution"),
-        # Of verdicts.
+        # Verdicts.
         "complete": Look(icon="check", tone="good"),
         "partial": Look(icon="half", tone="caution"),
     }
@@ -171,5 +171,5 @@ _LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
 
 
 def look_of(state: str) -> Look:
-    """How the state is shown; a word that is not in the table is shown neutrally."""
+    """Return how the state is shown; an unknown word is shown neutrally."""
     return _LOOKS.get(state, _UNKNOWN)

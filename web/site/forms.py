@@ -1,4 +1,4 @@
-"""What forms carry: checked by pydantic models, with what was typed kept for the next try."""
+"""Forms validated by pydantic models, with the submitted values kept for correction."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What stopped the work as a whole: what happened, and what to do."""
+    """A problem that stopped the whole action: what happened, and what to do."""
 
     title: str
     lines: tuple[str, ...] = ()
@@ -26,19 +26,19 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """A form as its page shows it: the values in its fields, and what is wrong with them."""
+    """A form as its page shows it: the values of its fields and their errors."""
 
     values: Mapping[str, object]
     errors: Mapping[str, str] = field(default_factory=lambda: _NONE)
     problem: Problem | None = None
 
     def with_error(self, name: str, message: str, problem: Problem | None = None) -> Self:
-        """The same form with one more error, by the name of the field."""
+        """Return the form with one more error, at the field of that name."""
         return type(self)(values=self.values, errors={**self.errors, name: message}, problem=problem)
 
 
 class FormModel(BaseModel):
-    """The base of the models: blanks around values do not count, and other fields are left alone."""
+    """Base of the form models: surrounding whitespace is stripped, and unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
 
@@ -53,7 +53,7 @@ class FormModel(BaseModel):
 def read_form(
     model: type[_Model], posted: MultiMapping[Any], context: Mapping[str, Any] | None = None
 ) -> tuple[_Model | None, Form]:
-    """The checked form, or None where something is wrong; and the form to show again."""
+    """Return the validated form, or None if there are errors; and the form to show again."""
     values = {name: value for name, value in posted.items() if isinstance(value, str)}
     try:
         return model.model_validate(values, context=dict(context or {})), Form(values=values)
@@ -66,9 +66,9 @@ def read_form(
 
 
 def relative_folder(text: str, root: Path) -> str:
-    """The folder as a path below `root`, with `/`.
+    """Return the directory as a path relative to `root`, with `/` as separator.
 
-    Raises ValueError for a path that leaves it, is the root itself, or cannot be a path.
+    Raises ValueError for a path outside `root`, for `root` itself, and for an invalid path.
     """
     if _has_control_characters(text) or len(text) > _LONGEST_PATH:
         raise ValueError(_("Enter a folder name of at most 1000 characters, without control characters."))

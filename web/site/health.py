@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz`, `/metrics`: whether the dashboard lives, can answer, and how much it does."""
+"""`/healthz`, `/readyz`, `/metrics`: liveness, readiness and metrics of the dashboard."""
 
 import asyncio
 from typing import Final
@@ -24,7 +24,7 @@ _STREAM: Final = "/events"
 
 
 class Metrics:
-    """Counts of what was asked and answered since the process began."""
+    """Counts of requests and responses since the process started."""
 
     def __init__(self, database: DatabaseExecutor, connections: Connections) -> None:
         self.registry = CollectorRegistry()
@@ -50,7 +50,7 @@ class Metrics:
             Gauge(f"zatva_web_{name}", meaning, registry=self.registry).set_function(value)
 
     def count(self, *, route: str, method: str, status: int, seconds: float) -> None:
-        """Count a request that has been answered."""
+        """Count an answered request."""
         self._requests.labels(route, method, str(status)).inc()
         if route != _STREAM:
             self._seconds.labels(route).observe(seconds)
@@ -61,7 +61,7 @@ METRICS: Final = web.AppKey("web_metrics", Metrics)
 
 @web.middleware
 async def counting(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Count every request, by the route as it was declared: addresses are without number."""
+    """Count every request by its declared route, because the number of paths is unlimited."""
     clock = asyncio.get_running_loop().time
     begun, status = clock(), 500
     try:
@@ -82,13 +82,13 @@ async def counting(request: web.Request, handler: Handler) -> web.StreamResponse
 
 @needs(Right.ANYBODY)
 async def alive(_: web.Request) -> web.Response:
-    """The process lives."""
+    """Report that the process is alive."""
     return web.Response(text="alive\n")
 
 
 @needs(Right.ANYBODY)
 async def ready(request: web.Request) -> web.Response:
-    """The database answers in time; else 503."""
+    """Report whether the database answers in time; else 503."""
     try:
         async with asyncio.timeout(_PATIENCE):
             await database_of(request).run(_answers)
@@ -99,7 +99,7 @@ async def ready(request: web.Request) -> web.Response:
 
 @needs(Right.LOOK_AROUND)
 async def metrics(request: web.Request) -> web.Response:
-    """For Prometheus, which comes with an API token."""
+    """Serve metrics to Prometheus, which authenticates with an API token."""
     body = generate_latest(request.config_dict[METRICS].registry)
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

@@ -1,7 +1,7 @@
-"""The dashboard's words: every text that people read goes through `_`, in templates and here alike.
+"""Translations: every text for people goes through `_`, in templates and in Python.
 
-English is the source language; `web.site.i18n` sets a request's own in `translations`. `mark` is for texts
-that stand in a table before there is a request: it only lets the extraction see them.
+English is the source language; the `languages` middleware sets the request's language in `translations`.
+`mark` is for texts in module constants, evaluated before any request: it only marks them for extraction.
 """
 
 import ast
@@ -20,28 +20,29 @@ from aiohttp.typedefs import Handler
 
 from oai.errors import ZatvaError
 
+# Context variables: concurrent requests have separate values, which `DatabaseThreads` copies to threads.
 translations: ContextVar[NullTranslations] = ContextVar("translations", default=NullTranslations())  # noqa: B039 never changed
 language: ContextVar[str] = ContextVar("language", default="en")
-"""The code of the language that pages are in."""
+"""Language code of the request's pages."""
 
 
 def _(message: str) -> str:
-    """The message in the request's language."""
+    """Return the message in the request's language."""
     return translations.get().gettext(message)
 
 
 def ngettext(singular: str, plural: str, count: int) -> str:
-    """The message for that many, in the request's language."""
+    """Return the plural form for that number, in the request's language."""
     return translations.get().ngettext(singular, plural, count)
 
 
 def told(error: Exception) -> str:
-    """What an error says, in the request's language where it is one of ours."""
+    """Return an error's text, in the request's language if it is one of our errors."""
     return error.in_words(_) if isinstance(error, ZatvaError) else str(error)
 
 
 def mark(message: str) -> str:
-    """The message itself; it is translated where it is shown."""
+    """Return the message unchanged; it is translated where it is shown."""
     return message
 
 
@@ -52,7 +53,7 @@ _FUZZY: Final = "#, "
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """A message and its translations: one, or one for each form of the plural."""
+    """A message and its translations: one, or one for each plural form."""
 
     source: str
     plural: str | None
@@ -61,7 +62,7 @@ class Message:
 
     @property
     def is_complete(self) -> bool:
-        """Whether there is a translation of each form, and a person has looked at it."""
+        """Return whether every form is translated and none is marked fuzzy."""
         return bool(self.translations) and all(self.translations) and not self.fuzzy
 
 
@@ -76,7 +77,7 @@ class _Draft:
         if found:
             self.key = found[1] + (f"[{found[2]}]" if found[2] else "")
         text = found[3] if found else line
-        # A string of the format is one of Python's, too.
+        # A string in the PO format is also a Python string.
         self.parts[self.key] = self.parts.get(self.key, "") + ast.literal_eval(text)
 
     def message(self) -> Message:
@@ -89,7 +90,7 @@ class _Draft:
 
 
 class Catalogue(NullTranslations):
-    """The messages of one language, for gettext's calls; what is missing is as it was."""
+    """Messages of one language for gettext's calls; missing translations fall back to the source text."""
 
     def __init__(self, messages: list[Message]) -> None:
         super().__init__()
@@ -97,12 +98,12 @@ class Catalogue(NullTranslations):
         self._form = c2py(_plural_forms(messages))
 
     def gettext(self, message: str) -> str:
-        """The message in this language."""
+        """Return the message in this language."""
         found = self._texts.get(message) if message else None
         return found[0] if found else message
 
     def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
-        """The message in the form for that many."""
+        """Return the message in the plural form for that number."""
         found = self._texts.get(msgid1)
         if not found:
             return msgid1 if n == 1 else msgid2
@@ -110,9 +111,9 @@ class Catalogue(NullTranslations):
 
 
 def read_catalogue(text: str) -> list[Message]:
-    """Every message of a catalogue; the first one, with an empty source, is its header.
+    """Return every message of a catalogue; the first, with an empty source, is its header.
 
-    Raises ValueError for a line that is none of the format's.
+    Raises ValueError for a line that the PO format does not allow.
     """
     return list(_messages(text))
 
@@ -143,28 +144,28 @@ def _plural_forms(messages: list[Message]) -> str:
 
 
 LANGUAGES: Final = MappingProxyType({"en": "English", "cs": "Čeština", "sk": "Slovenčina"})
-"""Codes, and what the languages call themselves."""
+"""Language codes with each language's own name."""
 SOURCE: Final = "en"
 CATALOGUES: Final = Path(__file__).parent.parent / "translations"
-"""The folder of `cs.po` and `sk.po`."""
+"""The directory of `cs.po` and `sk.po`."""
 
 
 @web.middleware
 async def languages(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Speak the language that the browser asks for, until it is known whose it is."""
+    """Set the language that the browser asks for, until the user is known."""
     speak(accepted(request.headers.get("Accept-Language", "")))
     return await handler(request)
 
 
 def speak(code: str) -> None:
-    """Let the texts of this request be in that language."""
+    """Set the language of this request."""
     translations.set(catalogue(code))
     language.set(code if code in LANGUAGES else SOURCE)
 
 
 @cache
 def catalogue(code: str) -> NullTranslations:
-    """The texts in that language; those of English, and of a language that we lack, are as they are."""
+    """Return the texts in that language; English and unsupported languages have the source texts."""
     file = CATALOGUES / f"{code}.po"
     if code == SOURCE or code not in LANGUAGES:
         return NullTranslations()
@@ -172,7 +173,7 @@ def catalogue(code: str) -> NullTranslations:
 
 
 def accepted(header: str) -> str:
-    """The best of our languages by an Accept-Language header (RFC 9110, section 12.5.4), or English."""
+    """Return the best supported language for an Accept-Language header (RFC 9110, 12.5.4), or English."""
     best, found = 0.0, SOURCE
     for part in header.split(","):
         name, _, parameters = part.strip().partition(";")

@@ -1,4 +1,4 @@
-"""The application's typed keys that belong to no one module, and its database executor."""
+"""Typed application keys that several modules share."""
 
 from typing import Final
 

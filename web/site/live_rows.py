@@ -1,9 +1,12 @@
-"""Live pages: rows that changed are pushed to every browser that follows them (server-sent events).
+"""Live pages: changed rows are pushed to every browser that follows them (server-sent events).
 
-One poller reads once a second what somebody follows, and only that: the rows of a topic that one organisation
-sees, from one place in the list on. They are rendered once for each language and time zone that is followed
-in, by the template that the page itself uses, and are sent to all who follow alike. An event's id is
-`<epoch>.<version>`, from which a browser that comes back gets what changed meanwhile.
+One poller reads once a second only what is followed: the rows of a topic that one organisation may see, from
+one place in the list on. It renders them once for each followed language and time zone, with the page's own
+template, and sends the result to all followers alike. An event's id is `<epoch>.<version>`; a browser that
+reconnects with it gets the changes since.
+
+Safe without locks: only the event loop changes feeds and versions; worker threads render new rows and return
+them, and one poller at a time reads a feed.
 """
 
 import asyncio
@@ -33,20 +36,20 @@ HEARTBEAT: Final = b": still here\n\n"
 _NOTHING_SEEN: Final = -1
 _RETRY: Final = b"retry: 2000\n\n"
 _MOST_KEPT: Final = 64
-"""Feeds that are kept though nobody follows them, for browsers that come back."""
+"""Number of feeds kept without followers, for browsers that reconnect."""
 
 _log = logging.getLogger("web.events")
 
 Rows = Sequence[tuple[str, Mapping[str, Any]]]
-"""Pairs of a row's element id and what its template is given."""
+"""Pairs of a row's element id and its template context."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Topic:
-    """Something that can be followed: how its rows are read, and the template of one row.
+    """A followable topic: how its rows are read, and the template of one row.
 
-    `load` is given the repositories that are seen (None: all) and the place in the list, empty for its
-    beginning; `is_place` tells what can be one.
+    `load` receives the visible repositories (None: all) and the place in the list, empty for its start;
+    `is_place` returns whether a text is a valid place.
     """
 
     load: Callable[[Session, Select[int] | None, str], Rows]
@@ -56,10 +59,10 @@ class Topic:
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class TopicReading:
-    """Which rows are read: of which topic, from where on, and whose."""
+    """One query of rows: topic, starting place and visibility."""
 
     topic: str
-    """The topic's name, and behind a colon the place where there is one: as browsers ask for it."""
+    """The topic's name, followed by a colon and the place if there is one, as browsers request it."""
     sees_everything: bool = True
     organisation_id: int = 0
 
@@ -69,14 +72,14 @@ class TopicReading:
         return self.topic.partition(":")[0]
 
     def load(self, session: Session, topic: Topic) -> Rows:
-        """Read them."""
+        """Read the rows."""
         among = None if self.sees_everything else repositories_of(self.organisation_id)
         return topic.load(session, among, self.topic.partition(":")[2])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Follower:
-    """Whose rows are followed, and how they are told."""
+    """Visibility, language and time zone of a follower."""
 
     sees_everything: bool = True
     organisation_id: int = 0
@@ -86,7 +89,7 @@ class Follower:
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """A row as it was last read: what its template was given, what came of it, and when that changed."""
+    """A row as last read: its template context, the rendered HTML, and the version of its last change."""
 
     context: Mapping[str, Any]
     html: str
@@ -94,7 +97,7 @@ class _Row:
 
 
 class _Feed:
-    """The rows of one reading as they were last read, in one language and time zone."""
+    """The rows of one query as last read, in one language and time zone."""
 
     def __init__(self, reading: TopicReading, language: str, zone: str) -> None:
         self.reading = reading
@@ -106,7 +109,7 @@ class _Feed:
         self._order_version = _NOTHING_SEEN
 
     def rendered(self, loaded: Rows, template: Template, version: int) -> dict[str, _Row]:
-        """The rows of this moment; those that changed are rendered, as of `version`."""
+        """Return the present rows; those that changed are rendered and get `version`."""
         speak(self._language)
         live_in(self._zone)
         rows = {}
@@ -120,7 +123,7 @@ class _Feed:
         return rows
 
     def update(self, rows: dict[str, _Row], version: int) -> bool:
-        """Take new rows over; whether followers have to be told."""
+        """Replace the rows; return whether followers must be notified."""
         if list(self._rows) != list(rows) or self._order_version == _NOTHING_SEEN:
             self._order_version = version
         self._rows = rows
@@ -129,7 +132,7 @@ class _Feed:
         return changed or first_look
 
     def since(self, version: int) -> dict[str, Any] | None:
-        """What a follower that has seen `version` lacks, or None where it lacks nothing."""
+        """Return what changed after `version`, or None if nothing did."""
         if not self.fresh:
             return None
         rows = {name: row.html for name, row in self._rows.items() if row.version > version}
@@ -139,7 +142,7 @@ class _Feed:
 
 
 class Hub:
-    """Joins the poller and the followers."""
+    """Connects the poller with the followers."""
 
     def __init__(
         self,
@@ -161,22 +164,22 @@ class Hub:
         self._closed = False
 
     def knows(self, topic: str) -> bool:
-        """Whether there is such a topic, and such a place in its list."""
+        """Return whether the topic exists and its place is valid."""
         name, _, place = topic.partition(":")
         return name in self._topics and (not place or self._topics[name].is_place(place))
 
     @property
     def followed(self) -> int:
-        """How many feeds somebody follows: each is read again and again."""
+        """Return the number of feeds with followers, each of which is polled."""
         return sum(feed.watchers > 0 for feed in self._feeds.values())
 
     def close(self) -> None:
-        """Let every follower end."""
+        """End all followers."""
         self._closed = True
         self._tell()
 
     async def poll(self) -> None:
-        """Read what is followed, again and again; runs until cancelled."""
+        """Poll what is followed; runs until cancelled."""
         while True:
             await self._watched.wait()
             watched = [feed for feed in self._feeds.values() if feed.watchers]
@@ -190,13 +193,13 @@ class Hub:
         last_event_id: str | None,
         follower: Follower,
     ) -> AsyncGenerator[bytes, None]:
-        """Frames for one follower, until the hub is closed; comments while there is nothing to tell."""
+        """Yield frames for one follower until the hub is closed; comments as heartbeats while idle."""
         seen = self._seen(last_event_id)
         feeds = {topic: self._feed(topic, follower) for topic in topics}
         with self._watching(feeds.values()):
             yield _RETRY
             while not self._closed:
-                # All of one moment, before anything is sent: sending takes time in which rows change.
+                # Taken together before anything is sent: rows may change while a frame is being sent.
                 changed, version, frames = self._changed, self._version, self._frames(feeds, seen)
                 for frame in frames:
                     yield frame
@@ -256,6 +259,8 @@ class Hub:
         self._changed.set()
         self._changed = asyncio.Event()
 
+    # Followers hold the old event; replacing it after `set` wakes each of them once.
+
     @contextlib.contextmanager
     def _watching(self, feeds: Collection[_Feed]) -> Iterator[None]:
         for feed in feeds:
@@ -266,7 +271,7 @@ class Hub:
         finally:
             for feed in feeds:
                 feed.watchers -= 1
-                # What nobody follows is not read, so it is not to be shown as it was.
+                # A feed without followers is not polled, so its rows would be stale for the next follower.
                 feed.fresh = feed.fresh and feed.watchers > 0
             if not self.followed:
                 self._watched.clear()

@@ -1,4 +1,4 @@
-"""Pages of lists: the key in the address behind which they begin, and the one that leads on."""
+"""Pages of lists: the key in the query string after which a page starts, and the key of the next page."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from aiohttp import web
 
 PAGE: Final = 50
 _DIGITS: Final = 18
-"""Numbers of the database have no more."""
+"""Maximum number of digits of the database's integers."""
 _BAR: Final = "|"
 
 _Row = TypeVar("_Row")
@@ -22,32 +22,32 @@ class Shown(Generic[_Row]):
 
     rows: Sequence[_Row]
     next: object | None
-    """The last row's key, where there are more."""
+    """Key of the last row, if there are more."""
     first: bool
 
 
 def page_of(
     rows: Sequence[_Row], key: Callable[[_Row], object], *, behind: object | None, size: int = PAGE
 ) -> Shown[_Row]:
-    """The page for rows of which one more than `size` was asked for; `behind` is the key in the address."""
+    """Return the page from rows queried with a limit of `size` + 1; `behind` is the key in the query."""
     kept = rows[:size]
     return Shown(rows=kept, next=key(kept[-1]) if len(rows) > size else None, first=not behind)
 
 
 def number_in(request: web.Request, name: str) -> int | None:
-    """The number of that name in the query; None for what is none."""
+    """Return the query parameter as a number; None if it is not one."""
     text = request.query.get(name, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
 
 
 def text_in(request: web.Request, name: str) -> str:
-    """The text of that name in the query; no text of the database has control characters."""
+    """Return the query parameter as text; no text column contains control characters."""
     text = request.query.get(name, "")
     return text if text.isprintable() else ""
 
 
 def moment_in(request: web.Request, name: str) -> tuple[datetime, uuid.UUID] | None:
-    """The moment and key of that name in the query, as `moment_key` writes them; None for anything else."""
+    """Return the query parameter as time and key, as written by `moment_key`; None if it is not one."""
     moment, _bar, key = request.query.get(name, "").partition(_BAR)
     try:
         found = datetime.fromisoformat(moment), uuid.UUID(key)
@@ -57,5 +57,5 @@ def moment_in(request: web.Request, name: str) -> tuple[datetime, uuid.UUID] | N
 
 
 def moment_key(moment: datetime, key: uuid.UUID) -> str:
-    """A key of rows in the order of a moment, for an address."""
+    """Return a key for URLs, of rows that are ordered by time."""
     return f"{moment.isoformat()}{_BAR}{key}"

@@ -1,4 +1,4 @@
-"""Finding what an address names, or answering that there is no such thing."""
+"""Objects that a path or query names, with 404 if they do not exist."""
 
 from aiohttp import web
 
@@ -9,16 +9,16 @@ from web.site.i18n import _
 from web.site.keys import database_of
 
 NUMBER = r"{id:[1-9][0-9]{0,8}}"
-"""The part of an address that is a number, short enough for the database's integers."""
+"""A numeric path variable, short enough for the database's integers."""
 
 
 def number_of(request: web.Request) -> int:
-    """The number in the address."""
+    """Return the number in the path."""
     return int(request.match_info["id"])
 
 
 async def repository_of(request: web.Request, repository_id: int) -> Details:
-    """The repository of that number; answers 404 where there is none that whoever asks may see."""
+    """Return the repository with that id; respond 404 if the user cannot see such a repository."""
     await asked_for(request, Repository, repository_id)
     found = await database_of(request).run(details, repository_id)
     if found is None:
@@ -30,7 +30,7 @@ async def repository_of(request: web.Request, repository_id: int) -> Details:
 
 
 def chosen_repository(request: web.Request) -> int | None:
-    """The repository that the query asks for, if any; answers 404 for what is no number."""
+    """Return the repository id in the query string, if any; respond 404 if it is not a number."""
     text = request.query.get("repository", "")
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""What all plots are made of: marks with titles and links, in an SVG that scales with its place."""
+"""Building blocks of all plots: shapes with titles and links, in an SVG that scales with its container."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,9 +15,9 @@ from web.site.zones import local, midnight
 
 
 def mark(shape: str, title: str, *, link: str | None = None, label: str | None = None) -> str:
-    """A shape (safe markup without its end tag, such as ``<rect x="1" …``) with its title, and its link.
+    """Return a shape (safe markup without its end tag, such as ``<rect x="1" …``) with its title and link.
 
-    `label` is what a link is called where the title is not enough.
+    `label` names the link if the title is not enough.
     """
     name = shape.partition(" ")[0].removeprefix("<")
     drawn = f"{shape}><title>{escape(title)}</title></{name}>"
@@ -27,21 +27,21 @@ def mark(shape: str, title: str, *, link: str | None = None, label: str | None =
 
 
 def text(x: float, y: float, words: str, *, kind: str = "axis", anchor: str = "start") -> str:
-    """A text at that place."""
+    """Return a text at that position."""
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def frame(width: float, height: float, label: str, parts: Iterable[str], *, links: bool = False) -> Markup:
-    """The SVG; a group where it holds links, so that they are reached, else one image."""
+    """Return the SVG: a group if it contains links, so that they can be reached, else a single image."""
     role = "group" if links else "img"
-    return Markup(  # noqa: S704 numbers of ours, texts escaped above
+    return Markup(  # noqa: S704 our own numbers; texts are escaped above
         f'<svg class="plot" viewBox="0 0 {width:g} {height:g}" role="{role}" aria-label="{escape(label)}">'
         f"{''.join(parts)}</svg>"
     )
 
 
 def nice_top(value: float) -> float:
-    """The round number at or above the value where an axis ends: 1, 2 or 5 times a power of ten."""
+    """Return the round number at or above the value where an axis ends: 1, 2 or 5 times a power of ten."""
     if value <= 0:
         return 1
     power = 1.0
@@ -64,7 +64,7 @@ Link = Callable[[date], str]
 
 
 def title_of(day: date, found: Day | None) -> str:
-    """What is said of a day."""
+    """Return the title of a day."""
     if found is None:
         return _("%(day)s: no runs") % {"day": day.isoformat()}
     runs = ngettext("%(count)s run", "%(count)s runs", found.runs) % {"count": number(found.runs)}
@@ -77,7 +77,7 @@ def title_of(day: date, found: Day | None) -> str:
 
 
 def heat_map(days: Sequence[Day], first: date, last: date, *, link: Link, label: str) -> Markup:
-    """A cell for each day, a column for each week, coloured by the worst state of the day's runs."""
+    """Return a cell for each day and a column for each week, coloured by the day's worst run."""
     known = {found.day: found for found in days}
     begin = first - timedelta(days=first.weekday())
     parts = [
@@ -98,7 +98,7 @@ def heat_map(days: Sequence[Day], first: date, last: date, *, link: Link, label:
 
 
 def strip(days: Mapping[date, Day], first: date, last: date, *, link: Link, label: str) -> Markup:
-    """A row of cells, one for each day."""
+    """Return a row of cells, one for each day."""
     count = (last - first).days + 1
     cells = [
         _cell(day, days.get(day), place * _STEP, 0, link)
@@ -108,7 +108,7 @@ def strip(days: Mapping[date, Day], first: date, last: date, *, link: Link, labe
 
 
 def bars(days: Sequence[Day], first: date, last: date, *, link: Link, label: str) -> Markup:
-    """A bar for each day as high as its records, the changes in it in a stronger colour."""
+    """Return a bar for each day, as high as its records; changed ones in a stronger colour."""
     known = {found.day: found for found in days}
     count = (last - first).days + 1
     top = nice_top(max((found.records for found in days), default=0))
@@ -131,7 +131,7 @@ def bars(days: Sequence[Day], first: date, last: date, *, link: Link, label: str
 
 
 def sparkline(values: Sequence[float], label: str) -> Markup:
-    """A small line without axes, with the values in its label's company on the page."""
+    """Return a small line without axes; the page shows the values beside its label."""
     if not values:
         return Markup("")
     top = max(*values, 1)
@@ -169,12 +169,12 @@ _WIDTH: Final = 720
 _HEIGHT: Final = 140
 _WIDEST: Final = 48
 _MOST: Final = 120
-"""Columns; older months are added up by years where there are more."""
+"""Maximum number of columns; with more, older months are summed by year."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A month or a year: how many documents came, and how many there were by its end."""
+    """A month or a year: documents captured in it, and their total at its end."""
 
     when: str
     new: int
@@ -183,7 +183,7 @@ class Column:
 
 
 def columns(rows: Iterable[Mapping[str, Any]]) -> Sequence[Column]:
-    """The columns for rows of month (YYYY-MM), type and documents, in their order."""
+    """Return the columns for rows of month (YYYY-MM), type and documents, in order."""
     months: dict[str, Counter[str]] = {}
     for row in rows:
         months.setdefault(row["month"], Counter())[row["type"]] += row["documents"]
@@ -201,7 +201,7 @@ def columns(rows: Iterable[Mapping[str, Any]]) -> Sequence[Column]:
 
 
 def growth(shown: Sequence[Column], *, label: str) -> Markup:
-    """Columns for what came, and a line for what there was."""
+    """Return columns for new documents and a line for the total."""
     if not shown:
         return Markup("")
     top = nice_top(shown[-1].total)
@@ -234,7 +234,7 @@ _PACE_HEIGHT: Final = 120
 
 
 def course(points: Sequence[tuple[float, float]], *, label: str, unit: str) -> Markup:
-    """A line through points of seconds and values, with a mark for each."""
+    """Return a line through points of seconds and values, with a mark for each."""
     if not points:
         return Markup("")
     longest = max(seconds for seconds, _ in points) or 1
@@ -271,7 +271,7 @@ _DAY: Final = timedelta(days=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """A bar: whose row it is in, from when to when, its tone of `style.css`, its title and link."""
+    """A bar: its row, start and end, tone of `style.css`, title and link."""
 
     row: str
     begun: datetime
@@ -282,7 +282,7 @@ class Span:
 
 
 def timeline(spans: Sequence[Span], begin: datetime, end: datetime, *, label: str) -> Markup:
-    """The spans between two moments; rows in the order in which they come first."""
+    """Return the spans between two times; rows are in order of first appearance."""
     rows = list(dict.fromkeys(span.row for span in spans))
     height = _SPAN_TOP + len(rows) * _ROW
     scale = (_SPAN_WIDTH - _SPAN_LEFT) / max((end - begin).total_seconds(), 1)

@@ -1,4 +1,4 @@
-"""Pages out of templates: plain Jinja2 with escaping on, and what every page needs at hand."""
+"""Rendering of pages: Jinja2 with autoescaping, and the context that every page needs."""
 
 import hashlib
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ _SHAPES: Final = MappingProxyType(
 
 
 def icon(name: str) -> Markup:
-    """The icon as inline SVG, hidden from screen readers: a word always stands beside it."""
+    """Return the icon as inline SVG, hidden from screen readers because a word is always beside it."""
     return Markup(  # noqa: S704 our own drawings
         f'<svg class="icon" viewBox="0 0 16 16" aria-hidden="true" focusable="false">{_SHAPES[name]}</svg>'
     )
@@ -130,7 +130,7 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def notice_of(done: str | None) -> str | None:
-    """The sentence for `?done=…`, or None for a word that is not one of ours."""
+    """Return the sentence for `?done=…`, or None for an unknown word."""
     sentence = _SENTENCES.get(done or "")
     return None if sentence is None else _(sentence)
 
@@ -148,12 +148,12 @@ class Tab:
     path: str
     title: str
     current: str | None
-    """What `aria-current` says: page on its own page, true on those below it."""
+    """Value of `aria-current`: page on its own page, true on pages below it."""
 
 
 @cache
 def environment() -> Environment:
-    """The templates, ready to render, once per process; a name that a template does not get is an error."""
+    """Return the template environment; an undefined name in a template is an error."""
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -189,9 +189,9 @@ def render(
     *,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
-    **context: Any,  # noqa: ANN401 whatever the template shows
+    **context: Any,  # noqa: ANN401 any template variable
 ) -> web.Response:
-    """The page as an answer; besides `context` the template knows who asks, where, and the form token."""
+    """Render the page; besides `context` the template gets the user, the path and the form token."""
     page, who = request.config_dict[TEMPLATES].get_template(template), signed_in(request)
     shared = {
         "who": who,
@@ -208,7 +208,7 @@ def render(
 
 
 def _tabs(path: str, who: SignedIn | None) -> list[Tab]:
-    """What is needed daily; more would not fit into one row."""
+    """Return the tabs for daily use; more would not fit into one row."""
     archive = {"/archive": _("Archive")} if who is not None and who.may(Right.LOOK_AROUND) else {}
     titles = {
         "/": _("Overview"),
@@ -224,7 +224,7 @@ def _tabs(path: str, who: SignedIn | None) -> list[Tab]:
 
 
 def _seldom_tabs(path: str, who: SignedIn | None) -> list[Tab]:
-    """What is set up once and then left alone."""
+    """Return the tabs for what is rarely changed."""
     administration = {"/admin": _("Administration")} if who is not None and who.may(Right.ADMINISTER) else {}
     titles = {"/imports": _("Imports"), "/rules": _("Rules"), **administration}
     return [_tab(path, place, title) for place, title in titles.items()]
@@ -236,7 +236,7 @@ def _tab(path: str, place: str, title: str) -> Tab:
 
 
 def _static_urls() -> dict[str, str]:
-    """Each static file's address with a mark of its content, so that browsers may keep it for ever."""
+    """Return each static file's URL with a hash of its content, so that browsers may cache it for good."""
     return {
         file.name: f"/static/{file.name}?v={hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
         for file in STATIC.iterdir()

@@ -1,4 +1,4 @@
-"""The address that browsers follow for live rows: `/events?topics=jobs`."""
+"""The server-sent events of live rows: `/events?topics=jobs`."""
 
 import asyncio
 import contextlib
@@ -18,21 +18,21 @@ HUB = web.AppKey("hub", Hub)
 
 
 class Streams:
-    """The open streams, of which a session may have few, and all together as many as `most` gives."""
+    """The open streams: a few per session, and at most `most()` in all."""
 
     def __init__(self, settings: WebSettings, *, most: Callable[[], int]) -> None:
         self.topics = settings.event_topics
-        """How many topics one stream may follow: each is read from the database every second."""
+        """Maximum number of topics per stream, because each is read from the database every second."""
         self._streams = settings.event_streams
         self._most = most
         self._open: dict[str, dict[web.RequestHandler, asyncio.Task[object] | None]] = {}
 
     @contextlib.contextmanager
     def one_more(self, request: web.Request) -> Iterator[None]:
-        """A stream is open for the time of the block; those whose page was left are ended first.
+        """Count a stream as open during the block; first ends those whose page was left.
 
-        Raises HTTPTooManyRequests when that is one too many for the session, and HTTPServiceUnavailable when
-        it is one too many for the server.
+        Raises HTTPTooManyRequests if the session has too many streams, and HTTPServiceUnavailable if the
+        server has.
         """
         session = session_token(request) or f"user {who_asks(request).user_id}"
         for streams in self._open.values():
@@ -47,13 +47,14 @@ class Streams:
             raise web.HTTPServiceUnavailable(
                 text=_("Too many live pages are open. Try again in a moment."), headers={"Retry-After": "5"}
             )
+        # No await since the checks, so two requests cannot both take the last place.
         self._open[session] = own
         own[request.protocol] = asyncio.current_task()
         try:
             yield
         finally:
             own.pop(request.protocol, None)
-            # One that was ended may end after its session's next streams have begun.
+            # An ended stream may finish after newer streams of its session have started.
             if not own and self._open.get(session) is own:
                 del self._open[session]
 
@@ -62,7 +63,7 @@ STREAMS = web.AppKey("streams", Streams)
 
 
 def _end_left(streams: dict[web.RequestHandler, asyncio.Task[object] | None]) -> None:
-    """End streams whose page was left: until their next heartbeat, their topics would still be read."""
+    """End streams whose page was left; until their next heartbeat, their topics would still be read."""
     for connection, task in list(streams.items()):
         if connection.transport is None:
             del streams[connection]
@@ -71,7 +72,7 @@ def _end_left(streams: dict[web.RequestHandler, asyncio.Task[object] | None]) ->
 
 
 async def stream(request: web.Request) -> web.StreamResponse:
-    """Send changed rows of the topics asked for, until the browser leaves or its session ends."""
+    """Send changed rows of the requested topics until the browser leaves or its session ends."""
     hub, streams = request.app[HUB], request.app[STREAMS]
     topics = list(dict.fromkeys(filter(None, request.query.get("topics", "").split(","))))
     unknown = [topic for topic in topics if not hub.knows(topic)]
@@ -102,10 +103,10 @@ async def _sent(request: web.Request, hub: Hub, topics: Sequence[str]) -> web.St
                     if not await _still_signed_in(request):
                         break
     except ConnectionResetError:
-        # A browser that has left, even before the headers, is noticed when something is sent to it,
+        # A disconnected browser, even before the headers, is noticed when something is sent to it,
         return response
     except asyncio.CancelledError:
-        # or by the next stream that is opened. Otherwise it is the server that ends the request.
+        # or when the next stream is opened. Otherwise the server ends the request.
         if request.transport is not None:
             raise
     return response
@@ -123,7 +124,7 @@ def _follower(who: SignedIn) -> Follower:
 async def _still_signed_in(request: web.Request) -> bool:
     before, token = signed_in(request), session_token(request)
     now = await database_of(request).run(find_session, token) if token else None
-    # Who sees something else by now asks anew.
+    # A user whose visibility has changed must reconnect.
     return before is not None and now is not None and _identity(now) == _identity(before)
 
 

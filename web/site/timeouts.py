@@ -1,4 +1,4 @@
-"""How repositories are asked while a person waits for the page: briefly, and in a process of its own."""
+"""Requests to repositories while a user waits: with short timeouts and in a child process."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 def impatient(settings: Settings) -> Settings:
-    """The settings for a person who waits for the answer: short waits, and answers of modest size."""
+    """Return the settings for a waiting user: short timeouts and limited response size."""
     settings = settings.interactive
     patient = settings.harvester
     short = {
@@ -32,9 +32,9 @@ async def ask_apart(
     notes: Mapping[str, Callable[[Any], None]] | None = None,
     **options: object,
 ) -> _T:
-    """The result of `work(base_url, settings, …)`, which asks a repository; see `isolated`.
+    """Return the result of `work(base_url, settings, …)`, which queries a repository; see `isolated`.
 
-    It is given impatient settings, without the database's address.
+    It receives the settings with short timeouts and without the database's address.
     """
     asked = impatient(settings).model_copy(update={"database_url": None})
     limits = asked.harvester.limits

@@ -1,6 +1,6 @@
-"""The time zone of a request: whose clock its pages show, and whose days its plots and filters count.
+"""The time zone of a request, in which its pages show times and its plots and filters count days.
 
-It is the one that the user chose, or else that of the installation (`web.time_zone`).
+It is the zone that the user chose, or else that of the installation (`web.time_zone`).
 """
 
 from contextvars import ContextVar
@@ -28,20 +28,21 @@ _AREAS: Final = frozenset(
         "Pacific",
     }
 )  # fmt: skip
-"""Names beside these are old spellings, or shifts that know no summer."""
+"""Other names are obsolete spellings, or fixed offsets without daylight saving time."""
 
+# Context variable: concurrent requests have separate values, which `DatabaseThreads` copies to threads.
 zone: ContextVar[ZoneInfo] = ContextVar("zone", default=ZoneInfo(_UTC))  # noqa: B039 never changed
 
 
 @web.middleware
 async def zones(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Live in the installation's time zone, until it is known whose the request is."""
+    """Set the installation's time zone, until the user is known."""
     live_in(request.config_dict[SETTINGS].web.time_zone)
     return await handler(request)
 
 
 def live_in(name: str | None) -> None:
-    """Let the times of this request be those of the zone; one that this machine lacks changes nothing."""
+    """Set the time zone of this request; a zone unknown on this machine is ignored."""
     try:
         found = parse_zone(name) if name else None
     except UsageError:
@@ -51,27 +52,27 @@ def live_in(name: str | None) -> None:
 
 
 def here() -> ZoneInfo:
-    """The zone of this request."""
+    """Return the time zone of this request."""
     return zone.get()
 
 
 def local(moment: datetime) -> datetime:
-    """The moment on the reader's clock."""
+    """Return the time in the reader's zone."""
     return moment.astimezone(here())
 
 
 def today() -> date:
-    """The reader's day."""
+    """Return the present date in the reader's zone."""
     return local(utc_now()).date()
 
 
 def midnight(day: date) -> datetime:
-    """When the reader's day begins (UTC), also where its clock skips or repeats that hour."""
+    """Return the start of the day (UTC) in the reader's zone, even if its clock skips or repeats it."""
     return datetime.combine(day, time(), here()).astimezone(UTC)
 
 
 def zone_choices(installation: str) -> list[tuple[str, str]]:
-    """The zones that a user may choose from: the installation's, UTC, then all by their names."""
+    """Return the zones to choose from: the installation's, UTC, then all others by name."""
     usual = _("default of this installation: %(zone)s") % {"zone": installation}
     return [("", usual), *((name, name) for name in _names())]
 
@@ -82,9 +83,9 @@ def _names() -> tuple[str, ...]:
 
 
 def known_zone(session: Session, name: str) -> str:
-    """The name, where we and the database know such a zone: plots are counted there.
+    """Return the name if both this program and the database know the zone: the database counts days by it.
 
-    Raises UsageError for another.
+    Raises UsageError otherwise.
     """
     known = parse_zone(name).key
     try:
