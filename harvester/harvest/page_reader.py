@@ -71,7 +71,7 @@ class PageReader:
         return await self._elsewhere(unread, on_token) or await self._here(unread)
 
     async def _in_parts(self, unread: Unread, on_token: OnToken) -> Page:
-        """The first part of a large answer, with the others behind it; each is read as a small answer is."""
+        """Return the first part of a large answer, linked to the next; each is read like a small answer."""
         loop = asyncio.get_running_loop()
 
         def begun() -> Splitting:
