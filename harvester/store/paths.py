@@ -71,7 +71,7 @@ def record_path(identifier: str, *, parse_id: bool = True, metadata_prefix: str 
 
 
 def twin_path(path: str, number: int) -> str:
-    """The path for a record whose own is taken by one that differs in case alone; `number` is 2 or more."""
+    """Return the path of a record whose own is taken by one differing only in case; `number` is 2 or more."""
     return f"{path.removesuffix(_SUFFIX)}~{number}{_SUFFIX}"
 
 

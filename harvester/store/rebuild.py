@@ -222,7 +222,7 @@ class Rebuilder:
         )
 
     def _let_go(self, session: Session, gone: Sequence[FileRow], rebuilt: Rebuilt) -> None:
-        """Drop the rows of living records whose files are gone; a deleted record's row stays without one."""
+        """Drop the rows of active records whose files are missing; keep the rows of deleted records."""
         if gone:
             dropped = session.execute(_FORGET, _named(gone))
             rebuilt.dropped += dropped.rowcount  # type: ignore[attr-defined]  # present for a DELETE
