@@ -153,8 +153,8 @@ _STRICTNESS: Final = (
 _SELECTION: Final = "setSpec (default: the whole repository); for SRU a CQL query, for Z39.50 a PQF query"
 
 
-# A table: an entry has a few lines, not one for each of its values. Nobody makes values of these classes;
-# what they would need for it takes 2 ms of each command's start. `HarvestRequest` has it.
+# A table: an entry has a few lines, not one per value. These classes are never instantiated, and the methods
+# for it would take 2 ms at the start of each command; `HarvestRequest` has them.
 # fmt: off
 @dataclass(frozen=True, kw_only=True, init=False, eq=False, repr=False)
 class HarvestParameters:

@@ -68,8 +68,7 @@ async def isolated(
     AnswerTooLargeError if the process meets `limits.memory`. The process ends when the caller is cancelled.
     """
     asked = _Asked(work.__module__, work.__qualname__, arguments, options, tuple(notes or ()), limits.memory)
-    # A semaphore belongs to one event loop, on which no other task can run between this look-up and its
-    # use.
+    # One semaphore per event loop; the look-up does not await, so two tasks cannot create two.
     turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
     async with turn, _process() as process:
         try:

@@ -22,7 +22,7 @@ def collect_seldom() -> None:
 
 
 def share_memory() -> None:
-    """Let all threads use one arena: memory that one thread frees of a page serves the next at once.
+    """Let all threads use one arena: memory freed by one thread is at once available to others.
 
     By default glibc gives each thread an arena, and a harvest's peak is then a tenth higher.
     """

@@ -53,7 +53,7 @@ class Listing(AsyncIterator[ItemT], Generic[PageT, ItemT]):
     """A list that is fetched page by page while its items are iterated over with `async for`, once.
 
     To get whole pages, iterate over `pages()` instead. Errors are raised when they occur, so earlier items
-    have been delivered; `progress` then tells how to resume.
+    have been delivered; `progress` then shows how to resume.
     """
 
     def __init__(self, pages: AsyncIterator[PageT], items: Callable[[PageT], Sequence[ItemT]]) -> None:

@@ -129,10 +129,10 @@ class _Part:
 class _Memory:
     """Some of what a list has contained: its first pages, the latest ones, and some in between.
 
-    Whatever it reports as repeated has occurred before, as surely as 64 bits can tell; what it has forgotten
+    Whatever it reports as repeated has occurred before, with the certainty of 64 bits; what it has forgotten
     counts as new. A list that starts again, or repeats its last pages endlessly, is detected at once. The
     pages in between are those from the latest power of two on: they are in any circle as soon as the list is
-    twice as long as the way there, and as the circle (Brent).
+    twice as long as the distance to the circle, and as the circle itself (Brent).
     """
 
     def __init__(self, pages: int) -> None:

@@ -53,7 +53,10 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 @dataclass(kw_only=True)
 class Traffic:
-    """What a client has sent and received so far; the bytes are those of the decompressed answers."""
+    """What a client has sent and received so far; the bytes are those of the decompressed answers.
+
+    Only the event loop adds to it; other threads may read single figures.
+    """
 
     requests: int = 0
     bytes: int = 0

@@ -153,6 +153,7 @@ class PageReader:
             raise
 
     def _note_failure(self, error: Exception) -> None:
+        # Set in the reading thread; if the event loop sees it late, one more request fails and is read here.
         self._failed = True
         _log.warning("the process that reads pages: %s; further pages are read without it", error)
 

@@ -78,6 +78,7 @@ def _wait_for_parent() -> None:
     with contextlib.suppress(OSError):
         while os.read(sys.__stdin__.fileno() if sys.__stdin__ else 0, 4096):
             pass
+    # A signal, because an asyncio event must not be set from another thread.
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_GRACE_SECONDS)
     os._exit(ExitCode.INTERRUPTED)
@@ -88,6 +89,7 @@ def _stopped_by_signals(stop: asyncio.Event, invocation: Invocation) -> Iterator
     loop = asyncio.get_running_loop()
 
     def ask() -> None:
+        # The event loop calls this, not the signal handler itself, so it may set an asyncio event.
         stop.set()
         # If the parent has ended, the reader of our standard error has ended, too.
         with contextlib.suppress(OSError):

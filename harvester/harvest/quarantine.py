@@ -51,6 +51,7 @@ class Quarantine:
             for name in rows[0]
             if name not in {"repository_id", "metadata_prefix", "fault_key"}
         }
+        # One row per fault, whichever harvest of the format met it: several statements cannot add it twice.
         session.execute(
             statement.on_conflict_do_update(
                 index_elements=["repository_id", "metadata_prefix", "fault_key"],

@@ -203,6 +203,7 @@ def _store(
         estate = approval.estate(repository, settings, request.metadata_prefix)
         guard = _open_guard(session, request, estate, now)
         layout = choose_layout(session, request, repository)
+        # Leaving the inner block makes the files durable, before their rows are committed.
         with FileStore(estate.folder) as files:
             writer = PageWriter(store=files, repository_id=request.repository_id, layout=layout, guard=guard)
             counts = writer.take(session, batch, now=now)

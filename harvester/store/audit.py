@@ -120,6 +120,7 @@ class Auditor:
     def _suspects(self, batch: Iterable[Pair], pool: ThreadPoolExecutor) -> Iterator[Pair]:
         both = [(row, path) for row, path in batch if row is not None and path is not None]
         yield from (pair for pair in batch if None in pair)
+        # The threads only read files; results arrive in the order of the rows.
         rights = pool.map(self._is_right, [row for row, _ in both])
         yield from (pair for pair, right in zip(both, rights, strict=True) if not right)
 
