@@ -154,7 +154,7 @@ _SELECTION: Final = "setSpec (default: the whole repository); for SRU a CQL quer
 
 
 # A table: an entry has a few lines, not one per value. These classes are never instantiated, and the methods
-# for it would take 2 ms at the start of each command; `HarvestRequest` has them.
+# for that would take 2 ms at the start of each command; `HarvestRequest` has them.
 # fmt: off
 @dataclass(frozen=True, kw_only=True, init=False, eq=False, repr=False)
 class HarvestParameters:

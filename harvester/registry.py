@@ -118,4 +118,5 @@ def _keep(file: Path, data: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix(".new")
     new.write_bytes(data)
+    # Replaced in one step, so that a reader never gets half a list.
     new.replace(file)

@@ -161,8 +161,8 @@ class Retrying:
         Raises WaitingTooLongError beyond the total. `max_wait` limits a single wait, so the first one never
         exceeds the total.
         """
-        # At least a second counts, so that a server that asks for ever shorter waits reaches the limit,
-        # too.
+        # At least a second counts, so that a server that asks for shorter and shorter waits reaches the
+        # limit, too.
         total = waited + max(delay, _LEAST_COUNTED)
         if waited and total > self.max_wait_total:
             raise WaitingTooLongError(reply, asked, self.max_wait_total)

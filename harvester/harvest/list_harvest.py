@@ -61,10 +61,7 @@ async def probe_window(client: ProtocolClient, verb: Verb, selection: Selection)
         page = await anext(client.pages(verb, selection, loose=True))
     except NoRecordsMatchError as error:
         return Sounding(empty=True, response_date=error.response_date)
-    except (
-        ClientError,
-        MissingAnswerError,
-    ):  # the earlier run that is replayed may not have sent this request
+    except (ClientError, MissingAnswerError):  # the run that is replayed may lack this request
         return Sounding(failed=True)
     something = page.headers or page.next_token or page.faults or page.cut_off or page.complete_list_size
     return Sounding(empty=not something, response_date=page.response_date)

@@ -150,7 +150,7 @@ class PagePipeline:
                 if not await ahead.soon(_SOON_SECONDS):
                     await self.steps.in_thread(self.run.commit)
         finally:
-            # The commit follows work that a stop has abandoned: the thread still finishes that first.
+            # The commit runs in the same thread, hence after any storing that is still in progress.
             fetcher.cancel()
             await asyncio.gather(fetcher, return_exceptions=True)
             await self.steps.in_thread(self.run.commit)

@@ -51,7 +51,7 @@ class Quarantine:
             for name in rows[0]
             if name not in {"repository_id", "metadata_prefix", "fault_key"}
         }
-        # One row per fault, whichever harvest of the format met it: several statements cannot add it twice.
+        # The unique key keeps one row per fault: a fault that occurs again updates its row.
         session.execute(
             statement.on_conflict_do_update(
                 index_elements=["repository_id", "metadata_prefix", "fault_key"],

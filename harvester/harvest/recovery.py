@@ -85,7 +85,7 @@ def remedy(broken: Breakage) -> Remedy:
     # token.
     if isinstance(error, EndlessListError) and _has_nothing_new(error):
         return Remedy.NONE
-    # A repository that answers only with HTML or 404 is not an OAI-PMH repository with a bad record.
+    # If all answers are HTML or 404, this is no OAI-PMH repository, rather than one with a bad record.
     if broken.first and not _may_be_one_record(error):
         return Remedy.NONE
     return Remedy.DIVIDE
