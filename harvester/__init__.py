@@ -1,1 +1,1 @@
-"""OAI-PMH client and harvest: from a repository's answers to XML files and rows."""
+"""OAI-PMH client and harvester: from a repository's answers to XML files and database rows."""

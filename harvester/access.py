@@ -1,4 +1,4 @@
-"""What a repository can be asked for: the differences of the protocols, as data (BIB-4).
+"""What can be requested from a repository: the differences of the protocols, as data (BIB-4).
 
 Pages, plans and checks read it here, so that a new protocol is a new client and a new entry.
 """
@@ -14,56 +14,56 @@ from oai.errors import UsageError, required
 from oai.vocabulary import Verb
 
 _LONGEST_SET: Final = 1000
-"""Characters. Repositories have sets whose names no schema allows, with blanks, too; they know best."""
+"""Characters. Set names in use may violate the schema, for example by blanks; they are accepted."""
 _LONGEST_QUERY: Final = 4096
 """Bytes."""
 _PART: Final = ("metadataPrefix", "set", "resumptionToken")
 
 
 class SelectionError(UsageError):
-    """What is to be selected is no set of OAI-PMH or no query, or dates are to select where a query does."""
+    """The selection is neither an OAI-PMH set nor a query, or dates are given for a protocol with queries."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryLanguage:
-    """The language of queries, which stand where OAI-PMH has sets."""
+    """The language of queries, which replace OAI-PMH's sets."""
 
     name: str
     example: str
     everything: bool
-    """Whether all records are asked for where there is no query."""
+    """Whether a request without a query selects all records."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question that a person may put to a repository by itself."""
+    """A request that a person may send to a repository by itself."""
 
     name: str
-    """As the protocol calls it."""
+    """Its name in the protocol."""
     takes: tuple[str, ...] = ()
-    """Its arguments, as OAI-PMH calls them."""
+    """Its arguments, under their OAI-PMH names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """What repositories of a protocol can be asked for."""
+    """What can be requested from repositories of a protocol."""
 
     protocol: AccessProtocol
     title: str
     questions: Mapping[Verb, Question]
-    """By the verb of OAI-PMH that it stands for."""
+    """The requests, by the equivalent OAI-PMH verb."""
     usual_format: str = "oai_dc"
     query: QueryLanguage | None = None
-    """None where sets and datestamps select."""
+    """The query language; None if sets and datestamps select."""
     greeting: Arguments | None = None
-    """What a browser may ask a base URL; None where browsers do not speak the protocol."""
+    """Arguments with which a browser may open a base URL; None if browsers do not support the protocol."""
 
     def page_of(self, base_url: str) -> str | None:
-        """An address at which a browser sees what the repository is."""
+        """Return an address at which a browser shows the repository's description."""
         return None if self.greeting is None else request_url(base_url, self.greeting)
 
     def check(self, set_spec: str | None) -> None:
-        """Raise SelectionError where no list can be asked for by this set or query."""
+        """Raise SelectionError if no list can be requested with this set or query."""
         wanted = set_spec or ""
         if self.query is None:
             if len(wanted) > _LONGEST_SET or not wanted.isprintable():
@@ -84,7 +84,7 @@ class Access:
             raise SelectionError("the query is too long; give at most %(most)s bytes", most=_LONGEST_QUERY)
 
     def check_dates(self, *given: object) -> None:
-        """Raise SelectionError where a bound of datestamps, or slicing, is given and means nothing."""
+        """Raise SelectionError if a datestamp bound, or slicing, is given without effect."""
         if self.query is not None and any(given):
             raise SelectionError(
                 "%(protocol)s selects by query, not by datestamps; remove dates and slices",
@@ -148,5 +148,5 @@ ACCESSES: Final[Mapping[AccessProtocol, Access]] = MappingProxyType(
 
 
 def access_of(protocol: str) -> Access:
-    """What repositories of the protocol can be asked for."""
+    """Return what can be requested from repositories of the protocol."""
     return ACCESSES[AccessProtocol(protocol)]

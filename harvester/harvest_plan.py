@@ -1,8 +1,8 @@
 """The parameters of a harvest, each declared once.
 
 The rows of schedules and jobs, `HarvestRequest`, the dashboard's form, the API and the commands take names,
-types, defaults, choices and help from here. A surface that lacks a parameter has its reason in `absent`.
-Command lines are made of it, so it imports nothing heavy.
+types, defaults, choices and help from here. If a surface lacks a parameter, `absent` has the reason. Command
+lines are built from this module, so it imports nothing heavy.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from harvester.vocabulary import Level, Method, Overlap, Slice
 
 
 class Surface(StrEnum):
-    """Where a parameter can be carried."""
+    """A surface that may carry a parameter."""
 
     SCHEDULE = "oai_recurring_job"
     JOB = "oai_job"
@@ -29,12 +29,12 @@ class Surface(StrEnum):
 
 
 class Default(StrEnum):
-    """Defaults that are no values."""
+    """Defaults that are not values."""
 
     NOW = "now"
     """The present moment by the database's clock."""
     USUAL = "usual"
-    """As stored, or as the field has it."""
+    """For forms the default of the column, for columns that of the field."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,16 +42,16 @@ class Option:
     """An option of a command."""
 
     flags: str
-    """Its spellings, with blanks between."""
+    """Its flags, separated by blanks."""
     help: str
     metavar: str | None = None
     dest: str | None = None
     place: int = 0
-    """Options of a higher place come later in help."""
+    """Options with a higher place follow later in the help."""
 
     @property
     def target(self) -> str:
-        """The name of its value among a command's arguments."""
+        """The name of its value in a command's arguments."""
         return self.dest or self.flags.split()[0].lstrip("-").replace("-", "_")
 
 
@@ -60,38 +60,38 @@ class Parameter:
     """A parameter, and what each surface needs to carry it."""
 
     name: str = ""
-    """Of its field here and in `HarvestRequest`."""
+    """Name of its field here and in `HarvestRequest`."""
     column: str = ""
-    """In `oai_recurring_job`, forms and API; the name unless it differs."""
+    """Its name in `oai_recurring_job`, forms and API; `name` by default."""
     job_column: str = ""
-    """In `oai_job`; as in `oai_recurring_job` unless it differs."""
+    """Its name in `oai_job`; that in `oai_recurring_job` by default."""
     kind: type = str
-    """Of the stored value: str, int, bool, datetime, or Path for a file's path."""
+    """Type of the stored value: str, int, bool, datetime, or Path for a file's path."""
     choices: type[IntEnum | StrEnum] | None = None
     reversed: bool = False
-    """Whether the field says the opposite of the column."""
+    """Whether the field means the opposite of the column."""
     default: Any = None
-    """Of the field."""
+    """Default of the field."""
     stored: Any = Default.USUAL
     """Default of the columns and of `zatva schedule add`; None: may be empty."""
     form: Any = Default.USUAL
     """Default of forms and the API; None: may be empty."""
     limits: Mapping[str, Any] = field(default_factory=dict)
-    """Of forms and the API, as pydantic names them."""
+    """Limits in forms and the API, under pydantic's names."""
     about: str | None = None
-    """What the API's document says of it."""
+    """Its description in the API document."""
     label: str = ""
-    """On pages, which have words of their own for the parameters without one."""
+    """Its label on pages; parameters without one have their own text there."""
     hint: str = ""
     schedule: Option | None = None
     schedule_no: Option | None = None
-    """The option for no, where `schedule` is the one for yes."""
+    """The option for no, if `schedule` is the one for yes."""
     command: Option | None = None
     absent: Mapping[Surface, str] = field(default_factory=dict)
     """The surfaces that do not carry it, and why."""
 
     def on(self, surface: Surface) -> bool:
-        """Whether the surface carries it."""
+        """Return whether the surface carries it."""
         return surface not in self.absent
 
     @property
@@ -100,8 +100,8 @@ class Parameter:
         name = self.name if self.kind is bool else self.column
         return name.removesuffix("_path").removesuffix("_records")
 
-    def value(self, stored: Any) -> Any:  # noqa: ANN401 as its field has it
-        """The field's value for an argument of `python -m harvester`; None stands for the default."""
+    def value(self, stored: Any) -> Any:  # noqa: ANN401 the field's type
+        """Return the field's value for an argument of `python -m harvester`; None means the default."""
         if stored is None or (stored == "" and self.default is None):
             return self.default
         if self.choices is not None:
@@ -128,7 +128,7 @@ def _of(**about: Any) -> Mapping[str, Parameter]:  # noqa: ANN401 as in Paramete
 
 PREFIX: Final = r"^[A-Za-z0-9\-_.!~*'()]+$"
 LONGEST_SELECTION: Final = 4096
-"""Of a set or query; `harvester.access` knows what it may be."""
+"""Maximum length of a set or query; `harvester.access` defines what it may contain."""
 _PLANNED: Final = (Surface.SCHEDULE, Surface.SCHEDULE_COMMAND, Surface.FORM, Surface.API)
 _RUNNING: Final = (Surface.REQUEST, Surface.PROCESS, Surface.COMMAND)
 _SAMPLE: Final = dict.fromkeys(_PLANNED, "a sample is a job of its own; a schedule's runs are whole")
@@ -153,17 +153,17 @@ _STRICTNESS: Final = (
 _SELECTION: Final = "setSpec (default: the whole repository); for SRU a CQL query, for Z39.50 a PQF query"
 
 
-# A table: an entry has a few lines, not one for each of its values. Nobody makes values of these classes;
-# what they would need for it takes 2 ms of each command's start. `HarvestRequest` has it.
+# A table: an entry has a few lines, not one per value. These classes are never instantiated, and the methods
+# for that would take 2 ms at the start of each command; `HarvestRequest` has them.
 # fmt: off
 @dataclass(frozen=True, kw_only=True, init=False, eq=False, repr=False)
 class HarvestParameters:
     """The parameters of one harvest (UIUC, "Harvester Program"), and a few more.
 
-    `harvest_from` and `harvest_to` are datestamps in either granularity. `full` leaves the watermark of
-    earlier harvests aside. `max_records` makes a sample of the run: it ends there, and nothing is remembered
-    of it but its records. `slice` asks for a month or a day at a time, where tokens expire before a whole
-    list is read. `ignore_wait` asks although the repository asked to be left alone for longer.
+    `harvest_from` and `harvest_to` are datestamps in either granularity. `full` ignores the watermark of
+    earlier harvests. `max_records` makes the run a sample: it ends there, and only its records are kept.
+    `slice` requests a month or a day at a time, for repositories whose tokens expire before a whole list is
+    read. `ignore_wait` sends requests although the repository asked for a longer wait.
     """
 
     metadata_prefix: str = field(default="oai_dc", metadata=_of(
@@ -238,11 +238,11 @@ class HarvestParameters:
 
 @dataclass(frozen=True, kw_only=True, init=False, eq=False, repr=False)
 class HarvestPlan(HarvestParameters):
-    """What a schedule says: besides what is harvested and how, when, and whose jobs come first.
+    """The parameters of a schedule: besides what is harvested and how, also when, and with which priority.
 
     `frequency` is `every 6 hours`, `daily at 02:30`, `weekly on monday at 02:30`, `monthly on 1 at 02:30` or
     a cron expression of five fields; none or empty for a one-off. `priority` is from -1000 to 1000; of the
-    jobs that are due those with the higher one come first, and among equals, owners take turns.
+    due jobs those with the highest one start first, and among equals, owners take turns.
     """
 
     frequency: str | None = field(default=None, metadata=_of(
@@ -275,7 +275,7 @@ class HarvestPlan(HarvestParameters):
 
 
 def _declared() -> Iterator[Parameter]:
-    """Each parameter with what its field already says."""
+    """Yield each parameter, completed with what its field declares."""
     for one in fields(HarvestPlan):
         found: Parameter = one.metadata["parameter"]
         default = one.default.value if isinstance(one.default, Enum) else one.default
@@ -299,5 +299,5 @@ PARAMETERS: Final = tuple(_declared())
 
 
 def carried(*surfaces: Surface) -> Sequence[Parameter]:
-    """The parameters that these surfaces have in common."""
+    """Return the parameters that these surfaces have in common."""
     return [one for one in PARAMETERS if all(one.on(surface) for surface in surfaces)]

@@ -1,10 +1,10 @@
-"""Work on what strangers send, in a process of its own: `python -m harvester.isolated PARENT`.
+"""Handles data from untrusted servers in a process of its own: `python -m harvester.isolated PARENT`.
 
-The dashboard asks repositories whose addresses people type. Whatever such a server answers is received and
-read in a process with a memory limit, which is started for the one question and ends with it: it cannot take
-the memory of the dashboard, and does not keep it from answering others.
+The dashboard contacts repositories whose addresses people enter. Such a server's answers are received and
+parsed in a process with a memory limit, which is started for a single request and ends with it: the data can
+neither exhaust the dashboard's memory nor keep it from answering other users.
 
-Arguments and results are pickled, so they are values; errors are raised where the work was asked for.
+Arguments and results are pickled, so they are values; errors are raised again in the caller.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ from oai.failures import FailureCode
 from oai.limits import AnswerLimits
 
 _AT_ONCE = 4
-"""Such processes of one program at a time; further work waits for its turn."""
+"""Maximum number of such processes of one program at a time; further work waits for its turn."""
 _LENGTH = struct.Struct(">Q")
 _OUT_OF_MEMORY = 77
-"""Exit status of a process that met its limit; a library in C may also end it by a signal."""
+"""Exit status of a process that met its memory limit; a C library may also end it with a signal."""
 _T = TypeVar("_T")
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
 class _Asked(NamedTuple):
-    """Work for the process."""
+    """The work for the process."""
 
     module: str
     name: str
@@ -46,7 +46,7 @@ class _Asked(NamedTuple):
 
 
 class _Message(NamedTuple):
-    """What the process sends: a note under its name, or, without a name, the result or the error."""
+    """A message from the process: a named note or, without a name, the result or the error."""
 
     name: str
     value: Any
@@ -61,13 +61,14 @@ async def isolated(
     notes: Mapping[str, Callable[[Any], None]] | None = None,
     **options: object,
 ) -> _T:
-    """The result of a module's coroutine function with these arguments and options, from a process.
+    """Return the result of a module's coroutine function with these arguments, run in a process.
 
-    `notes` are functions, by the names of the arguments under which the work is given them; they are called
-    here. `url` is what is asked, for messages. Raises what the work raises, and AnswerTooLargeError if the
-    process meets `limits.memory`. The process ends when the caller is cancelled.
+    `notes` are functions by the names of the arguments under which the work receives them; they are called in
+    this process. `url` is the requested address, for messages. Raises what the work raises, and
+    AnswerTooLargeError if the process meets `limits.memory`. The process ends when the caller is cancelled.
     """
     asked = _Asked(work.__module__, work.__qualname__, arguments, options, tuple(notes or ()), limits.memory)
+    # One semaphore per event loop; the look-up does not await, so two tasks cannot create two.
     turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
     async with turn, _process() as process:
         try:
@@ -92,7 +93,7 @@ async def _process() -> AsyncIterator[asyncio.subprocess.Process]:
         yield process
     finally:
         if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):  # it may have ended this moment
+            with contextlib.suppress(ProcessLookupError):  # it may have just ended
                 process.kill()
         await process.wait()
 
@@ -114,7 +115,7 @@ async def _result(
 
 
 def main() -> None:
-    """Do the work that standard input asks for, and write what comes of it to standard output."""
+    """Do the work given on standard input, and write the result to standard output."""
     outlive_no_parent(int(sys.argv[-1]))
     asked: _Asked = pickle.load(sys.stdin.buffer)  # noqa: S301 from our own parent
     work = getattr(importlib.import_module(asked.module), asked.name)
@@ -125,7 +126,7 @@ def main() -> None:
         message = _Message("", asyncio.run(work(*asked.arguments, **asked.options, **notes)))
     except MemoryError:
         os._exit(_OUT_OF_MEMORY)
-    except Exception as error:  # noqa: BLE001 it is raised in the parent
+    except Exception as error:  # noqa: BLE001 raised again in the parent
         message = _Message("", error, is_error=True)
     _send(message)
 
@@ -141,5 +142,5 @@ def _send(message: _Message) -> None:
 
 
 if __name__ == "__main__":
-    # Its values are of the module as it is imported elsewhere.
+    # Imported by name, so that its classes are the same as those that other modules import.
     importlib.import_module("harvester.isolated").main()

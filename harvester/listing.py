@@ -1,4 +1,4 @@
-"""What has been harvested and what went wrong with it, page by page; each page is one range of an index."""
+"""Lists what has been harvested and what failed, page by page; each page is one range of an index."""
 
 import uuid
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Record, Repo
 from harvester.store.paths import identifier_key
 
 Among = Select[int] | None
-"""A SELECT of the repositories that count; None for all."""
+"""A SELECT of the repositories to include; None for all."""
 
 
 def find_repositories(
     session: Session, *, limit: int, after: int = 0, search: str | None = None, among: Among = None
 ) -> Sequence[Repository]:
-    """Repositories by number, behind the one numbered `after`; `search` is in the name or the base URL."""
+    """Return repositories by number, after the number `after`; `search` matches the name or the base URL."""
     query = select(Repository).where(Repository.repository_id > after)
     if among is not None:
         query = query.where(Repository.repository_id.in_(among))
@@ -32,7 +32,7 @@ def find_repositories(
 def name_repositories(
     session: Session, *, limit: int, among: Among = None
 ) -> Sequence[Row[int, str | None, str]]:
-    """Number, name and base URL of the first repositories, to choose from: a thousand cost little so."""
+    """Return number, name and base URL of the first repositories, for a choice of up to a thousand."""
     query = select(Repository.repository_id, Repository.repository_name, Repository.base_url)
     if among is not None:
         query = query.where(Repository.repository_id.in_(among))
@@ -40,7 +40,7 @@ def name_repositories(
 
 
 def formats_of(session: Session, repository_id: int) -> Sequence[MetadataFormat]:
-    """The formats that a repository offers."""
+    """Return the formats that a repository offers."""
     offered = (
         select(MetadataFormat)
         .join(PrefixMapping, PrefixMapping.prefix_id == MetadataFormat.prefix_id)
@@ -51,7 +51,7 @@ def formats_of(session: Session, repository_id: int) -> Sequence[MetadataFormat]
 
 
 def sets_of(session: Session, repository_id: int, *, limit: int, after: str = "") -> Sequence[OaiSet]:
-    """The sets that a repository lists, behind the one with the set spec `after`."""
+    """Return the sets that a repository lists, after the set spec `after`."""
     listed = select(OaiSet).where(OaiSet.repository_id == repository_id, OaiSet.set_spec > after)
     return session.scalars(listed.order_by(OaiSet.set_spec).limit(limit)).all()
 
@@ -65,7 +65,7 @@ def find_records(
     metadata_prefix: str | None = None,
     identifier: str | None = None,
 ) -> Sequence[Record]:
-    """A repository's records by format and key, behind the record with that format and key."""
+    """Return a repository's records by format and key, after the record with the format and key `after`."""
     query = select(Record).where(Record.repository_id == repository_id)
     if metadata_prefix is not None:
         query = query.where(Record.metadata_prefix == metadata_prefix)
@@ -77,7 +77,7 @@ def find_records(
 
 
 def sets_of_record(session: Session, record_id: int) -> Sequence[str]:
-    """The sets that the record's header names."""
+    """Return the sets that the record's header names."""
     named = select(SetMapping.set_spec).where(SetMapping.record_id == record_id)
     return session.scalars(named.order_by(SetMapping.set_spec)).all()
 
@@ -91,7 +91,7 @@ def find_errors(
     repository_id: int | None = None,
     resolved: bool = False,
 ) -> Sequence[Quarantined]:
-    """What could not be read, of one run or one repository, the newest first; resolved ones where asked."""
+    """Return the errors of one run or one repository, newest first; resolved ones if requested."""
     query = select(Quarantined)
     if run is not None:
         query = query.where(Quarantined.history_id == run)

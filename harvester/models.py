@@ -1,6 +1,6 @@
-"""The harvester's tables, by their UIUC names in snake_case (UIUC, "Tables and Columns").
+"""The harvester's tables, with their UIUC names in snake_case (UIUC, "Tables and Columns").
 
-They are a public interface: columns may be added, none dropped, and a row inserted by plain SQL counts.
+They are a public interface: columns may be added, but not dropped, and rows inserted by plain SQL are valid.
 """
 
 import uuid
@@ -30,7 +30,7 @@ from oai.models import Base
 
 
 class Repository(Base):
-    """A repository that we harvest. Base URL and base directory are enough; Identify tells the rest."""
+    """A harvested repository. Base URL and base directory are sufficient; Identify provides the rest."""
 
     __tablename__ = "oai_repository"
     __table_args__ = (
@@ -42,10 +42,10 @@ class Repository(Base):
     repository_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     repository_name: Mapped[str | None] = mapped_column(Text)
     name_given: Mapped[bool] = mapped_column(server_default=false())
-    """Whether a person gave the name: Identify leaves it as it is then."""
+    """Whether a person entered the name: Identify does not overwrite it then."""
     base_url: Mapped[str] = mapped_column(Text)
     base_dir: Mapped[str] = mapped_column(Text)
-    """Root folder of the record files; a relative one lies under the store (`ZATVA_DATA/store`)."""
+    """Root folder of the record files; a relative one is below the store (`ZATVA_DATA/store`)."""
     protocol_version: Mapped[str | None] = mapped_column(Text)
     admin_email: Mapped[str | None] = mapped_column(Text)
     registry_prefix: Mapped[str | None] = mapped_column(Text)
@@ -54,28 +54,30 @@ class Repository(Base):
     deleted_record: Mapped[str | None] = mapped_column(Text)
     earliest_datestamp: Mapped[str | None] = mapped_column(Text)
     identified: Mapped[datetime | None]
-    """When Identify last answered."""
+    """Time of the last answer to Identify."""
     plain_prefix: Mapped[str | None] = mapped_column(Text)
-    """The format whose files carry plain names, the first one harvested; others' have `@prefix` in theirs."""
+    """The format whose files have plain names, the first one harvested; files of others have `@prefix`."""
     deletion_policy: Mapped[str] = mapped_column(Text, server_default=DeletionPolicy.REMOVE)
     """remove, mark or move: what becomes of the files of deleted records."""
     brake_deletions: Mapped[float | None]
-    """Per cent of the records that one run may delete; none: as `harvester.brake_deletions` says."""
+    """Percentage of the records that one run may delete; NULL: the setting `harvester.brake_deletions`."""
     brake_updates: Mapped[float | None]
-    """Per cent of the records that one run may change; none: as `harvester.brake_updates` says."""
+    """Percentage of the records that one run may change; NULL: the setting `harvester.brake_updates`."""
     not_before: Mapped[datetime | None]
-    """Until then the repository asked to be left alone (a Retry-After longer than we wait)."""
+    """Time until which the repository asked not to be contacted (a Retry-After longer than we wait)."""
     examined: Mapped[datetime | None]
-    """When its behaviour was last examined."""
+    """Time of the last diagnosis."""
     examination: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    """What the examination found, as `zatva repository doctor --json` prints it."""
+    """Report of the diagnosis, as printed by `zatva repository doctor --json`."""
     profile: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    """How it is best harvested: method, slice, incremental, validation, delay and retries."""
+    """Recommended harvest parameters: method, slice, incremental, validation, delay and retries."""
     guarded: Mapped[bool] = mapped_column(server_default=false())
-    """Whether an organisation's people type its address: harvests keep to the public internet then, unless
-    `web.private_addresses` allows more."""
+    """Whether members of an organisation may enter its address.
+
+    Harvests then stay on the public internet, unless `web.private_addresses` allows more.
+    """
     protocol: Mapped[str] = mapped_column(Text, server_default=AccessProtocol.OAI_PMH)
-    """oai-pmh, sru or z39.50. Of the latter two, a harvest's set is its query, in CQL or PQF."""
+    """oai-pmh, sru or z39.50. For the latter two, a harvest's set is its query, in CQL or PQF."""
 
 
 class OaiSet(Base):
@@ -91,7 +93,7 @@ class OaiSet(Base):
 
 
 class MetadataFormat(Base):
-    """A metadata format that some repository knows."""
+    """A metadata format that some repository offers."""
 
     __tablename__ = "oai_metadata_format"
     __table_args__ = (UniqueConstraint("metadata_prefix", "metadata_schema", "metadata_namespace"),)
@@ -116,38 +118,41 @@ class PrefixMapping(Base):
 
 
 class Record(Base):
-    """A harvested record: its header, and where its file is."""
+    """A harvested record: its header, and the place of its file."""
 
     __tablename__ = "oai_record"
     __table_args__ = (
         UniqueConstraint("repository_id", "metadata_prefix", "identifier_key"),
         CheckConstraint("status IN ('active', 'deleted')", name="status"),
         CheckConstraint("update_flag IN ('new', 'updated', 'unchanged', 'deleted')", name="update_flag"),
-        # A harvest that brings everything again changes each row's flag. With room on its page for the new
-        # version, no index has to be told of it, and the old one's place is used again.
+        # A repeated harvest changes the flag of each row. With room on its page for the new version, no
+        # index needs an update, and the space of the old version is reused.
         {"postgresql_with": {"fillfactor": 50}},
     )
 
     record_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     repository_id: Mapped[int]
-    """The repository, with which its records go. Triggers see to that and check it once for a statement; a
-    foreign key, checked for each row, took a fifth of an insert's time."""
+    """The record's repository, with which it is removed.
+
+    Triggers ensure this and check it once per statement; a foreign key, checked for each row, took a fifth of
+    an insert's time.
+    """
     identifier: Mapped[str] = mapped_column(Text)
     identifier_key: Mapped[uuid.UUID]
     """First 128 bits of the identifier's SHA-256: an identifier may be longer than an index entry can be."""
     filename: Mapped[str | None] = mapped_column(Text)
-    """Path of the record's file below the base directory, with `/`; none where a deletion removed it."""
+    """Path of the record's file below the base directory, with `/`; NULL if a deletion removed it."""
     harvest_time: Mapped[datetime] = mapped_column(server_default=func.now())
     """When the record was last fetched and found new or changed."""
     datestamp: Mapped[str] = mapped_column(Text)
-    """As the repository wrote it."""
+    """Datestamp as the repository wrote it."""
     metadata_prefix: Mapped[str] = mapped_column(Text)
     status: Mapped[str] = mapped_column(Text, server_default=RecordStatus.ACTIVE)
     update_flag: Mapped[str] = mapped_column(Text, server_default=Change.NEW)
     digest: Mapped[bytes | None] = mapped_column(LargeBinary)
     """SHA-256 of the file's bytes (fixity)."""
     deletion_reason: Mapped[str | None] = mapped_column(Text)
-    """Of a deleted record: tombstone, or disappeared where the repository does not tell of deletions."""
+    """For a deleted record: tombstone, or disappeared if the repository does not report deletions."""
 
 
 Index(
@@ -160,21 +165,21 @@ Index(
 
 
 class SetMapping(Base):
-    """Which sets a record's header names; they go with the record.
+    """The sets named by a record's header; removed with the record.
 
-    A trigger of `oai_record` sees to that. A foreign key, checked for each row, took three quarters of an
+    A trigger of `oai_record` ensures this. A foreign key, checked for each row, took three quarters of an
     insert's time.
     """
 
     __tablename__ = "oai_set_mapping"
 
     record_id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-    """The record's; nothing but a harvest writes here, in the transaction that writes the record."""
+    """The record; only a harvest writes here, in the transaction that writes the record."""
     set_spec: Mapped[str] = mapped_column(Text, primary_key=True)
 
 
 class Harvest(Base):
-    """Where one selective harvest (repository, format, set) stands: watermark, checkpoint, live progress."""
+    """The state of one selective harvest (repository, format, set): watermark, checkpoint, live progress."""
 
     __tablename__ = "oai_harvest"
     __table_args__ = (UniqueConstraint("repository_id", "metadata_prefix", "set_spec"),)
@@ -187,66 +192,68 @@ class Harvest(Base):
     watermark: Mapped[str | None] = mapped_column(Text)
     """The server's responseDate when the last complete harvest began: the next `from`, less an overlap."""
     resumption_token: Mapped[str | None] = mapped_column(Text)
-    """Of the page after the last one committed, while a run is under way or was cut off."""
+    """Token of the page after the last committed one, while a run is in progress or interrupted."""
     run_parameters: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
-    """What the run under way asks for, so that only a run of the same kind resumes it."""
+    """What the current run requests, so that only a run of the same kind resumes it."""
     run_response_date: Mapped[str | None] = mapped_column(Text)
     """The server's responseDate on the run's first page: the next watermark."""
     run_started: Mapped[datetime | None]
     counts: Mapped[dict[str, int]] = mapped_column(JSONB, server_default=text("'{}'"))
-    """Of the run under way or the last one: new, updated, unchanged, deleted, filtered, invalid, records,
-    pages, requests, bytes."""
+    """Counts of the current or last run.
+
+    Their names: new, updated, unchanged, deleted, filtered, invalid, records, pages, requests, bytes.
+    """
     complete_list_size: Mapped[int | None] = mapped_column(BigInteger)
     run_state: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'"))
-    """Of the run under way or cut off: the windows still to ask for, and the evidence so far."""
+    """State of the current or interrupted run: the windows still to request, and the evidence so far."""
     warnings: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
-    """Of the run under way or cut off."""
+    """Warnings of the current or interrupted run."""
     warning_failures: Mapped[list[dict[str, Any] | None]] = mapped_column(JSONB, server_default=text("'[]'"))
     """For each warning its code and facts, or null."""
     records_per_second: Mapped[float | None]
     estimated_end: Mapped[datetime | None]
-    """When the run should end, by its rate and completeListSize."""
+    """Estimated end of the run, from its rate and completeListSize."""
     job_id: Mapped[int | None] = mapped_column(index=True)
     process_id: Mapped[int | None]
     host: Mapped[str | None] = mapped_column(Text)
     last_error: Mapped[str | None] = mapped_column(Text)
-    """What the run waits for, warned of last, or ended with."""
+    """What the run waits for, its last warning, or the error with which it ended."""
     last_failure: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    """The same as a code with facts (`FailureCode`), where it has one."""
+    """The same as a code with facts (`FailureCode`), if it has one."""
     updated: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
 
 
 class History(Base):
-    """One row for each harvest that has ended."""
+    """One row for each ended harvest."""
 
     __tablename__ = "oai_history"
 
     history_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     harvest_id: Mapped[int | None]
     run_started: Mapped[datetime | None]
-    """When the run began, before any interruption; with `harvest_id` it names the run in `oai_change`."""
+    """Start of the run, before any interruption; with `harvest_id` it identifies the run in `oai_change`."""
     repository_id: Mapped[int] = mapped_column(
         ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), index=True
     )
     record_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """Records seen, deletions included."""
+    """Records seen, including deletions."""
     harvest_start_time: Mapped[datetime]
     harvest_end_time: Mapped[datetime] = mapped_column(server_default=func.now())
     job_id: Mapped[int | None] = mapped_column(index=True)
-    """The job that it was; its row in `oai_job` is gone by now."""
+    """The job that ran it; its row in `oai_job` no longer exists."""
     recurring_id: Mapped[int | None]
     status: Mapped[str] = mapped_column(Text)
     verdict: Mapped[str] = mapped_column(Text, server_default="failed")
-    """complete, partial or failed: whether everything asked for is here."""
+    """complete, partial or failed: whether everything requested has been received."""
     failure_reason: Mapped[str | None] = mapped_column(Text)
     failure_code: Mapped[str | None] = mapped_column(Text)
     """What failed (`FailureCode`), for programs; NULL if the failure has no code."""
     failure_facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    """Numbers and texts that the sentence for `failure_code` needs."""
+    """Numbers and texts used in the message of `failure_code`."""
 
     @property
     def failure(self) -> Failure | None:
-        """Why not everything is here; None where no reason is kept."""
+        """Return why records are missing; None if no reason is stored."""
         found = Failure.stored(self.failure_code, self.failure_facts)
         if found is None and self.failure_reason:
             return Failure(code=FailureCode.OTHER)
@@ -266,22 +273,22 @@ class History(Base):
     warning_failures: Mapped[list[dict[str, Any] | None]] = mapped_column(JSONB, server_default=text("'[]'"))
     """For each warning its code and facts, or null."""
     evidence: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'"))
-    """What the verdict rests on."""
+    """The evidence for the verdict."""
     harvest_method: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     host: Mapped[str | None] = mapped_column(Text)
     process_id: Mapped[int | None]
     raw_path: Mapped[str | None] = mapped_column(Text)
-    """The WARC file with the run's requests and answers, below the data folder; none where none were kept."""
+    """The WARC file with the run's requests and answers, below the data folder; NULL if none were kept."""
     replay_of: Mapped[int | None] = mapped_column(BigInteger)
-    """The run (`history_id`) whose kept answers were taken in again."""
+    """The run (`history_id`) whose stored answers were replayed."""
     filter_digest: Mapped[str | None] = mapped_column(Text)
     """SHA-256 of the filter file as the run read it, in hexadecimal digits."""
     normalize_digest: Mapped[str | None] = mapped_column(Text)
     """SHA-256 of the normalise file as the run read it, in hexadecimal digits."""
     pace: Mapped[list[list[float]]] = mapped_column(JSONB, server_default=text("'[]'"))
-    """Samples over its course: seconds since it began, records and requests by then."""
+    """Samples over its course: seconds since it began, records and requests until then."""
     announced: Mapped[datetime | None]
-    """When notices and hooks were made of it; none where that is still to come."""
+    """When notices were sent and hooks called for it; NULL while that is pending."""
 
 
 Index("ix_oai_history_unannounced", History.history_id, postgresql_where=text("announced IS NULL"))
@@ -298,7 +305,7 @@ Index(
     postgresql_where=text("normalize_digest IS NOT NULL"),
 )
 Index("ix_oai_history_status", History.status, History.history_id)
-# With what a calendar adds up, so that a year of runs is read from the index alone.
+# Includes the columns that a calendar adds up, so that a year of runs is read from the index alone.
 Index(
     "ix_oai_history_ended",
     History.harvest_end_time,

@@ -1,4 +1,4 @@
-"""Which client speaks which protocol (BIB-4): a new protocol is a new module, and a line here."""
+"""Maps each protocol to its client (BIB-4): a new protocol is a new module, and an entry here."""
 
 import contextlib
 import re
@@ -21,9 +21,9 @@ _SRU_ADDRESS: Final = re.compile(r"[/.]sr[uw]([./?:_-]|$)", re.IGNORECASE)
 
 
 def protocol_of(base_url: str, given: str | None = None) -> AccessProtocol:
-    """The protocol to speak to an address: the one that is given, or the one that the address tells.
+    """Return the protocol for an address: the given one, or the one that the address indicates.
 
-    Raises UsageError where the two do not go together.
+    Raises UsageError if the two do not match.
     """
     told = AccessProtocol.Z3950 if base_url.lower().startswith(f"{SCHEME}:") else None
     chosen = AccessProtocol(given) if given else told or AccessProtocol.OAI_PMH
@@ -38,7 +38,7 @@ def protocol_of(base_url: str, given: str | None = None) -> AccessProtocol:
 
 
 def spoken_at(base_url: str) -> Sequence[AccessProtocol]:
-    """The protocols that may be spoken at an address, the likelier ones first."""
+    """Return the protocols that an address may support, the more likely ones first."""
     told = protocol_of(base_url)
     if told is AccessProtocol.Z3950:
         return (told,)
@@ -56,9 +56,9 @@ def http_client(
     lists: ListPatience | None = None,
     **patience: Unpack[Patience],
 ) -> ProtocolClient:
-    """A client of a protocol over HTTP; `read_page` and `limits` are for OAI-PMH (see `Client`)."""
+    """Return a client of a protocol over HTTP; `read_page` and `limits` apply to OAI-PMH (see `Client`)."""
     if protocol == AccessProtocol.SRU:
-        # A harvest is a process of its own, and most need the one protocol only.
+        # A harvest is a process of its own, and most need only one protocol.
         from harvester.sru.client import SruClient  # noqa: PLC0415
 
         return SruClient(base_url, transport, lists=lists, **patience)
@@ -77,17 +77,17 @@ async def open_protocol_client(
     over: Callable[[Transport], Transport] = lambda transport: transport,
     read_page: ReadPage | None = None,
 ) -> AsyncIterator[ProtocolClient]:
-    """A client of the protocol; `settings` has limits, patience and manners, and `retries` wins over it.
+    """Provide a client of the protocol; `settings` has limits, retries and politeness.
 
-    `around` may put something between an HTTP transport and the network, as the raw capture does, and `over`
-    between the client and the transport, as a watch does.
+    `retries` overrides the setting. `around` wraps the function that sends requests to the network, as the
+    raw capture does; `over` wraps the transport, as a watch does.
     """
     if protocol == AccessProtocol.Z3950:
         from harvester.z3950.client import Z3950Client  # noqa: PLC0415 as above
 
         yield Z3950Client(base_url, settings, retries=retries, on_wait=on_wait)
         return
-    # Of the protocols, OAI-PMH alone has answers whose size the client does not choose.
+    # Only with OAI-PMH does the client not choose the size of the answers.
     spool = protocol == AccessProtocol.OAI_PMH
     async with open_transport(settings, around=around, spool=spool) as transport:
         yield http_client(

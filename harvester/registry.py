@@ -1,4 +1,4 @@
-"""Base URLs to choose from: a public list that is fetched and kept, and the friends that a repository names.
+"""Base URLs to choose from: a public list, fetched and cached, and the friends that a repository names.
 
 Both are XML with `baseURL` elements: the registry's `BaseURLs` (openarchives.org, "Register/ListFriends"),
 and the `friends` container in the description of an Identify (OAI-PMH implementation guidelines, "Friends").
@@ -28,13 +28,13 @@ _LONGEST_URL: Final = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Registry:
-    """The list as it is known: base URLs in alphabetical order, and what kept it from being newer."""
+    """The known list: base URLs in alphabetical order, and the reason why it is not newer."""
 
     base_urls: Sequence[str] = ()
     trouble: str | None = None
 
     def search(self, words: str, limit: int) -> list[str]:
-        """The first base URLs that have all the words in them, in any case."""
+        """Return the first base URLs that contain all the words, regardless of case."""
         wanted = words.lower().split()
         found = (url for url in self.base_urls if all(word in url.lower() for word in wanted))
         return [url for url, _ in zip(found, range(limit), strict=False)]
@@ -45,9 +45,9 @@ async def load_registry(
     *,
     clock: Callable[[], float] = time.time,
 ) -> Registry:
-    """The list of `harvester.registry_url`, fetched where what is kept is older than `registry_days`.
+    """Return the list of `harvester.registry_url`, fetched if the cached one is older than `registry_days`.
 
-    Where it cannot be had, what is kept is good enough, and `trouble` says so.
+    If it is not available, the cached one is returned, and `trouble` has the reason.
     """
     address, file = settings.harvester.registry_url, settings.data / _FILE
     if address is None:
@@ -65,9 +65,9 @@ async def load_registry(
 
 
 async def friends_of(base_url: str, settings: Settings) -> Sequence[str]:
-    """The repositories that this one names as its friends, by OAI-PMH.
+    """Return the repositories that this one names as its friends, by OAI-PMH.
 
-    Raises UsageError for no address of that protocol, ClientError and TryLaterError.
+    Raises UsageError for an address of another protocol, ClientError and TryLaterError.
     """
     check_base_url(base_url)
     reply = await _fetched(base_url, settings, ("verb", Verb.IDENTIFY.value))
@@ -80,7 +80,10 @@ async def friends_of(base_url: str, settings: Settings) -> Sequence[str]:
 def base_urls_in(
     data: bytes, *, url: str, below: str | None = None, limits: AnswerLimits = DEFAULT_LIMITS
 ) -> Sequence[str]:
-    """The base URLs of a document, or of its elements named `below`. Raises NotOaiPmhError for no XML."""
+    """Return the base URLs in a document, or in its elements named `below`.
+
+    Raises NotOaiPmhError if not XML.
+    """
     try:
         root = parse(data, source=url, limits=limits)
     except MalformedXmlError as error:
@@ -115,4 +118,5 @@ def _keep(file: Path, data: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix(".new")
     new.write_bytes(data)
+    # Replaced in one step, so that a reader never gets half a list.
     new.replace(file)

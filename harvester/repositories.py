@@ -1,4 +1,4 @@
-"""Repositories: what they say of themselves, and their rows. The caller commits unless told otherwise."""
+"""Repositories: their self-descriptions and their rows. The caller commits unless stated otherwise."""
 
 import os
 import re
@@ -32,24 +32,24 @@ _TRIES_WHEN_ASKED = 1
 
 @dataclass(frozen=True, kw_only=True)
 class RepositoryFacts:
-    """What a repository says of itself."""
+    """A repository's description of itself."""
 
     identity: Identity | None = None
     sets: Sequence[SetInfo] = ()
     formats: Sequence[FormatInfo] = ()
     protocol: AccessProtocol = AccessProtocol.OAI_PMH
     silence: str = ""
-    """Why it does not say who it is; empty where it does."""
+    """Why it does not identify itself; empty if it does."""
 
 
 async def recognise_repository(
     base_url: str, settings: Settings, *, protocol: str | None = None
 ) -> RepositoryFacts:
-    """Ask an address who it is by each protocol that it may speak, until one is answered.
+    """Identify the repository at an address, by each protocol that it may support until one succeeds.
 
-    A protocol that is given is the one. A service that answers queries need not say who it is then.
-    Raises UsageError for no address, ClientError or TryLaterError as the likeliest protocol's client does,
-    and SettingsError where a program that it needs is missing.
+    If a protocol is given, only that one is tried. A service that answers queries need not identify itself
+    then. Raises UsageError for an invalid address, ClientError or TryLaterError as the client of the most
+    likely protocol does, and SettingsError if a required program is missing.
     """
     if protocol is not None:
         return await _asked_by(base_url, settings, protocol)
@@ -58,7 +58,7 @@ async def recognise_repository(
         try:
             return await identify_repository(base_url, settings, protocol=possible)
         except TransportError:
-            raise  # nobody is there, whatever is spoken
+            raise  # the host is unreachable by any protocol
         except ClientError as error:
             first = first or error
     raise required(first, "there is at least one protocol")
@@ -67,11 +67,11 @@ async def recognise_repository(
 async def identify_repository(
     repository: Client | str, settings: Settings, *, protocol: str | None = None
 ) -> RepositoryFacts:
-    """Ask a repository (a client of it, or its base URL) who it is, and for its sets and formats.
+    """Request the identity, the sets and the formats of a repository (its client, or its base URL).
 
-    Without a protocol, it is the one that the address tells.
+    Without a protocol, the one that the address indicates is used.
 
-    Raises ClientError or TryLaterError; the message tells what kind of trouble it is.
+    Raises ClientError or TryLaterError; the message names the kind of error.
     """
     if isinstance(repository, Client):
         return await _facts(repository)
@@ -82,9 +82,9 @@ async def identify_repository(
 
 
 def check_base_url(base_url: str, protocol: str = AccessProtocol.OAI_PMH) -> str:
-    """The base URL as it was given. Raises UsageError where it is no http or https address.
+    """Return the base URL unchanged. Raises UsageError if it is not an http or https address.
 
-    Of Z39.50, it is a z3950 address.
+    For Z39.50, it must be a z3950 address.
     """
     if protocol == AccessProtocol.Z3950:
         read_address(base_url)
@@ -109,10 +109,10 @@ def add_repository(
     facts: RepositoryFacts | None = None,
     protocol: str | None = None,
 ) -> Repository:
-    """Make a repository's row, with its sets and formats where `facts` has them.
+    """Insert a repository's row, with its sets and formats if `facts` has them.
 
     `base_dir` is absolute, or relative to the store; without it, it is named after the host. Raises
-    UsageError where the base directory is another repository's already.
+    UsageError if another repository has the base directory.
     """
     chosen = _checked_protocol(base_url, protocol)
     _add_alone(session)
@@ -127,7 +127,7 @@ def add_repository(
 
 
 def free_folder(session: Session, base_dir: str) -> str:
-    """The base directory as it is stored. Raises UsageError where it is another repository's already."""
+    """Return the base directory as stored. Raises UsageError if another repository has it."""
     folder = _folder(base_dir)
     owner = session.scalars(select(Repository).where(Repository.base_dir == folder)).first()
     if owner is not None:
@@ -144,14 +144,15 @@ def free_folder(session: Session, base_dir: str) -> str:
 def ensure_repository(
     session: Session, *, base_url: str, base_dir: str | None, protocol: str | None = None
 ) -> Repository:
-    """The repository with this base URL, base directory and protocol, made where there is none.
+    """Return the repository with this base URL, base directory and protocol; add it if there is none.
 
-    Without a base directory it is the one repository with the base URL, and without a protocol the one that
-    the row says. Raises UsageError where there are several, or the directory is another repository's.
+    Without a base directory, it is the only repository with the base URL; without a protocol, the row's
+    protocol is used. Raises UsageError if there are several, or if another repository has the directory.
     """
     found = find_repository(session, base_url=base_url, base_dir=base_dir, protocol=protocol)
     if found is None:
-        # Somebody may have made it since: without a second look there would be two of one base URL.
+        # Another process may have added it since: without a second look-up there would be two with one base
+        # URL.
         _add_alone(session)
         found = find_repository(session, base_url=base_url, base_dir=base_dir, protocol=protocol)
     return found or add_repository(session, base_url=base_url, base_dir=base_dir, protocol=protocol)
@@ -160,9 +161,9 @@ def ensure_repository(
 def find_repository(
     session: Session, *, base_url: str, base_dir: str | None = None, protocol: str | None = None
 ) -> Repository | None:
-    """The one repository that `ensure_repository` would give without making it; None where it would be made.
+    """Return the repository that `ensure_repository` would return; None if it would be added.
 
-    Raises UsageError where there are several.
+    Raises UsageError if there are several.
     """
     known = select(Repository).where(Repository.base_url == base_url)
     if protocol is not None:
@@ -177,7 +178,7 @@ def find_repository(
 
 
 def get_repository(session: Session, repository_id: int) -> Repository:
-    """The repository. Raises UsageError where there is none of that number."""
+    """Return the repository. Raises UsageError if there is no repository with that number."""
     repository = session.get(Repository, repository_id)
     if repository is None:
         raise UsageError(f"no repository {repository_id}; list repositories with `zatva repository list`")
@@ -185,18 +186,18 @@ def get_repository(session: Session, repository_id: int) -> Repository:
 
 
 def list_repositories(session: Session) -> Sequence[Repository]:
-    """All repositories, by number."""
+    """Return all repositories, by number."""
     return session.scalars(select(Repository).order_by(Repository.repository_id)).all()
 
 
 def remove_repository(session: Session, repository_id: int) -> None:
-    """Remove the repository with all its rows; its files stay. Raises UsageError where there is none."""
+    """Remove the repository with all its rows; keep its files. Raises UsageError if there is none."""
     session.delete(get_repository(session, repository_id))
 
 
 def note_facts(session: Session, repository_id: int, facts: RepositoryFacts) -> None:
-    """Replace what the tables say of a repository by what it says itself."""
-    # One after the other: rows that another transaction is writing are not seen, and would not be replaced.
+    """Replace the stored description of a repository by its own."""
+    # One at a time: rows that another transaction is writing are not visible, and would not be replaced.
     session.execute(
         select(Repository.repository_id)
         .where(Repository.repository_id == repository_id)
@@ -209,16 +210,16 @@ def note_facts(session: Session, repository_id: int, facts: RepositoryFacts) -> 
 
 
 def name_repository(repository: Repository, name: str | None) -> None:
-    """Let it have the name that a person gives it, whatever it calls itself; None takes that back.
+    """Set the name that a person gives to the repository; None reverts to the repository's own name.
 
-    The name that it has already is nobody's wish. The caller commits.
+    Giving the present name again does not count as a choice. The caller commits.
     """
     if name != repository.repository_name:
         repository.repository_name, repository.name_given = name, name is not None
 
 
 def note_identity(session: Session, repository_id: int, identity: Identity) -> None:
-    """Note what Identify said; a name that a person gave stays."""
+    """Store the answer to Identify; keep a name that a person entered."""
     name = case((Repository.name_given, Repository.repository_name), else_=identity.repository_name or None)
     session.execute(
         update(Repository)
@@ -237,17 +238,17 @@ def note_identity(session: Session, repository_id: int, identity: Identity) -> N
 
 
 def _add_alone(session: Session) -> None:
-    """Let nobody else add a repository until the transaction ends."""
+    """Prevent other processes from adding a repository until the transaction ends."""
     session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADDING_LOCK})
 
 
 def base_folder(repository: Repository, settings: Settings) -> Path:
-    """Where the repository's files are."""
+    """Return the folder of the repository's files."""
     return settings.store / repository.base_dir
 
 
 def _checked_protocol(base_url: str, protocol: str | None) -> AccessProtocol:
-    """The protocol to speak to the address, which is checked to be one of it."""
+    """Return the protocol for the address, after checking that they match."""
     chosen = protocol_of(base_url, protocol)
     check_base_url(base_url, chosen)
     return chosen
@@ -270,7 +271,7 @@ async def _facts(client: ProtocolClient) -> RepositoryFacts:
     try:
         sets = [found async for found in client.list_sets()]
     except OaiError:
-        # Some servers answer badVerb or badArgument where they have no sets.
+        # Some servers answer badVerb or badArgument if they have no sets.
         sets = []
     return RepositoryFacts(identity=identity, sets=sets, formats=formats)
 
@@ -326,9 +327,9 @@ _ONE_LINE: Final = r"^[^\x00-\x1f]*$"
 RepositoryName = Annotated[str, Field(max_length=500, pattern=_ONE_LINE)]
 BaseUrl = Annotated[str, Field(min_length=1, max_length=2000, pattern=_ONE_LINE)]
 DeletionsShare = Annotated[float, Field(ge=0, le=100)]
-"""Per cent of the records that one run may delete."""
+"""Percentage of the records that one run may delete."""
 UpdatesShare = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-"""Per cent of the records that one run may change."""
+"""Percentage of the records that one run may change."""
 
 _WANTED: Final = {
     "repository_name": "name of a repository; give one line of at most 500 characters",
@@ -359,9 +360,9 @@ class _Decided(BaseModel):
 def change_repository(session: Session, repository_id: int, **columns: Any) -> Repository:  # noqa: ANN401 each column's own type
     """Change columns of a repository; None resets the name or a limit. The caller commits.
 
-    A name that is given stays when the repository is asked for its own; taken back, its own follows.
-    A harvest that runs goes on as it began. Raises UsageError for an unknown repository, a value that cannot
-    be, and an address of another protocol than the repository's; then nothing is changed.
+    A given name is kept when the repository is contacted again; a reset one follows the repository's own. A
+    running harvest continues with its old values. Raises UsageError for an unknown repository, an invalid
+    value, and an address of another protocol than the repository's; then nothing is changed.
     """
     decided = _checked(columns)
     repository = get_repository(session, repository_id)

@@ -1,11 +1,11 @@
-"""The words that stand in the harvester's tables, as pages, commands and the API say them too."""
+"""The stored words of the harvester's tables, also used by pages, commands and the API."""
 
 from enum import IntEnum, StrEnum
 from typing import Final
 
 
 class RunStatus(StrEnum):
-    """How a harvest ended, in the words that pages, command line and tables share."""
+    """How a harvest ended, in the words of pages, command line and tables."""
 
     COMPLETED = "completed"
     COMPLETED_WITH_ERRORS = "completed with errors"
@@ -15,22 +15,22 @@ class RunStatus(StrEnum):
     KILLED = "killed"
     LOST = "lost"
     HELD = "held"
-    """A mass change: it needs a person's yes."""
+    """A mass change: it needs a person's approval."""
     MISSED = "missed"
-    """There was no harvest: due times passed, and one run makes up for them."""
+    """No harvest: due times passed, and one run makes up for them."""
     SKIPPED = "skipped (overlap)"
-    """There was no harvest: due times passed while the run before was under way."""
+    """No harvest: due times passed while the previous run was in progress."""
 
 
 NOT_RUN: Final = frozenset({RunStatus.MISSED, RunStatus.SKIPPED})
-"""Rows of the history that tell of due times at which nothing began."""
+"""Rows of the history for due times at which no harvest started."""
 
 MADE_UP: Final = "generated"
-"""In the place of its host, in a row of the history that tells of no harvest: the demo makes up a past."""
+"""Replaces the host in history rows without a harvest: the demo generates a past."""
 
 
 class AccessProtocol(StrEnum):
-    """By which protocol a repository is harvested (BIB-4)."""
+    """The protocol by which a repository is harvested (BIB-4)."""
 
     OAI_PMH = "oai-pmh"
     SRU = "sru"
@@ -38,7 +38,7 @@ class AccessProtocol(StrEnum):
 
 
 class RecordStatus(StrEnum):
-    """Whether a harvested record lives at its repository."""
+    """Whether a harvested record exists in its repository."""
 
     ACTIVE = "active"
     DELETED = "deleted"
@@ -48,20 +48,20 @@ class DeletionPolicy(StrEnum):
     """What becomes of a record's file when the record is deleted (HAR-9)."""
 
     REMOVE = "remove"
-    """The file goes; the row stays."""
+    """Remove the file; keep the row."""
     MARK = "mark"
-    """The file stays in its place; its header says `status="deleted"`."""
+    """Keep the file in its place; set `status="deleted"` in its header."""
     MOVE = "move"
-    """As `mark`, and the file moves below `++deleted/`."""
+    """As `mark`, and move the file below `++deleted/`."""
 
 
 class DeletionReason(StrEnum):
     """Why a record counts as deleted."""
 
     TOMBSTONE = "tombstone"
-    """Its repository said so."""
+    """Its repository reported the deletion."""
     DISAPPEARED = "disappeared"
-    """Its repository keeps no deletions, and a complete list of everything had it no more."""
+    """Its repository does not keep deletions, and a complete list no longer contained it."""
 
 
 class Change(StrEnum):
@@ -91,16 +91,16 @@ class Level(IntEnum):
 
 
 class Slice(StrEnum):
-    """How long a slice of a harvest is."""
+    """The length of the slices of a harvest."""
 
     MONTH = "month"
     DAY = "day"
 
 
 class Overlap(StrEnum):
-    """What becomes of a run that is due while the schedule's last one is under way still."""
+    """What becomes of a run that is due while the schedule's previous one is in progress."""
 
     SKIP = "skip"
-    """It is left out; the next one comes at the next due time."""
+    """Skip it; the next one starts at the next due time."""
     QUEUE = "queue"
-    """It comes as soon as the last one has ended; several of them are one."""
+    """Start it as soon as the previous one has ended; several of them become one."""

@@ -18,12 +18,12 @@ from typing import IO, Any
 from oai.errors import required
 
 _PIPE_BYTES = 1024**2
-"""So few writes take a request or an answer; more is not allowed to everyone."""
+"""Pipe size with which a request or an answer takes few writes; unprivileged users get no more."""
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 
 class CompanionEndedError(Exception):
-    """The process ended before it had answered; `status` is its exit status, below 0 the signal's number."""
+    """The process ended before it had answered; `status` is its exit status, negative for a signal."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"ended with {status}")
@@ -31,14 +31,15 @@ class CompanionEndedError(Exception):
 
 
 class Companion:
-    """The other process, as its parent sees it; start it in a thread that lives as long as it.
+    """The other process as its parent sees it; start it in a thread that outlives it.
 
-    `module` is run with the arguments, and with the parent's process id behind them; it calls `serve`. Open
-    `files` are handed to it under the same descriptors.
+    `module` is run with the arguments, followed by the parent's process id; it calls `serve`. Open `files`
+    are passed to it under the same descriptors. One thread at a time may use it: answers carry no number, and
+    arrive in the order of the requests.
     """
 
     def __init__(self, module: str, *arguments: str, files: Sequence[int] = ()) -> None:
-        # Without -P, a folder that happens to be called like one of our packages would be taken for it.
+        # Without -P, a folder that has the name of one of our packages would be imported instead.
         command = [sys.executable, "-P", "-m", module, *arguments, str(os.getpid())]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files
@@ -50,34 +51,34 @@ class Companion:
 
     @property
     def number(self) -> int:
-        """The process's id."""
+        """The process id."""
         return self._process.pid
 
     def close(self) -> None:
-        """End the process, which has answered all it was asked."""
+        """End the process, which has answered all requests."""
         with contextlib.suppress(BrokenPipeError):
             self._requests.close()
         self._process.wait()
         self._answers.close()
 
     def kill(self) -> None:
-        """End the process at once, whatever it does; nothing it makes outlives it."""
+        """Kill the process, whatever it is doing; nothing that it creates outlives it."""
         self._process.kill()
         self.close()
 
     def send(self, *request: object) -> None:
-        """Ask for something. Raises CompanionEndedError."""
+        """Send a request. Raises CompanionEndedError."""
         try:
             self._requests.write(pickle.dumps(request))
             self._requests.flush()
         except BrokenPipeError:
             raise self._ended() from None
 
-    def receive(self) -> Any:  # noqa: ANN401 the caller knows what it has asked for
-        """The next answer. Raises CompanionEndedError."""
+    def receive(self) -> Any:  # noqa: ANN401 depends on the request
+        """Return the next answer. Raises CompanionEndedError."""
         try:
-            return pickle.load(self._answers)  # noqa: S301 our own process's
-        except (EOFError, pickle.UnpicklingError):  # the latter where it was killed within an answer
+            return pickle.load(self._answers)  # noqa: S301 from our own process
+        except (EOFError, pickle.UnpicklingError):  # the latter if it was killed within an answer
             raise self._ended() from None
 
     def _ended(self) -> CompanionEndedError:
@@ -89,7 +90,7 @@ Answer = Callable[[object], None]
 
 
 def serve(work: Callable[..., None]) -> None:
-    """Do what standard input asks for until it ends: `work(answer, *request)` answers each request."""
+    """Serve the requests on standard input until it ends: `work(answer, *request)` answers each request."""
     outlive_no_parent(int(sys.argv[-1]))
     with contextlib.suppress(EOFError):
         while True:
@@ -110,12 +111,13 @@ def _widen(pipe: IO[bytes]) -> None:
 
 
 def outlive_no_parent(parent: int) -> None:
-    """Be deaf to what asks the parent to stop, which finishes what it began, and end when it is killed."""
+    """Ignore signals that ask the parent to stop, which finishes its work; end if the parent is killed."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
+        # The parent may have ended before the call above took effect.
         sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""The commands of the harvester, described; what they do is in the modules `…_commands.py`."""
+"""The harvester's commands: their parsers are in `parsers` and `harvest_parser`, their handlers elsewhere."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: "Subcommands") -> None:
-    """Add this part's commands."""
+    """Add the harvester's commands."""
     add_harvest(commands)
     add_probe(commands)
     add_repository(commands)

@@ -1,4 +1,4 @@
-"""What `zatva harvest` and the harvest process do."""
+"""Handlers of `zatva harvest` and of the harvest process."""
 
 import argparse
 import asyncio
@@ -43,11 +43,11 @@ from oai.settings import Settings
 def rehearse(
     session: Session, settings: Settings, request: HarvestRequest, *, url: str | None, folder: str | None
 ) -> RunPlan:
-    """The plan of the harvest, with nothing written.
+    """Return the plan of the harvest, without writing anything.
 
-    A repository that has been asked before is not asked again; another one is asked who it is. It is the one
-    with the base URL `url` (and the folder), which may have no row yet, or that of the request's number.
-    Raises UsageError, ClientError and TryLaterError.
+    A repository that has been contacted before is not contacted again; a new one gets an Identify request. It
+    is the repository with the base URL `url` (and the folder), which may have no row yet, or that with the
+    request's number. Raises UsageError, ClientError and TryLaterError.
     """
     row = get_repository(session, request.repository_id) if url is None else _row(session, url, folder)
     if row is not None and access_of(row.protocol).query is not None:
@@ -91,7 +91,7 @@ _OPTIONS = ("timeout", "retries", "delay", "max_wait", "user_agent", "keep_raw")
 
 
 def overridden(settings: Settings, arguments: Namespace) -> Settings:
-    """The settings in which the options that were given win. Raises UsageError for a value out of range."""
+    """Return the settings, overridden by the given options. Raises UsageError for a value out of range."""
     given = {name: getattr(arguments, name, None) for name in _OPTIONS}
     changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
@@ -112,7 +112,7 @@ _NOT_CUT_OFF = (
 
 
 def harvest(invocation: Invocation) -> ExitCode:
-    """`zatva harvest`."""
+    """Run `zatva harvest`."""
     arguments = invocation.arguments
     invocation = replace(invocation, settings=overridden(invocation.settings, arguments))
     request = _request(invocation)
@@ -136,7 +136,7 @@ def _run(invocation: Invocation, database: Database, request: HarvestRequest) ->
 
 
 def _harvest_new(invocation: Invocation, database: Database, request: HarvestRequest) -> ExitCode:
-    """Harvest an address that is not known yet; it becomes a repository once anything has come from there."""
+    """Harvest a new address; it becomes a repository once it has answered."""
     arguments, console = invocation.arguments, invocation.console
     if arguments.resume:
         raise UsageError(_NOT_CUT_OFF)
@@ -152,7 +152,7 @@ def _harvest_new(invocation: Invocation, database: Database, request: HarvestReq
     except TransportError as error:
         return _unanswered(invocation, error, seconds=time.monotonic() - begun)
     with database.session() as session:
-        # Somebody else may have made it meanwhile.
+        # Another process may have added it meanwhile.
         number = repositories.ensure_repository(
             session, base_url=base_url, base_dir=_folder(arguments), protocol=arguments.protocol
         ).repository_id
@@ -161,7 +161,7 @@ def _harvest_new(invocation: Invocation, database: Database, request: HarvestReq
 
 
 def _unanswered(invocation: Invocation, error: TransportError, *, seconds: float) -> ExitCode:
-    """Tell as of any harvest that failed, but of no repository and no run."""
+    """Report the result of a failed harvest, without a repository and a run."""
     evidence = Evidence(end=End.ERROR, listed=0, changes=0)
     verdict, status = judge(evidence)
     outcome = RunOutcome(
@@ -183,7 +183,7 @@ def _unanswered(invocation: Invocation, error: TransportError, *, seconds: float
 
 
 def harvest_process(invocation: Invocation) -> ExitCode:
-    """`python -m harvester`."""
+    """Run the harvest process, `python -m harvester`."""
     arguments = invocation.arguments
     invocation = replace(invocation, settings=overridden(invocation.settings, arguments))
     if arguments.end_with_parent:
@@ -203,14 +203,14 @@ def harvest_process(invocation: Invocation) -> ExitCode:
 
 
 def _request(invocation: Invocation) -> HarvestRequest:
-    """What `zatva harvest` asks for; of which repository is still to be found out."""
+    """Return the request of `zatva harvest`, without its repository."""
     given = vars(invocation.arguments)
     values = {one.name: _chosen(one, given[one.command.target]) for one in PARAMETERS if one.command}
     return _request_of(invocation, values, repository_id=0)
 
 
 def _chosen(one: Parameter, given: Any) -> Any:  # noqa: ANN401 an option's value
-    """What an option of `zatva harvest` says; its flags say that something is not as usual."""
+    """Return the value of an option of `zatva harvest`; a flag means the opposite of the default."""
     if one.kind is bool:
         return given is not one.default
     return one.words.get(given) if one.choices is not None else given
@@ -251,7 +251,7 @@ def _check_cut_off(database: Database, request: HarvestRequest) -> None:
 
 
 def _replay(invocation: Invocation, database: Database, request: HarvestRequest) -> HarvestRequest:
-    """What the run that the command names asked for, with the command's rules."""
+    """Return the request of the run that the command names, with the rules of the command."""
     arguments = invocation.arguments
     if arguments.repository is not None or arguments.out is not None:
         raise UsageError("a replay belongs to the repository of its run; leave out URL|ID and --out")
@@ -260,7 +260,7 @@ def _replay(invocation: Invocation, database: Database, request: HarvestRequest)
 
 
 def _known(database: Database, arguments: argparse.Namespace) -> int | None:
-    """The number of the repository that the command names; None where it is new, and can be made."""
+    """Return the number of the repository that the command names; None if it is new and can be added."""
     out: str | None = arguments.out
     named = _given(arguments.repository)
     number = _number(named)
@@ -282,7 +282,7 @@ def _known(database: Database, arguments: argparse.Namespace) -> int | None:
 
 
 def _folder(arguments: argparse.Namespace) -> str | None:
-    """The folder that the command names, absolute."""
+    """Return the absolute path of the folder that the command names."""
     return None if arguments.out is None else os.path.abspath(arguments.out)  # noqa: PTH100 Path.absolute keeps `..`
 
 
@@ -293,13 +293,13 @@ def _given(named: str | None) -> str:
 
 
 def _number(named: str) -> int | None:
-    """The repository's number, where that is what the command names."""
+    """Return the repository's number, if the command names it by number."""
     return int(named) if named.isascii() and named.isdigit() else None
 
 
 def _told(invocation: Invocation, outcome: RunOutcome) -> ExitCode:
     invocation.console.result(outcome.as_json(), outcome.in_words())
     if outcome.failure_reason:
-        # Not a note, which --quiet would leave out: without the reason nobody knows what to do.
+        # Not a note, which --quiet would suppress: without the reason the user could not act.
         sys.stderr.write(f"zatva: {outcome.failure_reason}\n")
     return outcome.exit_code

@@ -1,4 +1,4 @@
-"""`zatva harvest` and the harvest process, described."""
+"""The parsers of `zatva harvest` and of the harvest process."""
 
 import argparse
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def add_parameters(parser: argparse.ArgumentParser, *places: int) -> None:
-    """Add the options of `zatva harvest` that have these places in its help."""
+    """Add the options of `zatva harvest` with these places in its help."""
     options = [(one.command, one) for one in carried(Surface.COMMAND) if one.command]
     for option, one in sorted(options, key=lambda pair: pair[0].place):
         if option.place in places:
@@ -43,7 +43,7 @@ def add_process_parameters(parser: argparse.ArgumentParser) -> None:
 
 
 def add_protocol(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says how a repository is asked."""
+    """Add the option for a repository's protocol."""
     parser.add_argument(
         "--protocol", choices=("oai-pmh", "sru", "z39.50"),
         help="protocol (default: z39.50 for z3950://host:port/database, otherwise oai-pmh)",
@@ -51,7 +51,7 @@ def add_protocol(parser: argparse.ArgumentParser) -> None:
 
 
 def add_manners(parser: argparse.ArgumentParser) -> None:
-    """Add the options that win over the settings of the client."""
+    """Add the options that override the settings of the client."""
     parser.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="seconds to wait for the answer to one request"
     )
@@ -62,7 +62,7 @@ def add_manners(parser: argparse.ArgumentParser) -> None:
 
 
 def add_patience(parser: argparse.ArgumentParser) -> None:
-    """Add the further options of the client that only a harvest needs."""
+    """Add the further client options that only a harvest needs."""
     parser.add_argument("--retries", type=int, metavar="N", help="retries of a failed request")
     parser.add_argument(
         "--max-wait", type=float, metavar="SECONDS",
@@ -109,7 +109,7 @@ def add_harvest(commands: "Subcommands") -> None:
 
 
 def build_process_parser() -> argparse.ArgumentParser:
-    """The command line of the harvest process, `python -m harvester` (UIUC, "Harvester Program")."""
+    """Return the parser of the harvest process, `python -m harvester` (UIUC, "Harvester Program")."""
     parser = argparse.ArgumentParser(
         prog="python -m harvester", description="Harvest one repository.", allow_abbrev=False
     )

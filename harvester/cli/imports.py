@@ -1,4 +1,4 @@
-"""What `zatva import` does."""
+"""Handlers of `zatva import`."""
 
 import getpass
 from collections import Counter
@@ -39,7 +39,7 @@ _SOURCES = {
 
 
 def run(invocation: Invocation) -> ExitCode:
-    """Import the records of the repositories that are named, one after the other."""
+    """Import the records of the named repositories, one after the other."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database:
         refused = 0
@@ -51,7 +51,7 @@ def run(invocation: Invocation) -> ExitCode:
 
 
 def status(invocation: Invocation) -> ExitCode:
-    """Show imports, the newest first."""
+    """Show imports, newest first."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database, database.session() as session:
         found = imports.list_imports(session, repository_id=arguments.repository, limit=arguments.limit)
@@ -79,7 +79,7 @@ def sources(invocation: Invocation) -> ExitCode:
 
 
 def source(invocation: Invocation) -> ExitCode:
-    """Show how a repository is imported, after changing what is given."""
+    """Show how a repository is imported, after applying the given changes."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database, database.session() as session:
         found = _changed(session, source_settings(session, arguments.id), arguments)
@@ -91,7 +91,7 @@ def source(invocation: Invocation) -> ExitCode:
 
 
 def refused(invocation: Invocation) -> ExitCode:
-    """List the records that have no bibliographic row, and why."""
+    """List the records without a bibliographic row, and the reasons."""
     arguments = invocation.arguments
     kinds = ("filtered",) if arguments.filtered else ("refused", "unreadable")
     with open_database(invocation.settings) as database, database.session() as session:
@@ -104,7 +104,7 @@ def refused(invocation: Invocation) -> ExitCode:
 
 
 def _chosen(database: Database, given: Sequence[int], *, all_: bool) -> list[int]:
-    """The repositories to import; each must be there before the first import begins."""
+    """Return the repositories to import; check that each exists before the first import begins."""
     if all_ == bool(given):
         raise UsageError("no repository given; give --repository ID, or --all")
     with database.session() as session:
@@ -162,7 +162,7 @@ def _shown(session: Session, found: SourceSettings) -> dict[str, Any]:
 
 
 def _last(found: ImportFacts | None) -> dict[str, Any]:
-    """Of a source's last import: when, who, how many (thesis, 2.3.1)."""
+    """Return when a source was last imported, by whom, and how many records (thesis, 2.3.1)."""
     names = ("import_id", "state", "started", "started_by", *imports.COUNTS, "total", "failure_reason")
     return {name: getattr(found, name) if found is not None else None for name in names}
 
@@ -200,7 +200,7 @@ def show(invocation: Invocation) -> ExitCode:
 
 
 def add(invocation: Invocation) -> ExitCode:
-    """Make a set."""
+    """Create a set."""
     arguments = invocation.arguments
     conditions = [parse_condition(line) for line in arguments.where or ()]
     with open_database(invocation.settings) as database, database.session() as session:
@@ -308,7 +308,7 @@ _RECORD_COLUMNS = {
 
 
 def search_records(invocation: Invocation) -> ExitCode:
-    """Search, or count."""
+    """Search records, or count them."""
     arguments = invocation.arguments
     wanted = Search(
         text=" ".join(arguments.text),

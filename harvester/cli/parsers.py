@@ -1,4 +1,4 @@
-"""The commands of repositories, imports, restores and the store, described; handlers are imported lazily."""
+"""The parsers of the commands for repositories, imports, restores and the store; handlers load lazily."""
 
 import argparse
 from pathlib import Path

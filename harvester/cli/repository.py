@@ -1,4 +1,4 @@
-"""What `zatva repository` and `zatva probe` do."""
+"""Handlers of `zatva repository` and `zatva probe`."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,11 +37,11 @@ _TAKEN_BACK: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "brake_updates": _AS_SET,
     }
 )
-"""The columns that options change, with the words that take an option back."""
+"""The columns that options change, with the values that reset an option."""
 
 
 def repository_add(invocation: Invocation) -> ExitCode:
-    """`zatva repository add`."""
+    """Run `zatva repository add`."""
     arguments = invocation.arguments
     asking = repositories.identify_repository(arguments.url, invocation.settings, protocol=arguments.protocol)
     facts = asyncio.run(asking)
@@ -61,7 +61,7 @@ def repository_add(invocation: Invocation) -> ExitCode:
 
 
 def repository_list(invocation: Invocation) -> ExitCode:
-    """`zatva repository list`."""
+    """Run `zatva repository list`."""
     with open_database(invocation.settings) as database, database.session() as session:
         rows = [columns_of(repository) for repository in repositories.list_repositories(session)]
     empty = "no repositories yet; add one with `zatva repository add URL`"
@@ -70,7 +70,7 @@ def repository_list(invocation: Invocation) -> ExitCode:
 
 
 def repository_show(invocation: Invocation) -> ExitCode:
-    """`zatva repository show`."""
+    """Run `zatva repository show`."""
     with open_database(invocation.settings) as database, database.session() as session:
         shown = _facts(session, repositories.get_repository(session, invocation.arguments.id))
     invocation.console.facts(shown)
@@ -78,7 +78,7 @@ def repository_show(invocation: Invocation) -> ExitCode:
 
 
 def repository_remove(invocation: Invocation) -> ExitCode:
-    """`zatva repository remove`."""
+    """Run `zatva repository remove`."""
     repository_id = invocation.arguments.id
     with open_database(invocation.settings) as database, database.session() as session:
         repositories.remove_repository(session, repository_id)
@@ -90,7 +90,7 @@ def repository_remove(invocation: Invocation) -> ExitCode:
 
 
 def repository_refresh(invocation: Invocation) -> ExitCode:
-    """`zatva repository refresh`."""
+    """Run `zatva repository refresh`."""
     with open_database(invocation.settings) as database, database.session() as session:
         repository = repositories.get_repository(session, invocation.arguments.id)
         asking = repositories.identify_repository(
@@ -106,7 +106,7 @@ def repository_refresh(invocation: Invocation) -> ExitCode:
 
 
 def repository_edit(invocation: Invocation) -> ExitCode:
-    """Change what was given; a harvest that runs goes on as it began."""
+    """Apply the given changes; a running harvest continues with its old values."""
     repository_id, columns = invocation.arguments.id, _given(invocation)
     if not columns:
         raise UsageError(
@@ -122,7 +122,7 @@ def repository_edit(invocation: Invocation) -> ExitCode:
 
 
 def repository_policy(invocation: Invocation) -> ExitCode:
-    """Set what becomes of deleted records, and how much one run may do without a yes."""
+    """Set what becomes of deleted records, and how much one run may change without approval."""
     with open_database(invocation.settings) as database, database.session() as session:
         repository = change_repository(session, invocation.arguments.id, **_given(invocation))
         session.commit()
@@ -154,7 +154,7 @@ def _facts(session: Session, repository: Repository) -> dict[str, Any]:
 
 
 def _given(invocation: Invocation) -> dict[str, Any]:
-    """The columns that options were given for; an option that is taken back is None."""
+    """Return the columns for the given options; None for an option that is reset."""
     options = vars(invocation.arguments)
     given = {name: options[name] for name in _TAKEN_BACK if options.get(name) is not None}
     return {name: None if value in _TAKEN_BACK[name] else value for name, value in given.items()}
@@ -164,11 +164,11 @@ _SHOWN = 10
 _TITLE_CHARACTERS = 60
 _MAX_WAIT = 30.0
 _MAX_WAIT_TOTAL = 120.0
-"""Seconds; somebody sits and waits for the probe."""
+"""Seconds; a person is waiting for the probe."""
 
 
 def probe_repository(invocation: Invocation) -> ExitCode:
-    """`zatva probe`."""
+    """Run `zatva probe`."""
     arguments = invocation.arguments
     protocol = protocol_of(arguments.url, arguments.protocol)
     base_url = check_base_url(arguments.url, protocol)
@@ -294,7 +294,7 @@ def _odd_lines(odd: Sequence[str]) -> Iterator[str]:
 
 
 def examine_repository(invocation: Invocation) -> ExitCode:
-    """`zatva repository doctor`: of a number, the report is kept; of an address, it is shown only."""
+    """Run `zatva repository doctor`: for a number it stores the report, for an address it only shows it."""
     which: str = invocation.arguments.which
     report = _of_number(invocation, int(which)) if which.isdecimal() else _of_address(invocation, which)
     words = letter(report) if invocation.arguments.letter else "\n".join(in_lines(report))

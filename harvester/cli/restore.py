@@ -1,4 +1,4 @@
-"""What `zatva restore` does."""
+"""Handler of `zatva restore`."""
 
 import asyncio
 import contextlib
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 _OWN: Final = "http://127.0.0.1:8080/oai"
-"""Where `zatva serve` has the provider unless it is told otherwise."""
+"""Address of the provider run by `zatva serve` by default."""
 _DIGITS: Final = len("YYYYMMDDhhmmss")
 
 
 def restore_site(invocation: Invocation) -> ExitCode:
-    """`zatva restore`."""
+    """Run `zatva restore`."""
     arguments, console = invocation.arguments, invocation.console
     settings = overridden(invocation.settings, arguments)
 
@@ -56,7 +56,7 @@ def _run(console: Console, asked: Restore, *, rehearsal: bool) -> RestoreOutcome
 
         def report(step: str, done: int, total: int | None, note: str) -> None:
             if step not in steps:
-                stack.close()  # what the step before it showed
+                stack.close()  # close what the previous step showed
                 steps[step] = stack.enter_context(console.progress(step))
             steps[step](done, total=total, note=note)
 
@@ -70,9 +70,9 @@ def _run(console: Console, asked: Restore, *, rehearsal: bool) -> RestoreOutcome
 
 
 def read_moment(text: str) -> datetime:
-    """A moment as ISO 8601 or as 14 digits, UTC unless it says otherwise; of a day, its beginning.
+    """Return a moment given in ISO 8601 or as 14 digits, in UTC unless stated otherwise.
 
-    Raises UsageError.
+    A day without a time means its beginning. Raises UsageError.
     """
     written = text.strip()
     try:

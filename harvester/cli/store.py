@@ -1,4 +1,4 @@
-"""What `zatva store`, `job changes`, `job release` and `job errors` do."""
+"""Handlers of `zatva store`, `job changes`, `job release` and `job errors`."""
 
 import os
 import sys
@@ -35,7 +35,7 @@ from oai.errors import ExitCode, UsageError
 
 
 def verify(invocation: Invocation) -> ExitCode:
-    """Compare files with rows, of one repository or of all; what is wrong is printed as it is found."""
+    """Compare files with rows, of one repository or of all; print each problem when it is found."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database:
         with database.session() as session:
@@ -56,7 +56,7 @@ def verify(invocation: Invocation) -> ExitCode:
 
 
 def rebuild(invocation: Invocation) -> ExitCode:
-    """Make the rows of a repository say what its files say."""
+    """Rebuild the rows of a repository from its files."""
     with open_database(invocation.settings) as database:
         with database.session() as session:
             repository = _named(session, invocation)
@@ -80,7 +80,7 @@ def rebuild(invocation: Invocation) -> ExitCode:
 
 
 def export_records(invocation: Invocation) -> ExitCode:
-    """Write the records of a repository, or those that a run changed, into one file or to standard output."""
+    """Write a repository's records, or those that a run changed, to one file or to standard output."""
     arguments = invocation.arguments
     if (arguments.repository is None) == (arguments.run is None):
         raise UsageError(
@@ -109,9 +109,9 @@ def export_records(invocation: Invocation) -> ExitCode:
 
 
 def run_of(session: Session, history_id: int) -> tuple[int, RunKey]:
-    """The repository and the run of a row in `oai_history`.
+    """Return the repository and the run of a row in `oai_history`.
 
-    Raises UsageError where there is none, or its changes are not kept any more.
+    Raises UsageError if there is no such run, or its changes are no longer kept.
     """
     row = get_history(session, history_id)
     made = row.new_count + row.updated_count + row.deleted_count
@@ -130,7 +130,7 @@ def run_of(session: Session, history_id: int) -> tuple[int, RunKey]:
 
 
 def _others(session: Session, invocation: Invocation) -> set[str]:
-    """The folders of all repositories: one may lie below another's."""
+    """Return the folders of all repositories, because one may be below another's."""
     return {
         os.fspath(repositories.base_folder(one, invocation.settings))
         for one in repositories.list_repositories(session)
@@ -176,7 +176,7 @@ def _tell_finding(console: Console, repository_id: int, finding: StoreFinding) -
 
 
 def _named(session: Session, invocation: Invocation) -> Repository:
-    """The repository of the given number, or with the given folder; made where only its files are left."""
+    """Return the repository with the given number or folder; add it if only its files are left."""
     arguments = invocation.arguments
     if (arguments.repository is None) == (arguments.dir is None):
         raise UsageError("no repository given; give its number, or --dir with its folder")
@@ -212,7 +212,7 @@ def _rebuilt_words(rebuilt: Rebuilt) -> str:
 
 @contextmanager
 def _output(name: Path | None) -> Iterator[BinaryIO]:
-    """Standard output, or the file, which gets its name when it is whole; a pipe or a device as it is."""
+    """Provide standard output, a file that gets its name when complete, or an existing pipe or device."""
     if name is None:
         if sys.stdout.isatty():
             raise UsageError("an export cannot be written to a terminal; give --out FILE, or use a pipe")
@@ -221,7 +221,7 @@ def _output(name: Path | None) -> Iterator[BinaryIO]:
         return
     name = checked_output(name)
     if name.exists() and not name.is_file():
-        # A pipe or a device, /dev/null for one, stays what it is.
+        # A pipe or a device, such as /dev/null, is not replaced.
         with name.open("wb") as file:
             yield file
         return
@@ -231,6 +231,7 @@ def _output(name: Path | None) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        # Synced before it gets its name, which then never refers to an incomplete file.
         unfinished.replace(name)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -247,7 +248,7 @@ def _tell_export(invocation: Invocation, exported: Exported) -> None:
 
 
 def changes(invocation: Invocation) -> ExitCode:
-    """Print what changed after a line of the change feed, in the order in which to follow it."""
+    """Print the changes after a line of the change feed, in the order of the feed."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database, database.session() as session:
         run = None if arguments.run is None else run_of(session, arguments.run)[1]
@@ -261,7 +262,7 @@ def changes(invocation: Invocation) -> ExitCode:
 
 
 def release(invocation: Invocation) -> ExitCode:
-    """Say yes to a run that was held for it would delete or change too much."""
+    """Approve a run that was held because it would delete or change too many records."""
     history_id: int = invocation.arguments.history_id
     with open_database(invocation.settings) as database:
         with database.session() as session:
@@ -288,7 +289,7 @@ def _facts(hold: Hold, deleted: int) -> dict[str, Any]:
 
 
 def _shown(hold: Hold) -> str:
-    """What a held run would do."""
+    """Return what a held run would do."""
     deletes = hold.kind == HoldKind.DELETIONS
     count = hold.would_delete if deletes else hold.would_update
     what = "would delete" if deletes else "would change at least"
@@ -326,7 +327,7 @@ _SHOWN = (
 
 
 def list_errors(invocation: Invocation) -> ExitCode:
-    """`zatva job errors`."""
+    """Run `zatva job errors`."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database, database.session() as session:
         if arguments.raw is not None:

@@ -1,6 +1,6 @@
-"""Undoes the compression of a body by what its bytes are, for what the headers say of it may be a lie.
+"""Decompresses a body according to its bytes, because its headers may be wrong.
 
-XML begins with none of the bytes that compressed data begin with, so the bytes can be believed.
+XML begins with none of the bytes with which compressed data begin, so the bytes are reliable.
 """
 
 import zlib
@@ -23,7 +23,7 @@ _PLAIN_STARTS = (b"<", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0")
 
 
 class TooLargeError(Exception):
-    """The decompressed body is beyond a limit."""
+    """The decompressed body exceeds a limit."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.sentence())
@@ -32,9 +32,10 @@ class TooLargeError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Decoded:
-    """A body as it is meant; `found` names the compressions that were undone, outermost first.
+    """A decoded body; `found` names the compressions that were undone, outermost first.
 
-    `fault` says what is wrong with the compressed data, where only a part could be had; else it is empty.
+    `fault` says what is wrong with the compressed data if only a part could be decompressed, else it is
+    empty.
     """
 
     body: Body
@@ -43,14 +44,14 @@ class Decoded:
 
 
 def decode(body: Body, announced: str, limits: AnswerLimits, *, spool: bool = False) -> Decoded:
-    """Undo gzip and deflate, announced by Content-Encoding or not, also where it was done twice.
+    """Undo gzip and deflate, whether announced by Content-Encoding or not, also if applied twice.
 
-    A body that is announced as compressed and is not comes as it is. Never makes more bytes than the limits
-    allow: raises TooLargeError instead.
+    A body that is announced as compressed but is not is returned unchanged. The result never exceeds the
+    limits: raises TooLargeError instead.
     """
     found: list[str] = []
     fault = ""
-    sent = len(body)  # of what is compressed twice, the outer bytes are what somebody paid for
+    sent = len(body)  # if compressed twice, the ratio is that to the outer bytes, which were transferred
     while not fault and len(found) < _MOST_LAYERS:
         name, bits = _compression(body, "" if found else announced)
         if not name:
@@ -64,7 +65,7 @@ def decode(body: Body, announced: str, limits: AnswerLimits, *, spool: bool = Fa
 
 
 def _compression(body: Body, announced: str) -> tuple[str, int]:
-    """How the body is compressed, and the setting of zlib for it; an empty name where it is not."""
+    """Return the body's compression, and zlib's setting for it; an empty name if it is not compressed."""
     head = body[:_HEAD_BYTES]
     if head.startswith(_GZIP):
         return "gzip", _ANY_WRAPPING
@@ -77,7 +78,7 @@ def _compression(body: Body, announced: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Terms:
-    """What data may unpack to, and where it goes; `sent` are the bytes that came."""
+    """Limits for decompressed data, and whether they go to a file; `sent` is the number of bytes received."""
 
     limits: AnswerLimits
     sent: int
@@ -85,7 +86,7 @@ class _Terms:
 
 
 def _inflated(body: Body, bits: int, terms: _Terms) -> tuple[Body, str]:
-    """What the data hold, and what is wrong with them."""
+    """Return the decompressed data, and what is wrong with them."""
     gathering = Gathering(spool=terms.spool)
     data: memoryview | Spooled = memoryview(body) if isinstance(body, bytes) else body
     position = 0
@@ -95,7 +96,7 @@ def _inflated(body: Body, bits: int, terms: _Terms) -> tuple[Body, str]:
             _check(gathering.size + len(piece), terms)
             gathering.add(piece)
         if member.fault:
-            # What stands behind the last member is mostly padding.
+            # Bytes after the last member are mostly padding.
             padding = position and not member.came and bytes(data[position : position + 2]) != _GZIP
             return gathering.whole(), "" if padding else member.fault
         position = member.end
@@ -103,7 +104,7 @@ def _inflated(body: Body, bits: int, terms: _Terms) -> tuple[Body, str]:
 
 
 def _check(size: int, terms: _Terms) -> None:
-    """Raise TooLargeError if so many unpacked bytes are too many."""
+    """Raise TooLargeError if this number of decompressed bytes exceeds the limits."""
     limits = terms.limits
     if size > limits.answer_bytes:
         raise TooLargeError(limits.failure(FailureCode.ANSWER_BYTES, limits.answer_bytes))
@@ -114,7 +115,7 @@ def _check(size: int, terms: _Terms) -> None:
 
 
 class _Member:
-    """One compressed stream in the data; gzip may join several."""
+    """One compressed stream in the data; gzip allows several in a row."""
 
     def __init__(self, data: "memoryview | Spooled", start: int, bits: int) -> None:
         self.fault = ""
@@ -124,7 +125,7 @@ class _Member:
         self._inflating = zlib.decompressobj(bits)
 
     def pieces(self) -> Iterator[bytes]:
-        """What it holds, in pieces of bounded size, until its end or its fault."""
+        """Yield its content in pieces of bounded size, until its end or its fault."""
         inflating = self._inflating
         while not inflating.eof:
             chunk: bytes | memoryview = inflating.unconsumed_tail

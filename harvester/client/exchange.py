@@ -1,4 +1,4 @@
-"""One HTTP exchange as values: what is sent, and what comes back before anything is made of it."""
+"""One HTTP exchange as values: what is sent, and what is received before it is interpreted."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class HttpRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class RawReply:
-    """An answer as it came: chunks are joined, but a compressed body is still compressed.
+    """An answer as received: chunks are joined, but a compressed body is still compressed.
 
-    `cut` says why the body may not be whole; it is None where nothing is known against it.
+    `cut` says why the body may be incomplete, else it is None.
     """
 
     status: int
@@ -32,19 +32,19 @@ class RawReply:
     headers: Sequence[tuple[str, str]] = ()
     body: bytes = b""
     spooled: Spooled | None = None
-    """The body where it is in a file, for it is large; `body` is empty then."""
+    """The body if it is large and therefore in a file; `body` is empty then."""
     cut: TransportError | None = None
 
     @property
     def content(self) -> Body:
-        """The body, wherever it is."""
+        """The body, in memory or in a file."""
         return self.body if self.spooled is None else self.spooled
 
     def header(self, name: str) -> str:
-        """The header's first value, or nothing; its name is looked for in any case."""
+        """Return the header's first value, or an empty text; its name is matched case-insensitively."""
         wanted = name.lower()
         return next((value for found, value in self.headers if found.lower() == wanted), "")
 
 
 Send = Callable[[HttpRequest], Awaitable[RawReply]]
-"""Makes one exchange, following nothing. Raises TransportError and AnswerTooLargeError, nothing else."""
+"""Makes one exchange, without following redirects. Raises only TransportError and AnswerTooLargeError."""

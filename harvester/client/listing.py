@@ -1,4 +1,4 @@
-"""A list as one stream of items: the tokens between its pages are hidden, the progress is not."""
+"""A list as one stream of items, which hides the tokens between its pages but shows the progress."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -29,13 +29,13 @@ ItemT = TypeVar("ItemT")
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a list has come, as its latest page tells.
+    """How far a list has progressed, according to its latest page.
 
-    `received` counts the items of all pages so far, `faults` what could not be read of them. `cursor`,
-    `complete_list_size` and `expiration_date` are the server's words about it (section 3.5), None where it
-    says nothing. With `resumption_token` the list can be gone on with later; it is empty at the end.
-    `first_response_date` is the date to begin the next incremental harvest from, as a datestamp in UTC; where
-    it cannot be read as one, it is as it came.
+    `received` counts the items of all pages so far, `faults` their unreadable parts. `cursor`,
+    `complete_list_size` and `expiration_date` are the server's statements (section 3.5), None if it makes
+    none. With `resumption_token` the list can be resumed later; it is empty at the end. `first_response_date`
+    is the date from which to begin the next incremental harvest, as a datestamp in UTC; if it cannot be read
+    as one, it is returned as received.
     """
 
     pages: int = 0
@@ -50,22 +50,22 @@ class Progress:
 
 
 class Listing(AsyncIterator[ItemT], Generic[PageT, ItemT]):
-    """A list that is fetched page by page while one goes over its items with `async for`, once.
+    """A list that is fetched page by page while its items are iterated over with `async for`, once.
 
-    Who would rather have whole pages goes over `pages()` instead. Errors are raised where they come up, so
-    what was had before stays had; `progress` then tells how to go on.
+    To get whole pages, iterate over `pages()` instead. Errors are raised when they occur, so earlier items
+    have been delivered; `progress` then shows how to resume.
     """
 
     def __init__(self, pages: AsyncIterator[PageT], items: Callable[[PageT], Sequence[ItemT]]) -> None:
         self.progress = Progress()
-        """How far the list has come."""
+        """How far the list has progressed."""
         self._take = items
         self._source = pages
         self._pages = self._noted()
         self._items = self._each()
 
     def pages(self) -> AsyncIterator[PageT]:
-        """The pages that have not been begun yet."""
+        """Yield the pages that have not been started yet."""
         return self._pages
 
     def __aiter__(self) -> "Listing[PageT, ItemT]":
@@ -94,7 +94,7 @@ def _advanced(progress: Progress, page: AnyPage, items: int) -> Progress:
         received=progress.received + items,
         faults=progress.faults + (len(page.faults) if isinstance(page, Page) else 0),
         cursor=token.cursor if token else None,
-        # On the last page many servers leave it out.
+        # Many servers omit it on the last page.
         complete_list_size=progress.complete_list_size if size is None else size,
         expiration_date=token.expiration_date if token else None,
         resumption_token=token.value if token else "",
@@ -104,7 +104,7 @@ def _advanced(progress: Progress, page: AnyPage, items: int) -> Progress:
 
 
 def _bound(response_date: str) -> str:
-    """The date as a request may have it for `from`; as it came where it is none, or of no known zone."""
+    """Return the date in the form of a `from` argument; unchanged if it is no date or has no known zone."""
     try:
         return format_datestamp(read_moment(response_date))
     except ValueError:
@@ -112,9 +112,10 @@ def _bound(response_date: str) -> str:
 
 
 class AskingAhead:
-    """One list's answers: `fetch` sends a request, which may be the next page's before this page is read.
+    """The answers of one list; the request for the next page may be sent before this page is read.
 
-    To be closed where the list ends, or is left.
+    `fetch` sends a request. Close the object when the list ends or is abandoned. It is used on one event
+    loop, and its fields change only between awaits, so it needs no lock.
     """
 
     def __init__(self, fetch: Callable[[Arguments], Awaitable[HttpReply]]) -> None:
@@ -125,22 +126,23 @@ class AskingAhead:
 
     @property
     def asked(self) -> bool:
-        """Whether the next page is asked for, so that the one before it must not be asked for again.
+        """Whether the next page has been requested, so that the previous one must not be requested again.
 
-        Some servers know a list's latest token alone.
+        Some servers accept only the latest token of a list.
         """
         return self._ahead is not None
 
     def ask(self, resumption_token: str) -> None:
-        """Ask for the page with this token now, unless it was asked for last; `answer` gives what comes."""
+        """Request the page with this token now, unless it was requested last; `answer` returns the reply."""
         arguments = [("resumptionToken", resumption_token)]
         if self._ahead is None and not self._closed and arguments != self._latest:
             self._latest = arguments
             self._ahead = asyncio.ensure_future(self._fetch(arguments))
 
     async def answer(self, arguments: Arguments) -> HttpReply:
-        """The answer to a request, which may be on its way. Raises as `fetch` does."""
+        """Return the answer to a request, which may already have been sent. Raises as `fetch` does."""
         ahead, self._ahead = self._ahead, None
+        # Taken out of the field before the first await, so that no other call waits for the same task.
         if ahead is not None and arguments == self._latest:
             return await ahead
         await _let_go(ahead)
@@ -148,7 +150,7 @@ class AskingAhead:
         return await self._fetch(arguments)
 
     async def aclose(self) -> None:
-        """Let go of what was asked for and is not wanted."""
+        """Cancel the request that is no longer wanted."""
         self._closed = True
         await _let_go(self._ahead)
 

@@ -1,4 +1,4 @@
-"""Notices a list that never ends: it goes in circles, repeats the same items, or never fills."""
+"""Detects a list that never ends: it is circular, repeats the same items, or never contains any."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,35 +12,35 @@ from oai.sections import HarvesterSettings
 
 _MOST_MARKS: Final = 20_000
 _MOST_NAMES: Final = 10_000
-"""Names in one part of what is remembered, where so many make enough pages; one takes some 70 bytes."""
+"""Names in one part of the memory, if they make enough pages; a name takes some 70 bytes."""
 _FULL: Final = 20 * _MOST_NAMES
-"""Names after which a part is full whatever its pages: those of such a list are large."""
+"""Names after which a part is full regardless of its pages: the pages of such a list are large."""
 _MORE_PATIENCE: Final = 10
-"""So many times more empty pages are borne with while the server's cursor advances over them."""
+"""Factor by which more empty pages are tolerated while the server's cursor advances over them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListPatience:
-    """After how many pages in a row without a new item a list ends."""
+    """After how many consecutive pages without a new item a list is ended."""
 
     empty_pages: int = 100
     repeated_pages: int = 20
 
 
 def list_patience(settings: HarvesterSettings) -> ListPatience:
-    """As the settings say."""
+    """Return the limits from the settings."""
     return ListPatience(empty_pages=settings.max_empty_pages, repeated_pages=settings.max_repeated_pages)
 
 
 class Circles:
-    """Looks at a list's pages as they come.
+    """Checks a list's pages as they arrive.
 
-    A token that comes again is no proof, for some servers use one token for a whole list; a token that comes
-    again with the same items is. The first pages are all remembered; of later ones every one whose number is
-    a power of two, which is enough to notice any circle, if not at once (R. P. Brent's method).
+    A repeated token is no proof, because some servers use one token for a whole list; a repeated token with
+    the same items is. The first pages are all remembered; of later ones those whose number is a power of two,
+    which is enough to detect any circle, if not at once (R. P. Brent's method).
 
-    Whatever the tokens say, pages in a row whose items have all come before in this list end it (`_Memory`).
-    Each list has its own: what came before a list was resumed or taken up does not count.
+    Whatever the tokens, consecutive pages whose items have all occurred before in this list end it
+    (`_Memory`). Each list has its own memory: pages from before a list was resumed or continued do not count.
     """
 
     def __init__(self, patience: ListPatience | None = None) -> None:
@@ -54,19 +54,19 @@ class Circles:
         self._advancing = True
 
     def look_at(self, page: Page) -> None:
-        """Take note of a page of records or headers; raises as `check` does.
+        """Record a page of records or headers; raise as `check` does.
 
-        Records that cannot be read are called by their bytes: a page of nothing else is not empty, and is the
-        same as another one only where they are.
+        Unreadable records are identified by their bytes: a page of nothing else is not empty, and equals
+        another page only if the bytes are equal.
         """
         names = [header.identifier for header in page.headers] or [*map(_digest, page.faults)]
         self.check(page.url, page.token, names)
 
     def check(self, url: str, token: ResumptionToken | None, names: Sequence[str]) -> None:
-        """Take note of a page: its token, and what its items are called.
+        """Record a page: its token, and the names of its items.
 
-        Raises EndlessListError where the list goes in circles, or too many pages in a row are empty or have
-        nothing new. A page without a token ends its list by itself.
+        Raises EndlessListError if the list is circular, or if too many consecutive pages are empty or contain
+        no new item. A page without a token ends its list anyway.
         """
         self._note_cursor(names, token.cursor if token else None)
         self._empty = 0 if names else self._empty + 1
@@ -85,13 +85,13 @@ class Circles:
             self._seen.add(mark)
 
     def _note_cursor(self, names: Sequence[str], cursor: int | None) -> None:
-        """Note whether the cursor has advanced with each empty page of those in a row."""
+        """Record whether the cursor has advanced with each of the consecutive empty pages."""
         moved = cursor is not None and (self._cursor is None or cursor > self._cursor)
         self._advancing = bool(names) or (moved and self._advancing)
         self._cursor = cursor
 
     def _check_empty(self, url: str, size: int | None) -> None:
-        """Bear with servers that pass over what is not selected, as long as they say that there is more."""
+        """Tolerate servers that skip unselected records, as long as they announce further ones."""
         most = self._patience.empty_pages
         if self._advancing and (size is None or (self._cursor or 0) < size):
             most *= _MORE_PATIENCE
@@ -111,7 +111,7 @@ def _digest(fault: Fault) -> str:
 
 @dataclass(kw_only=True, slots=True)
 class _Part:
-    """The names of some pages that followed each other, as Python's hashes, which differ by process."""
+    """The names of some consecutive pages, as Python's hashes, which differ between processes."""
 
     names: set[int] = field(default_factory=set)
     pages: int = 0
@@ -121,18 +121,18 @@ class _Part:
         self.pages += 1
 
     def is_full(self, pages: int) -> bool:
-        """Whether it has names enough, and enough pages to notice by them that they come again."""
+        """Return whether it has enough names, and enough pages to detect their repetition."""
         size = len(self.names)
         return size >= _FULL or (size >= _MOST_NAMES and self.pages > pages)
 
 
 class _Memory:
-    """Some of what a list has brought: its first pages, the latest ones, and some between.
+    """Some of what a list has contained: its first pages, the latest ones, and some in between.
 
-    What it says came before did, as surely as 64 bits tell; what it has forgotten counts as new. A list that
-    begins again, or gives its last pages for ever, is noticed at once. Those between are the pages from the
-    latest power of two on: they are in any circle as soon as the list is twice as long as the way there, and
-    as the circle (Brent).
+    Whatever it reports as repeated has occurred before, with the certainty of 64 bits; what it has forgotten
+    counts as new. A list that starts again, or repeats its last pages endlessly, is detected at once. The
+    pages in between are those from the latest power of two on: they are in any circle as soon as the list is
+    twice as long as the distance to the circle, and as the circle itself (Brent).
     """
 
     def __init__(self, pages: int) -> None:
@@ -141,8 +141,8 @@ class _Memory:
         self._first, self._between, self._before, self._latest = (_Part() for _ in range(4))
 
     def note(self, names: Sequence[str]) -> bool:
-        """Remember the page; gives whether all its items came before."""
-        page = [*map(hash, names)]  # a set of them would take half as long again
+        """Remember the page; return whether all its items have occurred before."""
+        page = [*map(hash, names)]  # building a set would take half as long again
         came = self._has(page)
         self._pages += 1
         if not self._pages & (self._pages - 1):
@@ -156,6 +156,6 @@ class _Memory:
         return came
 
     def _has(self, page: Sequence[int]) -> bool:
-        # One that is new, which the first almost always is in a good list, is found in a moment.
+        # A new item, which the first almost always is in a good list, ends the search immediately.
         parts = [part.names for part in (self._latest, self._before, self._first, self._between)]
         return all(any(name in part for part in parts) for name in page)

@@ -1,4 +1,4 @@
-"""How often one host is asked: so many requests at a time, and so long between two, over all clients."""
+"""Limits the requests to a host: how many at a time, and the delay between them, over all clients."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,11 @@ from urllib.parse import urlsplit
 
 
 class HostGate:
-    """Lets the requests to one host through."""
+    """Admits the requests to one host.
+
+    Tasks of one event loop share it. Its counters change only between awaits; the condition wakes those
+    waiting.
+    """
 
     def __init__(self) -> None:
         self._under_way = 0
@@ -20,7 +24,7 @@ class HostGate:
 
     @contextlib.asynccontextmanager
     async def turn(self, politeness: "Politeness") -> AsyncIterator[None]:
-        """Wait for a turn and hold it for the block."""
+        """Wait for a turn, and hold it for the block."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._under_way < politeness.per_host)
             self._under_way += 1
@@ -38,7 +42,7 @@ class HostGate:
             return
         now = politeness.clock()
         start = max(now, self._next)
-        # Whoever comes next takes the time after ours, though we still wait.
+        # Reserved before the wait: the next task gets the time after ours, although we still wait.
         self._next = start + politeness.delay
         if start > now:
             await politeness.sleep(start - now)
@@ -53,7 +57,7 @@ class HostGates:
         )
 
     def gate(self, url: str) -> HostGate:
-        """The gate of the URL's host and port."""
+        """Return the gate of the URL's host and port."""
         hosts = self._gates.setdefault(asyncio.get_running_loop(), defaultdict(HostGate))
         return hosts[urlsplit(url).netloc.rpartition("@")[2].lower()]
 
@@ -63,10 +67,10 @@ SHARED_GATES = HostGates()
 
 @dataclass(frozen=True, kw_only=True)
 class Politeness:
-    """The manners of one client.
+    """The politeness settings of one client.
 
-    At most `per_host` requests to a host are under way at a time. One begins `delay` seconds after the one
-    before it began, and, where they do not overlap, after it ended. `clock` gives seconds that only grow.
+    At most `per_host` requests to a host are in progress at a time. A request begins `delay` seconds after
+    the previous one began and, if they do not overlap, after it ended. `clock` returns monotonic seconds.
     """
 
     per_host: int = 4
@@ -76,5 +80,5 @@ class Politeness:
     gates: HostGates = field(default=SHARED_GATES)
 
     def turn(self, url: str) -> contextlib.AbstractAsyncContextManager[None]:
-        """Wait until a request to the URL's host may be sent; it lasts for the block."""
+        """Wait until a request to the URL's host may be sent; the turn lasts for the block."""
         return self.gates.gate(url).turn(self)

@@ -1,4 +1,4 @@
-"""Asks a repository a few questions, and gathers what it answers and how."""
+"""Sends a repository a few requests, and gathers the answers and their properties."""
 
 import re
 import time
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """A request of the probe, how long it took in seconds, and the whole answer."""
+    """A request of the probe, its duration in seconds, and the whole answer."""
 
     verb: str
     seconds: float
@@ -30,23 +30,23 @@ class Exchange:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeFindings:
-    """What came. What could not be had is None or empty, with the reason in `failures` by its verb."""
+    """The answers. What is not available is None or empty, with the reason in `failures` by its verb."""
 
     base_url: str
     identity: Identity | None = None
     formats: Sequence[FormatInfo] = ()
     sets: SetPage | None = None
-    """The first page of them."""
+    """The first page of the sets."""
     metadata_prefix: str = _USUAL_FORMATS[0]
-    """Of the records."""
+    """The format of the records."""
     page: Page | None = None
-    """The first page of ListRecords, read loosely."""
+    """The first page of ListRecords, read leniently."""
     exchanges: Sequence[Exchange] = ()
     failures: dict[str, ClientError] = field(default_factory=dict)
 
 
 class Watching:
-    """A transport that notes what goes through it, in a list of its own or in `exchanges`."""
+    """A transport that records its exchanges, in its own list or in `exchanges`."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Watching:
         self._clock = clock
 
     async def __call__(self, base_url: str, arguments: Arguments) -> HttpReply:
-        """Send the request on."""
+        """Send the request, and record the exchange."""
         begun = self._clock()
         reply = await self._transport(base_url, arguments)
         asked = dict(arguments)
@@ -70,11 +70,11 @@ class Watching:
 
 
 async def probe(client: ProtocolClient, watching: Watching | None, *, set_spec: str = "") -> ProbeFindings:
-    """Ask for Identify, the formats, and the first pages of sets and of records.
+    """Request Identify, the formats, and the first pages of sets and of records.
 
-    `watching` is the client's transport, where it has one; `set_spec` is of the records. A single
-    question that is answered badly is a finding; where the protocol is not spoken at all, its error is
-    raised: TransportError, HttpStatusError, ServerBusyError, or what was wrong with the answer to Identify.
+    `watching` is the client's transport, if it has one; `set_spec` selects the records. A single request with
+    a bad answer is a finding; if the protocol is not spoken at all, its error is raised: TransportError,
+    HttpStatusError, ServerBusyError, or what was wrong with the answer to Identify.
     """
     failures: dict[str, ClientError] = {}
     identity = await _tried(client.identify(), Verb.IDENTIFY, failures)
@@ -103,7 +103,7 @@ async def probe(client: ProtocolClient, watching: Watching | None, *, set_spec: 
 
 
 def _prefixes(formats: Sequence[FormatInfo]) -> Sequence[str]:
-    """The formats to ask for, one after the other until there are records to be read."""
+    """Return the formats to request, one after the other until records can be read."""
     offered = [found.metadata_prefix for found in formats]
     if not offered:
         return _USUAL_FORMATS
@@ -139,13 +139,13 @@ _SET_SPEC = re.compile(r"[A-Za-z0-9\-_.!~*'()]+(?::[A-Za-z0-9\-_.!~*'()]+)*")
 
 
 def oddities(findings: ProbeFindings, *, now: datetime) -> Sequence[str]:
-    """What a harvester should know before it begins, most general first; `now` has a time zone."""
+    """Return what a harvester should know before it begins, most general first; `now` has a time zone."""
     found = [words for look in _LOOKS for words in look(findings)]
     return [*found, *_clock(findings, now)]
 
 
 def faults(page: Page) -> Iterator[str]:
-    """What cannot be read of the first page, where there is such a thing."""
+    """Yield what cannot be read on the first page, if anything."""
     if len(page.faults) == 1:
         yield f"Part of the first page cannot be read: {page.faults[0].reason}."
     elif page.faults:

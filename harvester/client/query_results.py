@@ -1,4 +1,4 @@
-"""What SRU and Z39.50 lack, in terms of OAI-PMH: positions as resumption tokens, sets, and `<record>`."""
+"""Expresses SRU and Z39.50 in terms of OAI-PMH: positions as resumption tokens, sets, and `<record>`."""
 
 import hashlib
 import re
@@ -22,19 +22,19 @@ _TOKEN: Final = re.compile(r"([1-9][0-9]{0,17})(?:/([0-9]{1,18}))?")
 
 @dataclass(frozen=True, kw_only=True)
 class QueryCursor:
-    """A place in a result: the position to go on from, and how many records there were so far."""
+    """A place in a result: the position to continue from, and the number of records so far."""
 
     position: int = 1
     size: int | None = None
 
     def token(self) -> str:
-        """As a resumption token."""
+        """Return the resumption token."""
         return f"{self.position}" if self.size is None else f"{self.position}/{self.size}"
 
     def faults(self, size: int | None) -> Iterator[Fault]:
-        """What is wrong where an answer that begins here says that the result has another size by now.
+        """Yield a fault if an answer that begins here reports a changed size of the result.
 
-        What was taken out before this place has moved later records to positions that were read already.
+        Records removed before this place have moved later records to positions that were already read.
         """
         if size is not None and self.size is not None and size < self.size:
             failure = Failure(code=FailureCode.RECORDS_MISSING, facts={"count": self.size - size})
@@ -46,7 +46,7 @@ class QueryCursor:
 
 
 def read_place(token: str) -> QueryCursor:
-    """The place that a token names; the beginning where it is empty. Raises UsageError."""
+    """Return the place that a token names; the beginning if it is empty. Raises UsageError."""
     if not token:
         return QueryCursor()
     match = _TOKEN.fullmatch(token)
@@ -56,20 +56,20 @@ def read_place(token: str) -> QueryCursor:
 
 
 def no_sets() -> Listing[SetPage, SetInfo]:
-    """A list of sets with nothing in it: a query selects."""
+    """Return an empty list of sets, because a query selects."""
     return Listing(_empty_page(), lambda page: page.sets)
 
 
 def quoted(text: str) -> str:
-    """The text as it stands in quotation marks in a query, which CQL and PQF write alike."""
+    """Return the text as written in quotation marks in a query; CQL and PQF have the same syntax."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def only_record(page: Page, identifier: str) -> Record:
-    """The record of the identifier among what a query for it found.
+    """Return the record with the identifier from the result of a query for it.
 
-    Raises IdDoesNotExistError where there is none, or more than one.
+    Raises IdDoesNotExistError if there is none, or more than one.
     """
     found = [record for record in page.records if record.header.identifier == identifier]
     if len(found) != 1:
@@ -84,9 +84,9 @@ async def _empty_page() -> AsyncIterator[SetPage]:
 
 MARC21_NAMESPACE: Final = "http://www.loc.gov/MARC21/slim"
 UNKNOWN_DATE: Final = "1970-01-01T00:00:00Z"
-"""The datestamp of a record that does not say when it was changed.
+"""The datestamp of a record that does not state when it was changed.
 
-It is the same each time, so that a record that comes again as it was counts as unchanged.
+It is constant, so that a record that is received again unchanged counts as unchanged.
 """
 _DC: Final = "{http://purl.org/dc/elements/1.1/}"
 _MARC: Final = f"{{{MARC21_NAMESPACE}}}"
@@ -98,10 +98,10 @@ _DIGEST_DIGITS: Final = 32
 
 
 def wrapped(metadata: etree._Element, *, prefix: str, own: str = "") -> Record:
-    """The record with the metadata in it; the element is moved, not copied.
+    """Return a record that contains the metadata; the element is moved, not copied.
 
-    Its identifier is the prefix, a colon, and the first there is of: `own`, which the server calls it by; the
-    control number; dc:identifier; and where it has no name at all, a digest of what it says.
+    Its identifier is the prefix, a colon, and the first available of: `own`, the server's name for it; the
+    control number; dc:identifier; and if it has no name at all, a digest of its content.
     """
     header = Header(identifier=f"{prefix}:{own or name_of(metadata)}", datestamp=datestamp_of(metadata))
     record = etree.Element(_OAI + "record", nsmap=_UNPREFIXED)
@@ -114,7 +114,7 @@ def wrapped(metadata: etree._Element, *, prefix: str, own: str = "") -> Record:
 
 
 def name_of(metadata: etree._Element) -> str:
-    """What a record calls itself, in one line; a digest of it where it does not."""
+    """Return the name that a record has for itself, in one line; a digest of its content if it has none."""
     for text in (_control_field(metadata, "001"), metadata.findtext(_DC + "identifier")):
         name = " ".join((text or "").split())
         if name:
@@ -124,7 +124,7 @@ def name_of(metadata: etree._Element) -> str:
 
 
 def datestamp_of(metadata: etree._Element) -> str:
-    """When a record says that it was changed, else entered on file; MARC 21 names no time zone."""
+    """Return when a record says that it was changed, else entered on file; MARC 21 has no time zone."""
     changed = _CHANGED.fullmatch(_control_field(metadata, "005").strip())
     entered = _ENTERED.match(_control_field(metadata, "008"))
     for digits, form in ((changed, "%Y%m%d%H%M%S"), (entered, "%y%m%d")):
@@ -133,8 +133,8 @@ def datestamp_of(metadata: etree._Element) -> str:
         try:
             moment = datetime.strptime(digits[1], form).replace(tzinfo=UTC)
         except ValueError:
-            continue  # such as 00000000000000, which stands for no date
-        # Of two digits for a year, those that would be still to come are of the century before.
+            continue  # such as 00000000000000, which is not a date
+        # With two-digit years, a date in the future belongs to the previous century.
         if moment <= datetime.now(UTC) + timedelta(days=1) or form == "%Y%m%d%H%M%S":
             return format_datestamp(moment)
         return format_datestamp(moment.replace(year=moment.year - 100))
@@ -142,7 +142,7 @@ def datestamp_of(metadata: etree._Element) -> str:
 
 
 def _control_field(metadata: etree._Element, tag: str) -> str:
-    # Some servers give MARCXML without its namespace, or the records in a collection of one.
+    # Some servers send MARCXML without its namespace, or each record in a collection of one.
     for element in metadata.iter(_MARC + "controlfield", "controlfield"):
         if element.get("tag") == tag:
             return element.text or ""

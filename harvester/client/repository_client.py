@@ -1,4 +1,4 @@
-"""An asynchronous OAI-PMH client: the six verbs as coroutines and iterators, with patience for real servers.
+"""An asynchronous OAI-PMH client: the six verbs as coroutines and iterators, robust with real servers.
 
 It needs no database, no manager and no files::
 
@@ -43,29 +43,32 @@ from oai.vocabulary import Verb
 __all__ = ["Client", "Selection", "Traffic", "open_client"]
 
 ReadPage = Callable[[replies.Unread, replies.OnToken], Awaitable[Page]]
-"""Reads an answer; raises as `replies.read_page` does. It may tell the token as soon as it has it."""
+"""Reads an answer; raises as `replies.read_page` does. It may report the token before it returns."""
 
 _KEPT_BYTES = 1_000_000
-"""Of an answer that cannot be read, for whoever looks into it."""
+"""Bytes of an unreadable answer that are kept for diagnosis."""
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 
 @dataclass(kw_only=True)
 class Traffic:
-    """What a client has sent and received so far; the bytes are those of the decompressed answers."""
+    """What a client has sent and received so far; the bytes are those of the decompressed answers.
+
+    Only the event loop adds to it; other threads may read single figures.
+    """
 
     requests: int = 0
     bytes: int = 0
 
 
 class Client:
-    """A client of one repository; most are made by `open_client`.
+    """A client of one repository; usually made by `open_client`.
 
-    The transport is any function that carries arguments to a base URL, `read_page` any that reads pages; the
-    default reads them in threads. `limits` are of each answer, and `lists` says when a list counts as
-    endless. For the other arguments see `Retrying`.
-    Each method raises ClientError or TryLaterError (the tree: `reading/errors.py`).
+    The transport is any function that sends arguments to a base URL, `read_page` any function that reads
+    pages; the default reads them in threads. `limits` apply to each answer, and `lists` says when a list
+    counts as endless. For the other arguments see `Retrying`. Each method raises ClientError or TryLaterError
+    (the tree: `reading/errors.py`).
     """
 
     def __init__(
@@ -87,21 +90,21 @@ class Client:
         self._retrying = Retrying(**patience)
 
     def with_retries(self, retries: int) -> "Client":
-        """A client of the same repository with other patience; the traffic of both is counted together."""
+        """Return a client of the same repository with other retries; both share their traffic counts."""
         other = copy.copy(self)
         other._retrying = replace(self._retrying, retries=retries)  # noqa: SLF001 our own
         return other
 
     async def identify(self, *, loose: bool = False) -> Identity:
-        """Who the repository is (section 4.2); with `loose`, also where the answer is odd."""
+        """Return the repository's identity (section 4.2); with `loose`, also if the answer is irregular."""
         return await self._read(Verb.IDENTIFY, [], partial(facts.read_identity, loose=loose))
 
     async def get_record(
         self, identifier: str, metadata_prefix: str = "oai_dc", *, loose: bool = False
     ) -> Record:
-        """One record (section 4.1). A deleted one comes as a header alone.
+        """Return one record (section 4.1). A deleted record consists of a header only.
 
-        With `loose`, an answer that is broken around the record is good enough.
+        With `loose`, an answer that is broken around the record is accepted.
         """
         arguments = [("identifier", identifier), ("metadataPrefix", metadata_prefix)]
         async with contextlib.aclosing(self._asking(Verb.GET_RECORD, loose=loose)) as asking:
@@ -123,9 +126,10 @@ class Client:
         resumption_token: str = "",
         loose: bool = False,
     ) -> Listing[Page, Record]:
-        """All records that are selected (section 4.5), or those from the token on; none where none match.
+        """Return the selected records (section 4.5), or those from the token on; empty if none match.
 
-        A broken page raises, or, with `loose`, gives what can be read; `progress.faults` counts the rest.
+        A broken page raises an error; with `loose`, it yields what can be read, and `progress.faults` counts
+        the rest.
         """
         chosen = _selection(metadata_prefix, set_spec, from_, until)
         pages = self._matching(Verb.LIST_RECORDS, chosen, resumption_token, loose=loose)
@@ -141,32 +145,32 @@ class Client:
         resumption_token: str = "",
         loose: bool = False,
     ) -> Listing[Page, Header]:
-        """The headers of all records that are selected (section 4.3); else as `records`."""
+        """Return the headers of the selected records (section 4.3); otherwise as `records`."""
         chosen = _selection(metadata_prefix, set_spec, from_, until)
         pages = self._matching(Verb.LIST_IDENTIFIERS, chosen, resumption_token, loose=loose)
         return Listing(pages, lambda page: page.headers)
 
     def list_sets(self) -> Listing[SetPage, SetInfo]:
-        """The repository's sets (section 4.6); none where it has no set hierarchy."""
+        """Return the repository's sets (section 4.6); empty if it has no set hierarchy."""
         return Listing(self._set_pages(), lambda page: page.sets)
 
     def formats(self, identifier: str | None = None) -> Listing[FormatPage, FormatInfo]:
-        """The formats that the repository offers, or those of one item (section 4.4)."""
+        """Return the formats that the repository offers, or those of one item (section 4.4)."""
         return Listing(self._format_pages(identifier), lambda page: page.formats)
 
     async def list_metadata_formats(self, identifier: str | None = None) -> tuple[FormatInfo, ...]:
-        """The formats that the repository offers, or those of one item, all at once."""
+        """Return the formats that the repository offers, or those of one item, as a tuple."""
         return tuple([found async for found in self.formats(identifier)])
 
     async def pages(
         self, verb: Verb, selection: Selection, *, resumption_token: str = "", loose: bool = False
     ) -> AsyncIterator[Page]:
-        """The pages of a ListRecords or ListIdentifiers, from the token on where one is given.
+        """Yield the pages of a ListRecords or ListIdentifiers, from the token on if one is given.
 
-        A page that is broken is asked for once more; then it raises, or, with `loose`, comes with what could
-        be read and with its faults. A page that breaks off before the list's end is the last one.
-        Raises EndlessListError where the list goes in circles, or too many pages in a row have no records or
-        none that the list has not had already, and NoRecordsMatchError where nothing is selected.
+        A broken page is requested a second time. If it is still broken, it raises an error; with `loose`, it
+        is returned with its readable parts and its faults. A page truncated before the end of the list is the
+        last one. Raises EndlessListError if the list is circular, or if too many consecutive pages have no
+        records or only repeated ones, and NoRecordsMatchError if nothing is selected.
         """
         circles = Circles(self._lists)
         arguments = [("resumptionToken", resumption_token)] if resumption_token else selection.arguments()
@@ -185,7 +189,7 @@ class Client:
     async def _matching(
         self, verb: Verb, selection: Selection, resumption_token: str, *, loose: bool
     ) -> AsyncIterator[Page]:
-        """The pages; where nothing is selected, one without records, for it has the responseDate."""
+        """Yield the pages; if nothing is selected, one without records, because it has the responseDate."""
         begun = bool(resumption_token)
         try:
             async for page in self.pages(verb, selection, resumption_token=resumption_token, loose=loose):
@@ -232,14 +236,14 @@ class Client:
                 error.raw = reply.content[:_KEPT_BYTES]
                 if again or asking.asked:
                     raise
-                continue  # what broke may have broken on the way
-            # What broke off was asked for again and again already.
+                continue  # the transfer may have caused the fault
+            # A truncated answer has already been requested repeatedly.
             if again or asking.asked or reply.cut is not None or not (page.faults or page.cut_off):
                 return page
         raise AssertionError("unreachable: the last pass returns or raises")
 
     async def _read(self, verb: Verb, arguments: Arguments, read: "_Read[_T]") -> _T:
-        """An answer of one piece, asked for once more where it is broken."""
+        """Return an answer of one page; request it a second time if it is broken."""
         reply = await self._fetch(verb, arguments)
         try:
             return await asyncio.to_thread(self._said, read, reply)
@@ -255,7 +259,7 @@ class Client:
         return read(body, url=reply.url, content_type=reply.content_type, limits=self._limits)
 
     async def _fetch(self, verb: Verb, arguments: Arguments, *, loose: bool = False) -> HttpReply:
-        """Send a request until it succeeds or further tries are in vain."""
+        """Send a request until it succeeds or further attempts are pointless."""
         request = [("verb", verb.value), *arguments]
         return await self._retrying.fetch(lambda: self._send(request), loose=loose)
 
@@ -280,7 +284,7 @@ async def _read_in_thread(unread: replies.Unread, _on_token: replies.OnToken) ->
 
 
 class _Read(Protocol[_T_co]):
-    """A reader of answers."""
+    """A function that reads answers."""
 
     def __call__(self, body: bytes, *, url: str, content_type: str, limits: AnswerLimits) -> _T_co: ...
 
@@ -297,10 +301,10 @@ async def open_client(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None,
 ) -> AsyncIterator[Client]:
-    """A client over the HTTP session given, or over one of its own that is closed at the end of the block.
+    """Provide a client over the given HTTP session, or over its own, closed at the end of the block.
 
-    `settings` has limits, patience and manners; `retries` wins over it. `clock` gives seconds since 1970,
-    `sleep` waits: between tries, and between requests to one host.
+    `settings` has the limits, retries and politeness; `retries` overrides it. `clock` returns seconds since
+    1970, `sleep` waits: between attempts, and between requests to a host.
     """
     chosen = settings or HarvesterSettings()
     politeness = Politeness(per_host=chosen.per_host, delay=chosen.delay, sleep=sleep)

@@ -1,4 +1,4 @@
-"""Which failed requests are tried again, how often, and how long to wait before each."""
+"""Which failed requests are retried, how often, and how long to wait before each attempt."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ from oai.failures import Failure, FailureCode
 
 _SUCCESS = 200
 _BUSY = frozenset({429, 503})
-# 52x are those of a proxy before the server: it is down, or slow.
+# A proxy in front of the server sends 52x if the server is down or slow.
 _WORTH_ANOTHER_TRY = frozenset({408, 425, 429, 500, 502, 503, 504, *range(520, 525)})
 _HOPELESS = frozenset(
     {TransportKind.ADDRESS, TransportKind.PRIVATE, TransportKind.REDIRECT, TransportKind.TLS}
@@ -32,25 +32,25 @@ _TAIL_BYTES = 4096
 
 
 class WaitReason(str):
-    """Why a client waits, in technical words; `failure` says the same as a code with facts."""
+    """Why a client waits, as technical text; `failure` is the same as a code with facts."""
 
     __slots__ = ("failure",)
     failure: Failure | None
 
     def __new__(cls, words: str, failure: Failure | None) -> Self:
-        """The words with their failure."""
+        """Create the text with its failure."""
         reason = super().__new__(cls, words)
         reason.failure = failure
         return reason
 
 
 class WaitingTooLongError(ServerBusyError):
-    """The server has asked to wait again and again; `failure` has the limit that was met."""
+    """The server has repeatedly asked to wait; `failure` has the limit that was reached."""
 
     def __init__(self, reply: HttpReply, seconds: float | None, limit: float) -> None:
         facts = {"limit": round(limit), "setting": "harvester.max_wait_total"}
         self.failure = Failure(code=FailureCode.WAITING_TIME, facts=facts)
-        # The words of the class between, which ask to come back in so many seconds, are for a single wait.
+        # Not the text of the class in between, which names the seconds to wait: that is for a single wait.
         TryLaterError.__init__(self, f"{reply.url}: {self.failure.sentence()}")
         self.url = reply.url
         self.status = reply.status
@@ -58,7 +58,7 @@ class WaitingTooLongError(ServerBusyError):
 
 
 class Patience(TypedDict, total=False):
-    """How patient a client is to be; what is left out is as `Retrying` has it."""
+    """The retry settings of a client; for those left out, the defaults of `Retrying` apply."""
 
     retries: int
     max_wait: float
@@ -72,14 +72,14 @@ class Patience(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Retrying:
-    """How patient a client is.
+    """The retry settings of a client.
 
-    A request that failed in a way that may pass is tried `retries` more times. Between the tries it waits
-    `first_delay` seconds, then twice as long each time, up to a minute, by chance up to a half less, or as
-    long as the server's Retry-After says, unless that is more than `max_wait` seconds. A busy server (503 or
-    429) that asks for some time and is given it uses up no try; after `max_wait_total` seconds of such waits
-    for one request it is given up. `on_wait` is told how long and why. `clock` gives seconds since 1970,
-    `sleep` waits, `chance` gives a figure from 0 to 1.
+    A request that failed temporarily is repeated up to `retries` times. Before the first retry it waits
+    `first_delay` seconds, then twice as long each time, up to a minute, each time reduced at random by up to
+    one half; or as long as the server's Retry-After says, unless that is more than `max_wait` seconds. A wait
+    that a busy server (503 or 429) asks for and gets does not count as a retry; after `max_wait_total`
+    seconds of such waits for one request it is given up. `on_wait` is called with the duration and the
+    reason. `clock` returns seconds since 1970, `sleep` waits, `chance` returns a number from 0 to 1.
     """
 
     retries: int = 5
@@ -91,13 +91,14 @@ class Retrying:
     chance: Callable[[], float] = random.random
     on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None
     answered: set[str] = field(default_factory=set)
-    """Hosts that have answered; further ones with other patience (`replace`) share them."""
+    """Hosts that have answered; copies with other retries (`replace`) share the set."""
 
     async def fetch(self, attempt: Callable[[], Awaitable[HttpReply]], *, loose: bool = False) -> HttpReply:
-        """Make the attempt until it succeeds or further ones are in vain.
+        """Make the attempt until it succeeds or further ones are pointless.
 
-        An answer that broke off counts as failed; with `loose`, its last try comes as far as it came.
-        Raises TransportError, HttpStatusError, ServerBusyError, and what else the attempt raises.
+        A truncated answer counts as failed; with `loose`, the one of the last attempt is returned as far as
+        it was received. Raises TransportError, HttpStatusError, ServerBusyError, and what else the attempt
+        raises.
         """
         number, waited = 0, 0.0
         while True:
@@ -114,7 +115,7 @@ class Retrying:
             self.answered.update(urlsplit(address).netloc for address in (reply.url, *reply.hops))
             if reply.status == _SUCCESS or _is_answer(reply):
                 return reply
-            # Once only: what a date asks for is less each time that it is looked at.
+            # Evaluated once: the time until a given date shrinks with each evaluation.
             asked = retry_after(reply.headers.get("Retry-After"), self.clock())
             kept = reply.status in _BUSY and bool(asked)
             delay = self._delay_after(reply, asked, number, last=last and not kept)
@@ -125,9 +126,10 @@ class Retrying:
             number += not kept
 
     def _is_unknown_host(self, error: TransportError) -> bool:
-        """Whether there is no host of that name, as far as one can tell.
+        """Return whether the host does not exist, as far as can be determined.
 
-        One that has answered before is there; and a name server that cannot be asked may be a moment later.
+        A host that has answered before exists; and a name server that is unreachable may answer a moment
+        later.
         """
         if error.kind is not TransportKind.DNS or urlsplit(error.url).netloc in self.answered:
             return False
@@ -142,7 +144,7 @@ class Retrying:
         return float(min(self.first_delay * 2.0 ** min(number, 10), _LONGEST_DELAY) * (1 - self.chance() / 2))
 
     def _delay_after(self, reply: HttpReply, asked: float | None, number: int, *, last: bool) -> float:
-        """Seconds to wait after a status that is no success, or its error."""
+        """Return the seconds to wait after an unsuccessful status, or raise its error."""
         if reply.status not in _WORTH_ANOTHER_TRY:
             raise HttpStatusError(reply.url, reply.status)
         too_long = asked is not None and asked > self.max_wait
@@ -150,15 +152,17 @@ class Retrying:
             raise ServerBusyError(reply.url, reply.status, asked)
         if last:
             raise HttpStatusError(reply.url, reply.status, f"after {number + 1} attempts")
-        # A server that says 0 and stays busy would be asked in vain within a moment.
+        # A server that says 0 and stays busy would otherwise be retried without effect within a moment.
         return max(asked or 0.0, self._delay(number))
 
     def _waited(self, reply: HttpReply, asked: float | None, waited: float, delay: float) -> float:
-        """Seconds waited for the request, this wait included. Raises WaitingTooLongError beyond the total.
+        """Return the seconds waited for the request, including this wait.
 
-        How long a single wait may be is for `max_wait` to say, so the first one never is beyond it.
+        Raises WaitingTooLongError beyond the total. `max_wait` limits a single wait, so the first one never
+        exceeds the total.
         """
-        # At least a second counts: a server that asks for less and less must come to an end as well.
+        # At least a second counts, so that a server that asks for shorter and shorter waits reaches the
+        # limit, too.
         total = waited + max(delay, _LEAST_COUNTED)
         if waited and total > self.max_wait_total:
             raise WaitingTooLongError(reply, asked, self.max_wait_total)
@@ -166,9 +170,10 @@ class Retrying:
 
 
 def retry_after(value: str | None, now: float) -> float | None:
-    """Seconds that a Retry-After header asks to wait, written as seconds or as a date (RFC 9110, 10.2.3).
+    """Return the seconds that a Retry-After header asks to wait, given in seconds or as a date.
 
-    At most a year; None where there is none, or it says nothing of the kind. `now` is in seconds since 1970.
+    Source: RFC 9110, section 10.2.3. At most a year; None if the header is missing or has neither form. `now`
+    is in seconds since 1970.
     """
     text = (value or "").strip()
     if text.isascii() and text.replace(".", "", 1).isdigit():
@@ -183,9 +188,9 @@ def retry_after(value: str | None, now: float) -> float | None:
 
 
 def _check_whole(reply: HttpReply, *, loose: bool) -> None:
-    """Raise what broke the answer off, unless it is whole all the same, or a part of it is welcome.
+    """Raise the reason for a truncated answer, unless it is complete anyway, or a part is accepted.
 
-    A server that counts the bytes of its answer wrongly breaks off every one of them, whole or not.
+    A server that miscounts the bytes of its answers truncates every one of them, complete or not.
     """
     ended = reply.content[-_TAIL_BYTES:].rstrip().endswith(_ENDING)
     if reply.cut is None or reply.status != _SUCCESS or ended:
@@ -195,5 +200,5 @@ def _check_whole(reply: HttpReply, *, loose: bool) -> None:
 
 
 def _is_answer(reply: HttpReply) -> bool:
-    """Whether an answer with an error status is OAI-PMH all the same; a busy server's never is."""
+    """Return whether an answer with an error status is still OAI-PMH; one of a busy server never is."""
     return reply.status not in _WORTH_ANOTHER_TRY and looks_like_oai_pmh(reply.content)

@@ -1,4 +1,4 @@
-"""What a list request selects: format, set, and the bounds of the datestamps (specification, section 3.5)."""
+"""What a list request selects: format, set, and the datestamp bounds (specification, section 3.5)."""
 
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -7,12 +7,12 @@ from harvester.client.transport import Arguments
 from oai.datestamps import format_datestamp
 
 Bound = str | date | datetime | None
-"""A bound of datestamps: as the protocol writes it, a day, or a moment with a time zone."""
+"""A datestamp bound: in the protocol's notation, a day, or a moment with a time zone."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What a list request selects; `from_` and `until` are inclusive, and sent as they are."""
+    """What a list request selects; `from_` and `until` are inclusive, and sent unchanged."""
 
     metadata_prefix: str = "oai_dc"
     set_spec: str | None = None
@@ -20,7 +20,7 @@ class Selection:
     until: str | None = None
 
     def arguments(self) -> Arguments:
-        """The request's arguments; those that select nothing are left out."""
+        """Return the request's arguments, without those that select nothing."""
         pairs = (
             ("metadataPrefix", self.metadata_prefix),
             ("from", self.from_),
@@ -31,7 +31,7 @@ class Selection:
 
 
 def as_datestamp(bound: Bound) -> str | None:
-    """The bound as it is sent: a day to the day, a moment to the second and in UTC, a text unchanged.
+    """Return the bound as sent: a day as a day, a moment to the second in UTC, a text unchanged.
 
     Raises ValueError for a moment without a time zone.
     """

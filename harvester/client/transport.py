@@ -1,4 +1,4 @@
-"""Carries an OAI-PMH request to a repository: GET or POST, redirects, politeness, decompression."""
+"""Sends OAI-PMH requests to a repository: GET or POST, redirects, politeness, decompression."""
 
 import asyncio
 import contextlib
@@ -29,12 +29,12 @@ class PrivateAddressError(OSError):
     """A connection would lead to an address that is not on the public internet."""
 
     def __init__(self) -> None:
-        # Of one host's addresses each gives the same text: then aiohttp hands on the first error as it is.
+        # The same text for each address of a host: then aiohttp passes the first error on unchanged.
         super().__init__("the address is not on the public internet")
 
 
 def public_connector() -> aiohttp.TCPConnector:
-    """A connector that makes no connection to private, loopback, link-local and other special addresses."""
+    """Return a connector that refuses private, loopback, link-local and other special addresses."""
     return aiohttp.TCPConnector(socket_factory=_public_socket)
 
 
@@ -49,15 +49,15 @@ _CHUNK = 256 * 1024
 _MAX_ERROR_BODY = 64 * 1024
 _FIRST_FAILURE = 400
 _LONGEST_LINE = 64 * 1024
-"""Bytes of a header line: redirects carry tokens, and tokens may be long."""
+"""Maximum bytes of a header line: redirects contain tokens, and tokens may be long."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionSender:
-    """Sends over an aiohttp session, which it does not close.
+    """Sends requests over an aiohttp session, which it does not close.
 
-    `timeout` is the longest time for a whole exchange, in seconds. An answer that for `slow_seconds` brings
-    fewer than `slow_rate` bytes a second is given up as well. No body is read beyond the limits.
+    `timeout` is the maximum duration of a whole exchange, in seconds. An answer that for `slow_seconds`
+    arrives at fewer than `slow_rate` bytes per second is given up as well. No body is read beyond the limits.
     """
 
     session: aiohttp.ClientSession
@@ -69,9 +69,9 @@ class SessionSender:
     slow_rate: int = 16
 
     async def __call__(self, request: HttpRequest) -> RawReply:
-        """Send the request and read the answer, following no redirect.
+        """Send the request and read the answer, without following redirects.
 
-        A body that breaks off is given as far as it came, with the reason in `cut`.
+        A truncated body is returned as far as it was received, with the reason in `cut`.
         """
         with _translated(request.url):
             async with self.session.request(
@@ -100,7 +100,7 @@ class SessionSender:
         return came.whole(), None
 
     async def _read(self, answer: aiohttp.ClientResponse, url: str, came: Gathering) -> None:
-        """Read the body into `came`, which keeps it where it breaks off."""
+        """Read the body into `came`, which keeps what was received if the body is truncated."""
         size = 0
         try:
             async with asyncio.timeout(None) as limit:
@@ -126,7 +126,7 @@ class SessionSender:
 
 
 class _Pace:
-    """Puts a time limit off for as long as the bytes come quickly enough."""
+    """Extends a time limit for as long as the bytes arrive fast enough."""
 
     def __init__(self, limit: asyncio.Timeout, seconds: float, rate: int) -> None:
         self._limit = limit
@@ -157,7 +157,7 @@ def _reply(answer: aiohttp.ClientResponse, body: Body, cut: TransportError | Non
 
 
 def _text(raw: bytes) -> str:
-    """A header's bytes, which no standard gives an encoding: mostly ASCII, or else UTF-8."""
+    """Decode a header's bytes, for which no standard defines an encoding: mostly ASCII, otherwise UTF-8."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -176,7 +176,7 @@ def _translated(url: str) -> Iterator[None]:
 
 
 def _in_words(error: Exception) -> tuple[TransportKind, str]:
-    """What happened, as a kind and in words."""
+    """Return the error as a kind and as text."""
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, PrivateAddressError):
         return TransportKind.PRIVATE, f"{error.os_error}; see setting private_addresses"
     for types, kind, words in _KINDS:
@@ -204,7 +204,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SEE_OTHER = 303
 _URL_TOO_LONG = 414
 _QUICK_TO_DECODE = 64 * 1024
-"""Bytes; a larger body is decompressed in a thread."""
+"""Number of bytes above which a body is decompressed in a thread."""
 
 Arguments = Sequence[tuple[str, str]]
 
@@ -213,9 +213,8 @@ Arguments = Sequence[tuple[str, str]]
 class HttpReply:
     """A whole HTTP answer; the body is decompressed.
 
-    `url` is the address of the request as GET would write it, whatever was redirected. `hops` are the
-    addresses that redirects led to. `compression` names what was undone. `cut` says why the body may not be
-    whole.
+    `url` is the address of the request in GET notation, regardless of redirects. `hops` are the addresses to
+    which redirects led. `compression` names what was undone. `cut` says why the body may be incomplete.
     """
 
     url: str
@@ -223,7 +222,7 @@ class HttpReply:
     headers: Mapping[str, str]
     body: bytes
     spooled: Spooled | None = None
-    """The body where it is in a file, for it is large; `body` is empty then."""
+    """The body if it is large and therefore in a file; `body` is empty then."""
     hops: Sequence[str] = ()
     compression: Sequence[str] = ()
     method: Method = "GET"
@@ -231,21 +230,21 @@ class HttpReply:
 
     @property
     def content(self) -> Body:
-        """The body, wherever it is."""
+        """The body, in memory or in a file."""
         return self.body if self.spooled is None else self.spooled
 
     @property
     def content_type(self) -> str:
-        """As the server said it; empty where it did not."""
+        """The content type as the server stated it; empty if it did not."""
         return self.headers.get("Content-Type", "")
 
 
 Transport = Callable[[str, Arguments], Awaitable[HttpReply]]
-"""Sends OAI-PMH arguments to a base URL. Raises TransportError and AnswerTooLargeError, nothing else."""
+"""Sends OAI-PMH arguments to a base URL. Raises only TransportError and AnswerTooLargeError."""
 
 
 def request_url(base_url: str, arguments: Arguments) -> str:
-    """The address of a GET request; reserved characters are encoded as section 3.1.1.3 asks."""
+    """Return the address of a GET request; reserved characters are encoded according to section 3.1.1.3."""
     base_url = urldefrag(base_url).url if "#" in base_url else base_url
     if not arguments:
         return base_url
@@ -255,9 +254,9 @@ def request_url(base_url: str, arguments: Arguments) -> str:
 
 @dataclass(kw_only=True)
 class HttpTransport:
-    """Requests over `send`, politely; redirects lead to http and https only.
+    """Sends requests through `send` at a polite rate; follows redirects to http and https only.
 
-    Where a server finds an address too long (HTTP status 414), that request and all later ones go by POST.
+    If a server rejects an address as too long (HTTP status 414), that request and all later ones use POST.
     """
 
     send: Send
@@ -269,7 +268,7 @@ class HttpTransport:
     politeness: Politeness = field(default_factory=Politeness)
 
     async def __call__(self, base_url: str, arguments: Arguments) -> HttpReply:
-        """Send the request, follow where it is redirected to, and read the whole answer."""
+        """Send the request, follow redirects, and read the whole answer."""
         reply = await self._by(self.method, base_url, arguments)
         if reply.status == _URL_TOO_LONG and self.method == "GET":
             self.method = "POST"
@@ -277,9 +276,9 @@ class HttpTransport:
         return reply
 
     async def fetch(self, url: str) -> HttpReply:
-        """GET what is no OAI-PMH answer; the body is given as it came, still packed."""
+        """GET a resource that is not an OAI-PMH answer; return the body as received, still compressed."""
         own = {"Accept", "Accept-Encoding"}
-        # A proxy that packed the answer on its way would change the bytes.
+        # A proxy that compressed the answer in transit would change the bytes.
         headers = [pair for pair in self.headers if pair[0] not in own]
         headers += [("Accept", "*/*"), ("Accept-Encoding", "identity")]
         raw, hops = await self._followed(HttpRequest(method="GET", url=url, headers=headers), ())
@@ -351,9 +350,9 @@ async def open_transport(
     around: Callable[[Send], Send] = lambda send: send,
     spool: bool = False,
 ) -> AsyncIterator[HttpTransport]:
-    """A transport over the session, or over one of its own that is closed at the end of the block.
+    """Provide a transport over the session, or over its own, which is closed at the end of the block.
 
-    `around` may put something between the transport and the network, as the raw capture does. With `spool`,
+    `around` wraps the function that sends requests to the network, as the raw capture does. With `spool`,
     large answers are kept in files (`HttpReply.spooled`).
     """
     async with contextlib.AsyncExitStack() as own:
@@ -381,7 +380,7 @@ def _new_session(settings: HarvesterSettings) -> aiohttp.ClientSession:
 
 
 def request_headers(settings: HarvesterSettings) -> list[tuple[str, str]]:
-    """The headers of each request."""
+    """Return the headers of each request."""
     headers = [
         ("User-Agent", settings.user_agent),
         ("Accept", "text/xml, application/xml;q=0.9, */*;q=0.1"),
@@ -395,7 +394,7 @@ def _form(arguments: Arguments) -> str:
 
 
 def _redirected(request: HttpRequest, status: int, location: str, arguments: Arguments) -> HttpRequest:
-    """The request for the place that a redirect names."""
+    """Return the request for the target of a redirect."""
     try:
         target = _target(request.url, location)
     except ValueError:
@@ -407,7 +406,7 @@ def _redirected(request: HttpRequest, status: int, location: str, arguments: Arg
     if request.method == "POST" and status != _SEE_OTHER:
         return replace(request, url=str(target))
     url = str(target)
-    # Some servers forget the arguments where they lead from http to https or to a new path.
+    # Some servers drop the arguments when they redirect from http to https or to a new path.
     if not target.raw_query_string and request.method == "GET":
         url = request_url(url, arguments)
     headers = [pair for pair in request.headers if pair[0] != "Content-Type"]
@@ -415,7 +414,7 @@ def _redirected(request: HttpRequest, status: int, location: str, arguments: Arg
 
 
 def _target(url: str, location: str) -> URL:
-    # What is encoded already stays as it is; blanks and other letters than ASCII are not allowed as they are.
+    # Existing percent-encoding stays; blanks and non-ASCII letters must be encoded.
     text = quote(location.strip(), safe=string.punctuation)
     target = URL(url, encoded=True).join(URL(text, encoded=True))
     return target.with_fragment(None) if target.raw_fragment else target

@@ -1,1 +1,1 @@
-"""One harvest: from its request to stored files, rows and a verdict."""
+"""Running one harvest, from its request to stored files, database rows and a verdict."""

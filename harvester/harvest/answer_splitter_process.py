@@ -1,7 +1,7 @@
 """A process that splits one large answer: `python -m harvester.harvest.answer_splitter_process FD PARENT`.
 
-The answer's file is handed to it as a descriptor. Its memory is limited, so that no answer, whatever is in
-it, can take the harvest's, or the machine's.
+The parent passes the answer's file as an open descriptor. The process runs under a memory limit, so that no
+answer, whatever its content, can exhaust the memory of the harvest or of the machine.
 """
 
 import sys
@@ -20,7 +20,7 @@ _MEMORY = "memory"
 
 
 class SplittingProcess:
-    """The other process, as its parent sees it; start it in a thread that lives as long as it."""
+    """The splitting process as its parent sees it; start it in a thread that outlives it."""
 
     def __init__(self, unread: Unread) -> None:
         self._unread = unread
@@ -28,11 +28,14 @@ class SplittingProcess:
         self._companion = Companion(__name__, str(number), files=[number])
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process, whatever it is doing."""
         self._companion.kill()
 
     def split(self) -> Splitting:
-        """As `Unread.split`; a process that meets its memory limit raises AnswerTooLargeError."""
+        """Split the answer as `Unread.split` does.
+
+        Raises AnswerTooLargeError if the process meets its memory limit.
+        """
         self._ask(*self._unread[1:])
         token: str = self._received()
         return Splitting(token=token, parts=self._parts())
@@ -52,7 +55,7 @@ class SplittingProcess:
         except CompanionEndedError:
             raise self._beyond_memory() from None
 
-    def _received(self) -> Any:  # noqa: ANN401 as it was asked for
+    def _received(self) -> Any:  # noqa: ANN401 depends on the request
         try:
             answer = self._companion.receive()
         except CompanionEndedError:
@@ -64,26 +67,26 @@ class SplittingProcess:
         return answer
 
     def _beyond_memory(self) -> AnswerTooLargeError:
-        """What ends such a process is its limit; libraries in C may end it without a word."""
+        """Return the error to raise; only the memory limit, also within a C library, ends such a process."""
         limits = self._unread.limits
         return AnswerTooLargeError(self._unread.url, limits.failure(FailureCode.MEMORY, limits.memory))
 
 
 class _Work:
-    """The answer, and how far it is split."""
+    """The worker side: the answer, and how far it is split."""
 
     def __init__(self, body: Spooled) -> None:
         self._body = body
         self._parts: Iterator[Part] = iter(())
 
     def __call__(self, answer: Answer, *request: object) -> None:
-        """Check the answer, or give its next part."""
+        """Check the answer, or send its next part."""
         try:
             answer(self._next(*request))
         except MemoryError:
-            self._parts = iter(())  # what it holds is needed to say so
+            self._parts = iter(())  # free the memory that sending this reply needs
             answer(_MEMORY)
-        except Exception as error:  # noqa: BLE001 it is raised in the parent
+        except Exception as error:  # noqa: BLE001 raised again in the parent
             answer(error)
 
     def _next(self, *request: object) -> object:

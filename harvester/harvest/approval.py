@@ -23,43 +23,43 @@ from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 
 SAMPLE = 20
-"""Identifiers that a hold shows."""
+"""Number of identifiers that a hold shows."""
 
 
 class HoldKind(StrEnum):
-    """What a run would do too much of."""
+    """The kind of mass change for which a run is held."""
 
     DELETIONS = "deletions"
     UPDATES = "updates"
 
 
 class HoldState(StrEnum):
-    """What became of a hold."""
+    """The state of a hold."""
 
     HELD = "held"
     RELEASED = "released"
-    """A person said yes."""
+    """A person approved the run."""
     SUPERSEDED = "superseded"
-    """A later run knows better."""
+    """A later run has newer results."""
     DONE = "done"
-    """A run that was released has come to its end."""
+    """A run that a person had approved has completed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """What a held run would do."""
+    """What a held run would change."""
 
     kind: HoldKind
     would_delete: int
     would_update: int
     active: int
-    """Records that lived here before the run."""
+    """Active records in the store before the run."""
     allowed: float
-    """Per cent of them that the run may delete or change."""
+    """Percentage of these records that the run may delete or change."""
     sample: Sequence[str] = ()
 
     def in_words(self) -> str:
-        """For history and terminal."""
+        """Return the sentence for the history and the terminal."""
         if self.kind is HoldKind.DELETIONS:
             what, count = "delete", f"{self.would_delete:,}"
         else:
@@ -71,7 +71,7 @@ class Held:
 
 
 class HeldRunError(ZatvaError):
-    """A run would change too many records; nothing of the page at hand has been stored."""
+    """A run would change too many records; nothing of the current page has been stored."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.RECORDS_REFUSED
     failure = Failure(code=FailureCode.HELD)
@@ -82,7 +82,7 @@ class HeldRunError(ZatvaError):
 
 
 def estate(repository: Repository, settings: Settings, metadata_prefix: str) -> Estate:
-    """What deletions of a repository's records in one format have to do with."""
+    """Return what deleting a repository's records in one format needs to know."""
     return Estate(
         repository_id=repository.repository_id,
         metadata_prefix=metadata_prefix,
@@ -93,7 +93,7 @@ def estate(repository: Repository, settings: Settings, metadata_prefix: str) -> 
 
 
 def note(session: Session, run: RunKey, held: Held, *, history_id: int) -> None:
-    """Ask for a person's yes, in place of what earlier runs of the harvest have asked. The caller commits."""
+    """Request a person's approval, superseding the requests of earlier runs. The caller commits."""
     _supersede(session, run.harvest_id)
     session.add(
         Hold(
@@ -113,9 +113,9 @@ def note(session: Session, run: RunKey, held: Held, *, history_id: int) -> None:
 
 
 def close(session: Session, run: RunKey, *, everything: bool) -> None:
-    """Let go of what earlier runs have asked, as far as this complete one answers it. The caller commits.
+    """Close the requests of earlier runs that this complete run makes obsolete. The caller commits.
 
-    `everything` says that it has seen all records, and so answers all.
+    `everything` is true if the run has seen all records; it then supersedes every earlier request.
     """
     session.execute(
         update(Hold)
@@ -133,7 +133,7 @@ def close(session: Session, run: RunKey, *, everything: bool) -> None:
 
 
 def updates_released(session: Session, run: RunKey) -> bool:
-    """Whether a person has said yes to the changes that held this harvest."""
+    """Return whether a person approved the changes for which this harvest was held."""
     found = select(Hold.history_id).where(
         Hold.harvest_id == run.harvest_id,
         Hold.kind == HoldKind.UPDATES.value,
@@ -143,7 +143,9 @@ def updates_released(session: Session, run: RunKey) -> bool:
 
 
 def get_hold(session: Session, history_id: int) -> tuple[Hold, int]:
-    """The hold of a run that has ended, and its repository. Raises UsageError where it is held no more."""
+    """Return an ended run's hold, and its repository's id. Raises UsageError if it is no longer held."""
+    # FOR UPDATE: of two people who decide at the same time, the second waits and then sees the first
+    # decision.
     hold = session.get(Hold, history_id, with_for_update=True)
     if hold is None:
         raise UsageError("run %(history_id)s was not held; see `zatva job history`", history_id=history_id)
@@ -159,12 +161,12 @@ def get_hold(session: Session, history_id: int) -> tuple[Hold, int]:
 
 
 def release(database: Database, settings: Settings, history_id: int) -> tuple[Hold, int]:
-    """Say yes to a held run: its deletions are made, its changes may be made by the next run.
+    """Approve a held run: apply its deletions, or let the next run make its updates.
 
-    Gives the hold, and how many records it deleted.
+    Return the hold, and the number of records deleted.
 
-    Commits by itself; the caller sees that no harvest of the repository runs meanwhile. Raises UsageError
-    where the run is not held.
+    Commits by itself; the caller ensures that no harvest of the repository runs meanwhile. Raises UsageError
+    if the run is not held.
     """
     with database.session() as session:
         hold, repository_id = get_hold(session, history_id)
@@ -173,6 +175,8 @@ def release(database: Database, settings: Settings, history_id: int) -> tuple[Ho
         harvest = session.get_one(Harvest, hold.harvest_id)
         left = estate(repository, settings, harvest.metadata_prefix)
         deletes = hold.kind == HoldKind.DELETIONS
+        # The row lock ends here, because `apply_staged` commits in pieces; the hold is read and locked
+        # again below.
         session.rollback()
     deleted = deletions.apply_staged(database, run, left) if deletes else 0
     with database.session() as session:
@@ -186,7 +190,7 @@ def release(database: Database, settings: Settings, history_id: int) -> tuple[Ho
 
 
 def _tell_history(session: Session, hold: Hold, deleted: int) -> None:
-    """Add to the held run's row what has become of it."""
+    """Add the decision to the history row of the held run."""
     row = session.get_one(History, hold.history_id)
     did = f": {deleted:,} records deleted" if hold.kind == HoldKind.DELETIONS else ""
     at = format_datestamp(datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""A harvest's row of `oai_harvest`, and the lock that keeps two harvests of a repository apart."""
+"""A harvest's row in `oai_harvest`, and the lock that admits one harvest of a repository at a time."""
 
 import contextlib
 import os
@@ -27,28 +27,28 @@ from oai.database import Database
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """Where a run begins: afresh, or where the one before it was cut off."""
+    """The state in which a run begins: empty, or as the interrupted run before it left off."""
 
     harvest_id: int
     counts: Mapping[str, int]
     state: Mapping[str, Any]
     marks: Marks
-    """Of the list at hand."""
+    """Marks of the current list."""
     warnings: Sequence[Note]
     watermark: str | None
     response_date: str | None
     complete_list_size: int | None
     run_started: datetime
     looks: bool
-    """Whether the run notes what it sees, to find what has disappeared; decided when it began."""
+    """Whether the run notes the records it sees, to find disappeared ones; decided when it began."""
     disappeared: int | None
-    """How many records it has found to have disappeared; None before it has looked for them."""
+    """Number of records found to have disappeared; None before the run has looked for them."""
     lost: str | None
-    """The process that had the run before, and ended without a word."""
+    """The process that ran the harvest before and ended without writing an outcome."""
 
 
 def standing(session: Session, request: HarvestRequest) -> Standing:
-    """Where the harvest stands, without touching its row."""
+    """Return the harvest's standing, without changing its row."""
     row = session.scalars(select(Harvest).filter_by(**_key(request))).one_or_none()
     if row is None:
         return Standing()
@@ -63,7 +63,7 @@ def standing(session: Session, request: HarvestRequest) -> Standing:
 
 
 def _undated(session: Session, row: Harvest) -> str | None:
-    """The last run's responseDate where it cannot be read, and a run was complete all the same."""
+    """Return the last run's responseDate if it is unreadable although a run was complete, else None."""
     if row.watermark is not None or watermark(row.run_response_date, datetime.now(UTC)) is not None:
         return None
     complete = select(History.history_id).filter_by(harvest_id=row.harvest_id, verdict=Verdict.COMPLETE.value)
@@ -74,11 +74,12 @@ def _undated(session: Session, row: Harvest) -> str | None:
 def begin(
     session: Session, request: HarvestRequest, plan: RunPlan, *, now: datetime, looks: bool
 ) -> Checkpoint:
-    """Find or make the row, and note the run that begins as planned.
+    """Find or insert the harvest's row, and record the run that begins as planned.
 
-    `looks` says whether a run that begins now is to find what has disappeared. One that is resumed does so
-    only if it did from its beginning: what it saw before was not noted otherwise, and would be deleted.
+    `looks` is whether a run that begins now should find disappeared records. A resumed run does so only if it
+    did from its beginning: otherwise what it saw before was not noted, and those records would be deleted.
     """
+    # Another process may insert the same row at this moment; its row is then the one that is read below.
     session.execute(insert(Harvest).values(**_key(request)).on_conflict_do_nothing())
     row = session.scalars(select(Harvest).filter_by(**_key(request))).one()
     lost = _lost(row)
@@ -104,7 +105,7 @@ def begin(
         response_date=row.run_response_date,
         complete_list_size=row.complete_list_size,
         run_started=row.run_started or now,
-        # Runs of versions before this one noted what they saw, and did not say so.
+        # Runs begun by earlier versions noted what they saw, but did not record that they did.
         looks=looks and bool((row.run_parameters or {}).get("looks", True)),
         disappeared=(row.run_parameters or {}).get("disappeared"),
         lost=lost,
@@ -112,17 +113,17 @@ def begin(
 
 
 def save(session: Session, harvest_id: int, *, warnings: Sequence[Note] = (), **values: Any) -> None:  # noqa: ANN401 any column's type
-    """Note how far the run is, with the page's rows in one transaction; `warnings` are added to the row's."""
+    """Save the run's progress in the transaction that stores the page; append `warnings` to the row."""
     if warnings:
         added = columns_of(warnings)
         values["warnings"] = Harvest.warnings.concat(cast(added["warnings"], JSONB))
-        # Where a version before this one has begun the run, the first failures are missing.
+        # If an earlier version began the run, the failures of its first warnings are missing.
         values["warning_failures"] = Harvest.warning_failures.concat(cast(added["warning_failures"], JSONB))
     _update(session, harvest_id, **values, **_last(warnings[-1] if warnings else None))
 
 
 def note(session: Session, harvest_id: int, last: Note) -> None:
-    """Note what the run waits for, or what went wrong."""
+    """Record what the run is waiting for, or what went wrong."""
     _update(session, harvest_id, **_last(last))
 
 
@@ -132,9 +133,10 @@ def _last(last: Note | None) -> dict[str, Any]:
 
 
 def note_disappeared(session: Session, harvest_id: int, number: int) -> None:
-    """Note that the run has staged the deletion of so many records that disappeared, in that transaction.
+    """Record the number of disappeared records whose deletion the run stages, in the same transaction.
 
-    What it saw is forgotten with it. A run killed behind it must not look again: all would be missing.
+    The transaction also deletes the notes of what the run saw. If the run is killed afterwards it must not
+    look again: every record would then count as disappeared.
     """
     found = func.jsonb_build_object("disappeared", number)
     _update(session, harvest_id, run_parameters=Harvest.run_parameters.concat(found))
@@ -143,7 +145,7 @@ def note_disappeared(session: Session, harvest_id: int, number: int) -> None:
 def end(
     session: Session, harvest_id: int, *, watermark: str | None, resumable: bool, error: Note | None
 ) -> None:
-    """Note that the run is over. Unless it is `resumable`, nothing is kept of how far it was."""
+    """Record the end of the run. Unless it is `resumable`, its progress is deleted."""
     values: dict[str, Any] = {"job_id": None, "process_id": None, "estimated_end": None, **_last(error)}
     if not resumable:
         values |= {"resumption_token": None, "run_parameters": None, "run_state": {}, **columns_of([])}
@@ -162,7 +164,7 @@ def _key(request: HarvestRequest) -> dict[str, Any]:
 
 
 def _lost(row: Harvest) -> str | None:
-    """Who had the row and never ended; whoever asks holds the repository, so it lives no longer."""
+    """Return the process that left the row unfinished; it has ended, as the caller holds the lock."""
     if row.process_id is None:
         return None
     job = f" for job {row.job_id}" if row.job_id is not None else ""
@@ -176,7 +178,7 @@ def _update(session: Session, harvest_id: int, **values: Any) -> None:  # noqa: 
     )
 
 
-_CLASS = 0x5A52  # "ZR": keeps our keys apart from others' advisory locks
+_CLASS = 0x5A52  # "ZR": separates our keys from other advisory locks
 _WAIT = "3s"
 _HOLDER = text(
     """
@@ -196,21 +198,23 @@ _HELD = text(
 
 
 def is_held(database: Database, repository_id: int) -> bool:
-    """Whether some process holds the repository at this moment."""
+    """Return whether a process currently holds the repository."""
     with database.session() as session:
         return bool(session.execute(_HELD, {"class": _CLASS, "id": repository_id}).scalar_one())
 
 
 @contextlib.contextmanager
 def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
-    """Hold the repository for the block; the server gives it back however this process ends.
+    """Hold the repository for the block; PostgreSQL releases it however this process ends.
 
-    Raises RepositoryBusyError when another process still holds it after three seconds.
+    Raises RepositoryBusyError if another process still holds it after three seconds.
     """
     key = {"class": _CLASS, "id": repository_id}
     with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text(f"SET lock_timeout = '{_WAIT}'"))
         try:
+            # A session-level lock: it outlasts the run's many transactions, and ends with this connection
+            # at the latest.
             connection.execute(text("SELECT pg_advisory_lock(:class, :id)"), key)
         except OperationalError:
             holder = connection.execute(_HOLDER, {"id": repository_id}).first()

@@ -1,4 +1,4 @@
-"""How far a run is, and the checkpointer that alone saves that to its `oai_harvest` row and commits it."""
+"""A run's state, and the Checkpointer, which alone saves it to the `oai_harvest` row and commits it."""
 
 import time
 from collections import Counter
@@ -28,22 +28,22 @@ _MOST = 120
 
 @dataclass(kw_only=True)
 class Pace:
-    """Samples of seconds since the run began, and records and requests by then.
+    """Samples of seconds since the run began, with the records and requests up to then.
 
-    When there are too many, every second one goes, and from then on they are taken half as often.
+    When there are too many samples, every second one is dropped, and the sampling interval doubles.
     """
 
     samples: list[tuple[float, int, int]] = field(default_factory=list)
     _step: float = 0.25
 
     def note(self, seconds: float, records: int, requests: int) -> None:
-        """Take a sample, unless the last one is too near."""
+        """Take a sample, unless the last one is too recent."""
         if self.samples and seconds - self.samples[-1][0] < self._step:
             return
         self._add(seconds, records, requests)
 
     def close(self, seconds: float, records: int, requests: int) -> list[list[float]]:
-        """Take the last sample, and give all for the history."""
+        """Take the last sample, and return all of them for the history."""
         if not self.samples or self.samples[-1][1:] != (records, requests):
             self._add(seconds, records, requests)
         return [list(sample) for sample in self.samples]
@@ -60,9 +60,9 @@ _OLD_SECONDS = 1.0
 
 @dataclass(kw_only=True)
 class UnitOfWork:
-    """One session for several groups of pages, with the run's counts as they were before the first.
+    """One session for several groups of pages, and the run's counts from before the first group.
 
-    What fails once fails for good: behind later pages, nobody would ask for those that are lost.
+    A failure is permanent: once later pages were stored, no request would fetch the lost ones again.
     """
 
     _session: Session | None = None
@@ -72,28 +72,28 @@ class UnitOfWork:
 
     @property
     def open(self) -> Session | None:
-        """The session, or None while there is nothing to commit; raises again what failed before."""
+        """The session, or None if there is nothing to commit; raises an earlier failure again."""
         if self._failure is not None:
             raise self._failure
         return self._session
 
     @property
     def old(self) -> bool:
-        """Whether the first of it has waited long enough: others want to see it, and a kill would lose it."""
+        """Whether the oldest page has waited long enough: readers should see it, and a kill would lose it."""
         return self.open is not None and time.monotonic() - self._begun > _OLD_SECONDS
 
     def session(self, database: Database, counts: Counter[str]) -> Session:
-        """The session for what is taken in next; `counts` are the run's before it."""
+        """Return the session for the next pages; `counts` are the run's counts before them."""
         session = self.open
         if session is None:
             session = self._session = database.session()
             self._counts, self._begun = counts, time.monotonic()
-            # The order of commits is kept in any case; what a power cut loses is fetched again.
+            # The order of commits is kept even so; what a power failure loses is fetched again.
             session.execute(text("SET LOCAL synchronous_commit = off"))
         return session
 
     def commit(self) -> None:
-        """Commit it."""
+        """Commit and close the session."""
         session = self.open
         if session is not None:
             session.commit()
@@ -101,7 +101,10 @@ class UnitOfWork:
             self._session = None
 
     def abandon(self, failure: BaseException, counts: Counter[str]) -> Counter[str]:
-        """Let go of it, for this failed; gives the counts that hold then, `counts` being the run's now."""
+        """Discard the session after a failure; return the counts that are valid then.
+
+        `counts` are the run's now.
+        """
         self._failure = self._failure or failure
         if self._session is None:
             return counts
@@ -112,25 +115,29 @@ class UnitOfWork:
 
 @dataclass(kw_only=True)
 class RunState:
-    """What a run has done so far: as its row keeps it, and what only its own process knows."""
+    """What a run has done so far: the part that its row keeps, and the part that only this process knows.
+
+    The run's thread (`RunThread`) changes it while a list is stored; between lists the event loop may,
+    because that thread then has nothing to store.
+    """
 
     warnings: Warnings = field(default_factory=Warnings)
     traffic: Traffic = field(default_factory=Traffic)
     token: str = ""
-    """Of the page after the last one that was stored."""
+    """Token of the page after the last stored one."""
     progress: RunProgress = field(default_factory=RunProgress)
     response_date: str | None = None
     complete_list_size: int | None = None
     counts: Counter[str] = field(default_factory=Counter)
     resumed: Counter[str] = field(default_factory=Counter)
-    """The counts with which this process took the run up."""
+    """The counts with which this process resumed the run."""
     first_refusal: str | None = None
-    """Of those that this process has made."""
+    """First of the refusals of this process."""
     first_outdated: str | None = None
-    """Of the records that came again with an older datestamp, to this process."""
+    """First record that this process received again with an older datestamp."""
 
     def take_up(self, point: Checkpoint, plan: RunPlan) -> None:
-        """Begin with the state that the checkpoint has, or that a new run begins with."""
+        """Start from the checkpoint's state, or from the state of a new run."""
         self.progress = progress_from_json(dict(point.state), point.marks)
         self.progress.windows = [replace(window, put_off=False) for window in plan.windows]
         self.token, self.response_date = plan.resumption_token, point.response_date
@@ -145,12 +152,12 @@ class RunState:
             self.warnings.warn(f"the previous run: {point.lost}")
 
     def warn_of(self, refusal: Refusal) -> None:
-        """Warn of a part of the repository that was refused."""
+        """Add a warning about a refused part of the repository."""
         self.first_refusal = self.first_refusal or refusal.in_words()
         self.warnings.warn(refusal.in_words(), refusal.noted())
 
     def note_page(self, taken: PreparedPage) -> None:
-        """Note what a stored page says of its list."""
+        """Record what a stored page reveals about its list."""
         fetched = taken.fetched
         page = fetched.page
         for refusal in taken.refused:
@@ -165,7 +172,7 @@ class RunState:
                 + [refusal.identifier for refusal in fetched.refused if refusal.identifier is not None]
             )
         if fetched.gave_up or page.cut_off:
-            # Of such a page the rest is still to come.
+            # The rest of such a page is still to be fetched.
             return
         self.progress.see(fetched)
         if page.rest is None:
@@ -173,7 +180,7 @@ class RunState:
         self.progress.last_page = taken.end if taken.end in PROPER else None
 
     def with_traffic(self, counts: Counter[str]) -> Counter[str]:
-        """The counts with all requests and bytes of the run."""
+        """Return the counts with all requests and bytes of the run."""
         total = Counter(counts)
         total["requests"] = self.resumed["requests"] + self.traffic.requests
         total["bytes"] = self.resumed["bytes"] + self.traffic.bytes
@@ -182,18 +189,21 @@ class RunState:
 
 @dataclass(kw_only=True)
 class Checkpointer:
-    """Saves a run's state and commits it with the rows that belong to it; in one thread, one at a time."""
+    """Saves a run's state and commits it with the rows that belong to it.
+
+    All calls run one after the other in the run's single thread, so the session needs no lock.
+    """
 
     database: Database
     store: FileStore
     state: RunState
     point: Checkpoint
     begun: float
-    """By the monotonic clock."""
+    """Reading of the monotonic clock at which the run began."""
     pace: Pace = field(default_factory=Pace)
     _uncommitted: UnitOfWork = field(default_factory=UnitOfWork)
     _marks: Marks = field(init=False)
-    """Of the list whose marks were saved last; so many of them were."""
+    """Marks of the list that was saved last, of which the first `_marks_saved` are stored."""
     _marks_saved: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -201,18 +211,18 @@ class Checkpointer:
 
     @property
     def is_due(self) -> bool:
-        """Whether pages have waited long enough for their commit."""
+        """Whether pages have waited long enough to be committed."""
         return self._uncommitted.old
 
     def session(self) -> Session:
-        """The session for what is stored next."""
+        """Return the session for what is stored next."""
         return self._uncommitted.session(self.database, self.state.counts)
 
     def commit(self) -> None:
-        """Commit the pages stored so far, with the checkpoint behind them, when their files are durable.
+        """Commit the pages stored so far together with their checkpoint, once their files are durable.
 
-        What was not committed before a failure is lost to the run, and its counts are as if it had not come;
-        whatever is to follow raises the failure again.
+        After a failure, uncommitted pages are lost to the run and its counts are set back to before them;
+        every later operation raises the failure again.
         """
         session = self._uncommitted.open
         if session is None:
@@ -227,13 +237,13 @@ class Checkpointer:
             raise
 
     def abandon(self, error: BaseException) -> None:
-        """Let go of all that is not committed."""
+        """Discard everything that is not committed."""
         self.state.counts = self._uncommitted.abandon(error, self.state.counts)
 
     def change_course(self, change: StateChange, *, again: bool = False) -> None:
-        """Go on with another list than the one at hand: the token is done with, and that is saved.
+        """Continue with a list other than the current one: drop its token, and save that.
 
-        `again` says that what was counted of the list at hand will be counted again.
+        With `again`, the counts of the current list are taken back, because they will be counted again.
         """
         state = self.state
         if again:
@@ -246,7 +256,7 @@ class Checkpointer:
             session.commit()
 
     def note_wait(self, seconds: float, reason: str, failure: Failure | None) -> None:
-        """Note in the run's row until when it waits, and why."""
+        """Record in the run's row until when it waits, and why."""
         self.commit()
         until = format_datestamp(utc_now() + timedelta(seconds=seconds))
         facts = {"until": until, **({"for": failure.as_json()} if failure else {})}
@@ -277,7 +287,7 @@ class Checkpointer:
         )
 
     def _save_marks(self, session: Session) -> None:
-        """Save the marks that are new; those of a list that is done with go."""
+        """Save the new marks; delete those of a list that has ended."""
         marks, harvest_id = self.state.progress.watch.marks, self.point.harvest_id
         if marks is not self._marks:
             seen_identifiers.forget(session, harvest_id)

@@ -1,4 +1,4 @@
-"""The records of a list, page by page, by either method (UIUC, `harvestMethod`)."""
+"""Fetching the records of a list, page by page, by either method (UIUC, `harvestMethod`)."""
 
 import asyncio
 import contextlib
@@ -42,11 +42,11 @@ _OF_THE_WAY = frozenset({TransportKind.TIMEOUT, TransportKind.DISCONNECTED})
 
 @dataclass(kw_only=True)
 class RequestBudget:
-    """How many requests a run may spend on finding what breaks an answer, and how long on working around it.
+    """How many requests a run may spend on isolating a faulty answer, and how long it may work around it.
 
-    Both are of one process: a run that is resumed has them again, or it could never get past its fault. Waits
-    between the tries of a request, which repositories ask for, do not count. `clock` gives seconds that only
-    grow. To be used in one thread.
+    Both limits are per process: a resumed run gets them again, or it could never get past its fault. Waits
+    between retries, which repositories ask for, do not count. `clock` returns monotonic seconds. For use in
+    one thread only.
     """
 
     left: int
@@ -60,7 +60,7 @@ class RequestBudget:
     _waited: float = 0
 
     def spend(self) -> bool:
-        """Whether one more request is allowed; it is counted then."""
+        """Count one more request; return whether it is allowed."""
         if self.left <= 0 or self.is_late:
             return False
         self.left -= 1
@@ -69,21 +69,21 @@ class RequestBudget:
 
     @property
     def is_late(self) -> bool:
-        """Whether the time is spent."""
+        """Whether the time is used up."""
         under_way = max(self.now() - self._since, 0) if self._under_way else 0
         return self._worked + under_way >= self.seconds
 
     def now(self) -> float:
-        """The clock's time, less all waits."""
+        """Return the clock's time, less all waits."""
         return self.clock() - self._waited
 
     def count_since(self, begun: float) -> None:
-        """Count the time since the moment `begun`, as `now` gave it, for it was spent on a fault."""
+        """Count the time since `begun` (a value of `now`) as spent on a fault."""
         self._worked += max(self.now() - begun, 0)
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Count the time of the block; blocks at the same time count once."""
+        """Count the time of the block; overlapping blocks count once."""
         if not self._under_way:
             self._since = self.now()
         self._under_way += 1
@@ -95,7 +95,7 @@ class RequestBudget:
                 self.count_since(self._since)
 
     def note_wait(self, seconds: float) -> None:
-        """Leave a wait that begins now out of what is counted; waits at the same time are one."""
+        """Exclude a wait that begins now from the counted time; overlapping waits count once."""
         now = self.clock()
         until = now + seconds
         self._waited += max(until - max(now, self._waits_until), 0)
@@ -109,20 +109,20 @@ class Fetched:
     page: Page
     entries: Sequence[Entry]
     refused: Sequence[Refusal] = ()
-    """What is not among them, and why."""
+    """The records that are not among the entries, and why."""
     mended: Sequence[Header] = ()
-    """Of the entries, those that were fetched one by one, for the page's own could not be read."""
+    """Entries that were fetched one by one, because their parts of the page could not be read."""
     sample_full: bool = False
     gave_up: bool = False
-    """Further records of the page would have taken more requests than allowed."""
+    """Fetching the remaining records of the page would have taken more requests than allowed."""
 
     @property
     def light(self) -> bool:
-        """Whether the page has no elements, which are large."""
+        """Whether the page has no parsed elements, which are large."""
         return isinstance(self.page, PageOfDocuments)
 
     def bare(self) -> "Fetched":
-        """The page without its elements, which are large, once they have been made use of."""
+        """Return the page without its parsed elements, which are large and no longer needed."""
         if self.light:
             return self
         page = replace(self.page, records=())
@@ -135,22 +135,22 @@ class PageFetcher:
 
     client: ProtocolClient
     no_retry_client: ProtocolClient
-    """The same repository with little patience, for requests of which many fail."""
+    """A client of the same repository with few retries, for requests of which many fail."""
     metadata_prefix: str
     verb: Verb
     loose: bool
     budget: RequestBudget
     around_fault: bool = False
-    """The list, or a longer one, broke before: what is waited for in vain counts as work around a fault."""
+    """The list, or a longer one, broke before: time spent waiting in vain counts as work around a fault."""
     one_by_one: bool = False
-    """The records are fetched each by itself, for a page of them cannot be read; requests are counted."""
+    """Fetch each record by itself, because a page cannot be read; these requests are counted."""
     skip: Known = field(default_factory=Known)
-    """Identifiers of records that are here already."""
+    """Identifiers of records that have already been received."""
     most: int | None = None
-    """A sample's number of records."""
+    """Maximum number of records of a sample."""
 
     async def pages(self, selection: Selection, *, resumption_token: str) -> AsyncIterator[Fetched]:
-        """The list's pages with their records."""
+        """Yield the list's pages with their records."""
         client = self.no_retry_client if self.one_by_one else self.client
         verb = Verb.LIST_IDENTIFIERS if self.one_by_one else self.verb
         left = self.most
@@ -164,7 +164,7 @@ class PageFetcher:
                 return
 
     async def _next(self, pages: AsyncIterator[Page]) -> Page | None:
-        """The next page; None behind the last one."""
+        """Return the next page, or None after the last one."""
         begun = self.budget.now()
         try:
             page = await anext(pages, None)
@@ -183,7 +183,7 @@ class PageFetcher:
         refused: list[Refusal] = []
         mended: list[Entry] = []
         notes: list[str] = []
-        # What is broken of a page that breaks off is asked for again with what is missing of it.
+        # Broken parts of a truncated page are fetched again together with its missing part.
         if page.faults and not (page.cut_off and self.budget.left):
             refused, mended = await self._mend(page, notes)
         entries: list[Entry]
@@ -210,7 +210,7 @@ class PageFetcher:
         mended: list[Entry] = []
         for fault in page.faults:
             names = list(dict.fromkeys(_names(fault.raw)))[:_MOST_NAMES]
-            # Alone, a record that is too large is so as well.
+            # A record that is too large within a page is also too large by itself.
             hopeless = page.cut_off or fault.failure.is_limit
             results = [] if hopeless else [await self._try(name, notes) for name in names]
             entries = [result for result in results if isinstance(result, tuple)]
@@ -228,7 +228,7 @@ class PageFetcher:
     async def _each(
         self, headers: Sequence[Header], notes: list[str]
     ) -> tuple[list[Entry], list[Refusal], bool]:
-        """Fetch the records that the headers name, a few at a time; deletions need no fetching."""
+        """Fetch the records of the headers, a few at a time; deleted ones need no request."""
         limit = asyncio.Semaphore(_AT_ONCE)
 
         async def fetch(header: Header) -> Entry | Refusal | None:
@@ -240,6 +240,8 @@ class PageFetcher:
                 return await self._one(header.identifier, self.client, notes)
 
         try:
+            # The tasks share `notes` and the budget; both change only between awaits, on one event loop, so
+            # no lock.
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(fetch(header)) for header in headers]
         except ExceptionGroup as errors:
@@ -252,7 +254,7 @@ class PageFetcher:
         )
 
     async def _one(self, identifier: str, client: ProtocolClient, notes: list[str]) -> Entry | Refusal:
-        """The record, or why it cannot be had; what is odd about its answer is added to the notes."""
+        """Return the record, or why it is not available; add oddities of its answer to the notes."""
         try:
             record = await client.get_record(identifier, self.metadata_prefix, loose=self.loose)
         except OaiError as error:
@@ -281,15 +283,15 @@ def _entries(page: Page) -> list[Entry]:
 
 
 def is_of_the_answer(error: Exception) -> bool:
-    """Whether it may be one record that makes the answer fail, and not the server or the way to it."""
+    """Return whether a single record may have caused the error, rather than the server or the network."""
     if isinstance(error, TransportError):
         return error.kind in _OF_THE_WAY
     return isinstance(error, (AnswerTooLargeError, HttpStatusError, MalformedAnswerError, NotOaiPmhError))
 
 
 async def check_alive(client: ProtocolClient, error: ClientError) -> None:
-    """Raise the error again if the repository says neither who it is nor which formats it has."""
-    # Some have lists, and a broken answer to Identify.
+    """Raise the error again if the repository answers neither Identify nor ListMetadataFormats."""
+    # Some repositories serve lists, but answer Identify with broken XML.
     for ask in (partial(client.identify, loose=True), client.list_metadata_formats):
         with contextlib.suppress(ClientError):
             await ask()
@@ -298,13 +300,13 @@ async def check_alive(client: ProtocolClient, error: ClientError) -> None:
 
 
 def where(error: ClientError) -> tuple[str, bytes]:
-    """The request that failed, and the bytes that came, where the error has them."""
+    """Return the failed request's URL and the bytes received, as far as the error has them."""
     raw = getattr(error, "raw", b"") or getattr(error, "found", b"")
     return getattr(error, "url", ""), raw
 
 
 def _names(raw: bytes) -> Iterator[str]:
-    """Identifiers in the headers of broken records: worth asking for, never taken for the truth."""
+    """Yield the identifiers in the headers of broken records: worth requesting, but not trusted."""
     for match in _NAME_IN_HEADER.finditer(raw):
         yield unescape(match.group(1).decode("utf-8", errors="replace"))
 
@@ -322,24 +324,24 @@ def _refusal(page: Page, fault: Fault, names: Sequence[str]) -> Refusal:
 
 
 _PAGE_BYTES = 16 * 1024
-"""What a page counts for besides its records, so that empty ones have an end, too."""
+"""Bytes that a page counts for besides its records, so that empty pages reach the limit, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedPage:
-    """A page as it was fetched, and as it is to be stored."""
+    """A page as fetched, and as prepared for the store."""
 
     fetched: Fetched
     batch: RecordBatch
 
     @cached_property
     def weight(self) -> int:
-        """About how many bytes of memory it takes."""
+        """Approximate number of bytes of memory that the page takes."""
         return _PAGE_BYTES + sum(len(data) for _, _, data, _ in self.batch.records if data is not None)
 
     @property
     def end(self) -> End | None:
-        """How the list ended with this page, or None where it goes on."""
+        """How the list ended with this page, or None if it continues."""
         page = self.fetched.page
         if self.fetched.gave_up:
             return End.GAVE_UP
@@ -355,11 +357,11 @@ class PreparedPage:
 
     @property
     def refused(self) -> Sequence[Refusal]:
-        """What is not stored, for it could not be read, or not be judged by the rules."""
+        """What is not stored because it could not be read, or the rules could not decide on it."""
         return [*self.fetched.refused, *self.batch.refused]
 
     def counts(self) -> Counter[str]:
-        """What can be counted before the store is asked."""
+        """Return the counts that are known before the page is stored."""
         return Counter(
             pages=int(self.fetched.page.rest is None),
             records=len(self.fetched.entries) - len(self.batch.refused),

@@ -1,4 +1,4 @@
-"""One harvest: pages come from the client, go through the rules into the store, and the end is judged."""
+"""One harvest: fetches pages, applies the rules, stores the records, and judges the end."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ _log = logging.getLogger("harvester.running.harvest")
 
 
 def _no_progress(_counts: object, _total: int | None) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 async def harvest(
@@ -44,9 +44,9 @@ async def harvest(
 ) -> RunOutcome:
     """Run a harvest to its end, and write its history row; commits by itself, about page by page.
 
-    `around` is put between the run and the network. When `stop` is set it finishes the page at hand, and the
-    run can be resumed. Whatever goes wrong ends up in the outcome. Raises UsageError where there is no such
-    repository; a fault of our own is raised after it has been noted in the history.
+    `around` wraps the function that sends requests to the network. When `stop` is set, the harvest finishes
+    the current page, and the run can be resumed. Failures are reported in the outcome. Raises UsageError if
+    there is no such repository; an internal error is raised after it has been recorded in the history.
     """
     with database.session() as session:
         guarded = get_repository(session, request.repository_id).guarded
@@ -61,13 +61,13 @@ async def harvest(
 
 @dataclass(kw_only=True)
 class _Attempt:
-    """A run in the phase that it has reached; whichever that is concludes it."""
+    """A run in the phase that it has reached; that phase concludes it."""
 
     phase: Requested | PreparedRun | Run
 
 
 async def _concluded(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress) -> RunOutcome:
-    """Run the harvest, and conclude it while the repository is still ours alone."""
+    """Run the harvest, and conclude it while the lock on the repository is held."""
     try:
         end = await _harvest(attempt, stop, on_progress)
         return attempt.phase.conclude(end)
@@ -80,7 +80,7 @@ async def _concluded(attempt: _Attempt, stop: asyncio.Event, on_progress: Progre
     except MemoryError:
         return attempt.phase.conclude(End.LIMIT, _out_of_memory(attempt.phase))
     except Exception as error:
-        with contextlib.suppress(Exception):  # the first fault is the one to tell
+        with contextlib.suppress(Exception):  # the first error is the one to report
             attempt.phase.conclude(End.ERROR, error)
         raise
 
@@ -101,6 +101,8 @@ async def _harvest(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress
             prepared.budget.note_wait(seconds)
             if isinstance(attempt.phase, Run):
                 failure = getattr(reason, "failure", None)
+                # One thread does all storing, so this runs after the page at hand and cannot interleave
+                # with it.
                 thread.submit(attempt.phase.checkpointer.note_wait, seconds, reason, failure)
 
         async with prepared.source.client(prepared.base_url, on_wait=waits, read_page=reading) as client:
@@ -112,7 +114,7 @@ async def _harvest(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress
 
 
 def _out_of_memory(phase: Requested | PreparedRun | Run) -> AnswerTooLargeError:
-    """The error of a run whose process got no more memory."""
+    """Return the error of a run whose process ran out of memory."""
     prepared = phase.prepared if isinstance(phase, Run) else phase
     base_url = prepared.base_url if isinstance(prepared, PreparedRun) else ""
     limits = prepared.settings.harvester.limits

@@ -1,4 +1,4 @@
-"""What one list shows of itself, page by page: the evidence that the verdict and the next step rest on."""
+"""What one list reveals page by page: the evidence for the verdict and the next step."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
@@ -8,7 +8,7 @@ from harvester.harvest.seen_identifiers import Marks, count_repeated, mark, no_m
 from harvester.reading.answers import Header, Page
 
 _RISES_THAT_CONVINCE = 8
-"""So many times the datestamps rose, and never fell: by chance that is one list in 300,000."""
+"""Number of rises without a fall after which the datestamps count as sorted; by chance, 1 list in 300,000."""
 _DATESTAMP_LENGTHS = (10, 20)
 
 
@@ -18,39 +18,42 @@ class ListWatch:
 
     pages: int = 0
     listed: int = 0
-    """Entries, repeated and unreadable ones included."""
+    """Entries, including repeated and unreadable ones."""
     size: int | None = None
-    """completeListSize as the server said last; it may revise it (section 3.5)."""
+    """completeListSize as the server last stated it; the server may revise it (section 3.5)."""
     revised: int = 0
-    """How often it did."""
+    """Number of times the server revised it."""
     empty: int = 0
-    """Pages without a record that gave a token."""
+    """Pages with a token but without records."""
     repeated: int = 0
-    """Entries that came before in this list."""
+    """Entries that had occurred before in this list."""
     overlapping: int = 0
-    """Those and, of a list that was taken up again, the ones that came before it was."""
+    """Repeated entries; in a list continued from a later datestamp, also those received before."""
     longest_page: int = 0
     last_page: int = 0
     begun: int = 0
-    """Entries of the answer at hand, of which further parts are to come."""
+    """Entries of the current answer, of which further parts follow."""
     lowest: str = ""
     highest: str = ""
     settled: str = ""
-    """The first datestamp of a page on which no smaller one followed: what comes after it is not yet seen, if
-    the list is in order. The largest one may be of a single record that stands out of line."""
+    """The first datestamp of the last page after which no smaller one followed.
+
+    If the list is sorted, entries after it have not been seen. The largest datestamp is not used: it may
+    belong to a single misplaced record.
+    """
     rises: int = 0
     fell: bool = False
     earlier: int = 0
-    """Entries of the list before it was taken up again from a later datestamp."""
+    """Entries of the list before it was continued from a later datestamp."""
     earlier_size: int | None = None
-    """completeListSize of the list as it was asked for first."""
+    """completeListSize of the list as first requested."""
     begins: int = 0
-    """Marks of before the list was taken up again."""
+    """Number of marks from before the list was continued."""
     marks: Marks = field(default_factory=no_marks, repr=False)
-    """Of all entries whose identifiers could be read, in their order."""
+    """Marks of all entries with readable identifiers, in list order."""
 
     def see(self, page: Page, *, mended: Sequence[Header] = (), unreadable: int = 0) -> None:
-        """Add a page: its headers, those that were fetched one by one, and what could not be read."""
+        """Add a page: its headers, the records fetched one by one, and the number of unreadable ones."""
         entries = len(page.headers)
         came = entries + len(mended) + unreadable
         self.listed += came
@@ -73,11 +76,11 @@ class ListWatch:
 
     @property
     def orderly(self) -> bool:
-        """Whether the list is sorted by rising datestamps, as far as can be told."""
+        """Whether the list is sorted by ascending datestamps, as far as can be observed."""
         return not self.fell and self.rises >= _RISES_THAT_CONVINCE and bool(self.settled)
 
     def count_repeated(self) -> int:
-        """Count the entries that came before."""
+        """Count the entries that occurred before."""
         self.repeated = self.overlapping = count_repeated(self.marks, self.begins)
         if self.begins:
             self.overlapping = count_repeated(self.marks)
@@ -85,7 +88,7 @@ class ListWatch:
 
     @property
     def missing(self) -> int:
-        """Records that the server announced and did not list; one that came twice counts once."""
+        """Records that the server announced but did not list; repeated ones count once."""
         here = self.listed - self.repeated
         in_all = self.earlier + self.listed - self.overlapping
         return max(
@@ -96,11 +99,11 @@ class ListWatch:
 
     @property
     def confirmed(self) -> bool:
-        """Whether the server said how many there are, and they came."""
+        """Whether the server stated the number of records, and all were received."""
         return self.size is not None and self.size > 0 and not self.missing
 
     def taken_up(self) -> "ListWatch":
-        """The watch over what follows when the list is asked for again from its largest datestamp."""
+        """Return the watch over the list requested again from its settled datestamp on."""
         return ListWatch(
             earlier=self.earlier + self.listed,
             earlier_size=self.earlier_size if self.begins else self.size,
@@ -110,19 +113,19 @@ class ListWatch:
         )
 
     def abrupt(self, *, no_token: bool) -> bool:
-        """Whether the list may have lost its token: a full page like those before, and no token element.
+        """Return whether the list may have lost its token: its last page is full and has no token element.
 
-        A list's last page has to have an empty one (section 3.5). Many servers forget it; on a page shorter
-        than the others that is no reason for doubt.
+        The last page of a list must have an empty resumptionToken (section 3.5). Many servers omit it; on a
+        page shorter than the others that is no reason for doubt.
         """
         return no_token and self.pages > 1 and self.size is None and self.last_page >= self.longest_page
 
     def as_json(self) -> dict[str, Any]:
-        """For the checkpoint."""
+        """Return the JSON value for the checkpoint."""
         return {name: getattr(self, name) for name in _KEPT}
 
     def _order(self, stamps: list[str]) -> None:
-        """Note whether the datestamps go on rising."""
+        """Record whether the datestamps keep rising."""
         if self.fell or not stamps:
             return
         length = len(self.highest or stamps[0])
@@ -138,7 +141,7 @@ class ListWatch:
 
 
 def watch_from_json(found: dict[str, Any], marks: Marks | None = None) -> ListWatch:
-    """A watch out of the checkpoint; its marks are kept apart (`marks_kept`)."""
+    """Return a watch from the checkpoint's JSON; its marks are stored separately (`ListMarks`)."""
     known = {name: found[name] for name in _KEPT if name in found}
     return ListWatch(**known, marks=no_marks() if marks is None else marks)
 

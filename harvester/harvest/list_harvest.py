@@ -1,4 +1,4 @@
-"""Harvests one list after the other, and chooses a remedy when one of them breaks."""
+"""Harvests one list after the other, and chooses a remedy when a list breaks."""
 
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -42,26 +42,26 @@ from oai.vocabulary import Granularity, Verb
 
 @dataclass(frozen=True, kw_only=True)
 class Sounding:
-    """What the repository said of a window."""
+    """What the repository answered about a window."""
 
     empty: bool = False
-    """It said plainly that nothing is there."""
+    """The repository clearly stated that the window is empty."""
     failed: bool = False
-    """No answer came that could be read."""
+    """No readable answer was received."""
     response_date: str | None = None
 
 
 async def probe_window(client: ProtocolClient, verb: Verb, selection: Selection) -> Sounding:
-    """Ask for the window's first page, by the verb that its slices are asked for by.
+    """Request the window's first page, with the verb used for its slices.
 
-    A window counts as empty by noRecordsMatch, or by a whole list of nothing. Whatever else comes does not:
-    then each slice is asked for, with all the care that a list gets. Raises TryLaterError.
+    A window counts as empty after noRecordsMatch, or after a complete list without records. After any other
+    answer each slice is requested, with the full error handling of a list. Raises TryLaterError.
     """
     try:
         page = await anext(client.pages(verb, selection, loose=True))
     except NoRecordsMatchError as error:
         return Sounding(empty=True, response_date=error.response_date)
-    except (ClientError, MissingAnswerError):  # an earlier run, which is replayed, may not have asked
+    except (ClientError, MissingAnswerError):  # the run that is replayed may lack this request
         return Sounding(failed=True)
     something = page.headers or page.next_token or page.faults or page.cut_off or page.complete_list_size
     return Sounding(empty=not something, response_date=page.response_date)
@@ -72,7 +72,7 @@ _FAILED_SOUNDINGS = 3
 
 
 async def introduce(prepared: PreparedRun, client: ProtocolClient, steps: RunThread) -> None:
-    """Ask the repository what it is, and fetch the schemas that a very strict run validates by."""
+    """Send Identify, and fetch the schemas with which a very strict run validates."""
     loose = prepared.request.validation is Level.LOOSE
     try:
         identity = await steps.or_stop(client.identify(loose=loose))
@@ -95,17 +95,17 @@ async def introduce(prepared: PreparedRun, client: ProtocolClient, steps: RunThr
 
 @dataclass(kw_only=True)
 class ListHarvester:
-    """The asynchronous part of a run: one list after the other, and what to do when one breaks."""
+    """The asynchronous part of a run: one list after the other, and recovery when one breaks."""
 
     run: Run
     client: ProtocolClient
     pipeline: PagePipeline
     _skip: Known = field(default_factory=Known)
-    """Records that came before their list broke, so that they are not fetched one by one."""
+    """Records received before their list broke, so that they are not fetched one by one."""
     _soundings_left: int = _FAILED_SOUNDINGS
 
     async def harvest_lists(self) -> End:
-        """Take the lists in, from the start or from where they were cut off."""
+        """Harvest the lists, from the start or from where they were interrupted."""
         state = self._progress
         while (window := await self._next_window()) is not None:
             if window.put_off and not self._allowance.left:
@@ -136,7 +136,7 @@ class ListHarvester:
         return self.run.request.validation is Level.LOOSE
 
     async def _next_window(self) -> Window | None:
-        """The next window to ask for; of what is to be sliced, years and months with nothing in them go."""
+        """Return the next window to request; when slicing, skip empty years and months."""
         state = self._progress
         while state.window is not None and state.window.slice is not None:
             if not state.window.unsounded:
@@ -148,7 +148,7 @@ class ListHarvester:
         return state.window
 
     async def _is_empty(self, window: Window) -> bool:
-        """Whether nothing is in the window; where soundings fail, they are not tried for ever."""
+        """Return whether the window is empty; after several failed probes, no further ones are sent."""
         if not self._soundings_left:
             return False
         no_retry_client = self.client.with_retries(_TRIES_WHILE_SEARCHING)
@@ -162,7 +162,7 @@ class ListHarvester:
         return found.empty
 
     async def _one_list(self, window: Window) -> End:
-        if (end := self._progress.last_page) is not None:  # the run was cut off right behind that page
+        if (end := self._progress.last_page) is not None:  # the run was interrupted right after that page
             await self._finish(window, end)
             return end
         try:
@@ -200,7 +200,7 @@ class ListHarvester:
         )
 
     def _skipped(self) -> Known:
-        """The identifiers that need not be fetched one by one."""
+        """Return the identifiers that need not be fetched one by one."""
         return self._skip.with_more(map(mark, self._progress.fetched))
 
     async def _finish(self, window: Window, end: End) -> None:
@@ -211,7 +211,7 @@ class ListHarvester:
         await self._change(lambda state: state.finish(end))
 
     async def _recover(self, window: Window, error: ClientError) -> End:
-        """Choose how to go on behind what broke; gives an end that is none where it does go on."""
+        """Choose how to continue after an error; return the end, provisional if the run continues."""
         run, state = self.run, self._progress
         state.watch.count_repeated()
         broken = Breakage(
@@ -222,7 +222,7 @@ class ListHarvester:
             first=not run.state.counts["pages"] and not state.totals["lists"],
             restarts=state.totals["restarts"],
             orderly=state.watch.orderly and not state.totals["disorder"],
-            # What cannot be asked for by datestamps cannot be divided.
+            # A list that is not selected by datestamps cannot be divided.
             loose=self._loose and self._plan.by_datestamps,
         )
         chosen = remedy(broken)
@@ -246,14 +246,14 @@ class ListHarvester:
         return state.end
 
     async def _nothing_more(self, window: Window, error: ClientError, end: End) -> End:
-        """End the list with the error that says that nothing matches."""
+        """End the list whose error says that no records match."""
         if isinstance(error, OaiError):
             self.run.state.response_date = self.run.state.response_date or error.response_date
         await self._finish(window, end)
         return end
 
     async def _give_in(self, error: ClientError) -> None:
-        """Raise what broke; a strict run says that it was strict."""
+        """Raise the error; a strict run reports it as a failed strict check."""
         if self._loose or not isinstance(error, (MalformedAnswerError, NotOaiPmhError)):
             raise error
         if not isinstance(error, EndlessListError):
@@ -290,7 +290,7 @@ class ListHarvester:
             try:
                 division = await isolation.divide(window, self._progress.watch)
             except AnswerTooLargeError:
-                raise error from None  # the run is resumed at the page, so that is the place to name
+                raise error from None  # the run resumes at this page, so report its error
         if division is None:
             return await self._put_off()
         if division.hopeless:
@@ -303,7 +303,7 @@ class ListHarvester:
         return self._progress.end
 
     def _check_time(self, error: ClientError | None) -> None:
-        """Raise RecoveryTimeError where no time is left to work around what broke."""
+        """Raise RecoveryTimeError if no time is left for working around the error."""
         if self._allowance.is_late:
             raise RecoveryTimeError(self.run.prepared.base_url, self._allowance.seconds) from error
 
@@ -314,8 +314,8 @@ class ListHarvester:
         await self._change(lambda state: state.leave_out(division.windows))
 
     async def _put_off(self) -> End:
-        """Leave the window for the end, or for the next run where nothing else is left to do."""
-        # Where the time is spent rather than the requests, no other window may be searched either.
+        """Move the window to the end, or leave it to the next run if only such windows are left."""
+        # If the time rather than the requests is used up, no other window may be searched either.
         self._check_time(None)
         state = self._progress
         if all(window.put_off for window in state.windows[1:]):

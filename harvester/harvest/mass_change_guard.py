@@ -1,4 +1,4 @@
-"""The mass-change guard: a run that would delete or change too many records is held for approval (HAR-9)."""
+"""The mass-change guard: holds a run for approval if it would delete or change too many records (HAR-9)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ from oai.datestamps import format_datestamp, utc_now
 from oai.settings import Settings
 from oai.vocabulary import DeletedRecord
 
-# A record that another harvest of the same format answers for, because that has one of its sets or all
-# records, may merely have left this set.
+# A record may merely have left this set: another harvest of the same format covers it if that harvest is of
+# one of the record's sets or of the whole repository.
 OURS = """
     record.repository_id = :repository_id AND record.metadata_prefix = :prefix AND record.status = 'active'
     AND (:set_spec = '' OR EXISTS (
@@ -55,7 +55,7 @@ _STAGE = text(
     ON CONFLICT DO NOTHING
     RETURNING 1)
     SELECT count(*) FROM staged
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants only
 )
 _SEEN = text(
     """
@@ -63,8 +63,8 @@ _SEEN = text(
     VALUES (:harvest_id, :run_started, CAST(:ids AS bigint[]))
     """
 )
-# A table of its own, with an index and statistics before it is joined: without them PostgreSQL takes it for
-# ten rows, and compares each record with each.
+# A separate table, indexed and analysed before it is joined: otherwise PostgreSQL estimates ten rows and
+# compares each record with each.
 _GATHER = (
     text(
         """
@@ -87,34 +87,34 @@ _FORGET_ALL = text("DELETE FROM oai_sighting WHERE harvest_id = :harvest_id")
 
 
 def any_active(session: Session, *, repository_id: int, metadata_prefix: str) -> bool:
-    """Whether the repository has active records in the format; before a first harvest it has none."""
+    """Return whether the repository has active records in the format; false before the first harvest."""
     found = session.execute(_ANY_ACTIVE, {"repository_id": repository_id, "prefix": metadata_prefix})
     return bool(found.scalar_one())
 
 
 def note_seen(session: Session, run: RunKey, record_ids: Sequence[int]) -> None:
-    """Note that the run saw these records. The caller commits."""
+    """Record that the run saw these records. The caller commits."""
     if record_ids:
         session.execute(_SEEN, {**_key(run), "ids": arrays.of_numbers(record_ids)})
 
 
 def forget_earlier(session: Session, run: RunKey) -> None:
-    """Forget what earlier runs of the harvest saw. The caller commits."""
+    """Delete the notes of what earlier runs of the harvest saw. The caller commits."""
     session.execute(_FORGET, _key(run))
 
 
 def forget_seen(session: Session, run: RunKey) -> None:
-    """Forget what the harvest's runs saw. The caller commits."""
+    """Delete the notes of what the harvest's runs saw. The caller commits."""
     session.execute(_FORGET_ALL, {"harvest_id": run.harvest_id})
 
 
 def stage_disappeared(
     session: Session, run: RunKey, *, repository_id: int, metadata_prefix: str, set_spec: str, datestamp: str
 ) -> int:
-    """Stage the deletion of the records that the run should have seen and did not; gives how many.
+    """Stage the deletion of records that the run should have seen but did not; return their number.
 
-    Of a harvest of one set, those that another harvest of the repository answers for are left alone. The
-    caller commits at once, and knows that the run saw everything.
+    When one set is harvested, records covered by another harvest of the repository are left alone. The caller
+    commits at once, and guarantees that the run saw everything.
     """
     for statement in _GATHER:
         session.execute(statement, _key(run))
@@ -141,26 +141,26 @@ _ACTIVE = text(
     f"""
     SELECT count(*) FROM oai_record AS record
     WHERE {OURS} AND NOT (update_flag = 'new' AND harvest_time >= :run_started)
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants only
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settlement:
-    """What became of the deletions that a run has found."""
+    """What became of the deletions that a run found."""
 
     deleted: int = 0
     disappeared: int = 0
-    """Those of them of which the repository did not tell."""
+    """Records that disappeared without the repository reporting their deletion."""
     waiting: int = 0
-    """Deletions too many to apply before the run has come to its end."""
+    """Deletions that are too many to apply before the run is complete."""
     held: Held | None = None
 
     def corrected(self, counts: Mapping[str, int]) -> Counter[str]:
-        """The run's counts as they are now that this is settled."""
+        """Return the run's counts, corrected by this settlement."""
         found = Counter(counts)
         held = self.held.would_delete if self.held else 0
-        # The page-wise count has every tombstone, and nothing of what disappeared.
+        # The counts of the pages include every tombstone, but no record that disappeared.
         found["deleted"] += self.disappeared - self.waiting - held
         found["disappeared"] += self.disappeared - (self.disappeared if held else 0)
         return found
@@ -168,7 +168,11 @@ class Settlement:
 
 @dataclass(kw_only=True)
 class MassChangeGuard:
-    """Watches over one run. Its steps take part in the caller's transaction; `settle` commits by itself."""
+    """The mass-change guard of one run.
+
+    Its steps join the caller's transaction; `settle` commits by itself. Calls never overlap: pages are stored
+    in one thread, and `settle` runs after the last page.
+    """
 
     run: RunKey
     estate: Estate
@@ -177,34 +181,34 @@ class MassChangeGuard:
     updates_allowed: float | None
     minimum: int
     looks: bool
-    """Whether the run finds out what has disappeared."""
+    """Whether the run finds records that disappeared."""
     disappeared: int | None = None
-    """How many records have; None before it was found out."""
+    """Number of records that disappeared; None before the run has looked for them."""
     updates: int = 0
-    """Of the run so far."""
+    """Updated records of the run so far."""
     any_staged: bool = False
     _before: int | None = None
-    """Records that lived here before the run, once they are counted: no page of it changes their number."""
+    """Active records before the run, once counted: pages of the run do not change the number."""
 
     def stage(self, session: Session, tombstones: Sequence[Tombstone]) -> int:
-        """Note deletions for the run's end; gives how many were not noted yet."""
+        """Stage deletions for the end of the run; return how many were not staged before."""
         self.any_staged = self.any_staged or bool(tombstones)
         return deletions.stage(session, self.run, tombstones)
 
     def note_alive(self, session: Session, record_ids: Sequence[int]) -> None:
-        """Note that the records are there: none of them is to be deleted."""
+        """Record that the records are active; withdraw their staged deletions."""
         if self.any_staged and record_ids:
             deletions.unstage(session, self.run, record_ids)
         if self.looks:
             note_seen(session, self.run, record_ids)
 
     def note_seen(self, session: Session, record_ids: Sequence[int]) -> None:
-        """Note that the list has the records, as deleted ones perhaps, so that they have not disappeared."""
+        """Record that the list contains the records, possibly as deleted: they have not disappeared."""
         if self.looks:
             note_seen(session, self.run, record_ids)
 
     def check_updates(self, session: Session, updates: int, sample: Sequence[str]) -> None:
-        """Count a page's changes before any is stored. Raises HeldRunError where they are too many."""
+        """Count a page's updates before any is stored. Raises HeldRunError if they are too many."""
         total = self.updates + updates
         if self.updates_allowed is not None and updates and total >= self.minimum:
             active = self._before = self._active(session) if self._before is None else self._before
@@ -231,7 +235,7 @@ class MassChangeGuard:
         response_date: str | None,
         error: Exception | None = None,
     ) -> Settlement:
-        """Apply the run's deletions, or hold them; find what disappeared. Commits by itself, in pieces."""
+        """Apply the run's deletions, or hold them; find disappeared records. Commits by itself, in pieces."""
         if isinstance(error, HeldRunError):
             return Settlement(held=error.held)
         with database.session() as session:
@@ -269,7 +273,7 @@ class MassChangeGuard:
         return found
 
     def _judged(self, session: Session, waiting: int, applied: int) -> Held | None:
-        """What is too much, or None; `applied` are deletions that the run made before it was cut off."""
+        """Return what exceeds the limit, or None; `applied` were deleted before the run was interrupted."""
         total = waiting + applied
         if not waiting or total < self.minimum:
             return None
@@ -301,10 +305,10 @@ class MassChangeGuard:
 def may_disappear(
     session: Session, repository: Repository, request: HarvestRequest, *, from_: str | None
 ) -> bool:
-    """Whether a run from the datestamp `from_` on can find records that the repository no longer has.
+    """Return whether a run from the datestamp `from_` on can find records that the repository no longer has.
 
-    It has to ask for everything, from a repository that does not report each deletion. On a first harvest
-    there is nothing that could be missing.
+    The run must request everything, from a repository that does not report each deletion. On a first harvest
+    no record can be missing.
     """
     narrowed = request.harvest_to is not None or request.max_records is not None
     whole = from_ is None and not narrowed and request.replay is None
@@ -326,7 +330,7 @@ def open_guard(
     run: RunKey,
     point: Checkpoint,
 ) -> MassChangeGuard:
-    """The mass-change guard of a run that begins, or is resumed, at the checkpoint. The caller commits."""
+    """Return the guard of a run that begins or resumes at the checkpoint. The caller commits."""
     deletions.forget_stale(session, run)
     forget_earlier(session, run)
     own, ours = repository, settings.harvester

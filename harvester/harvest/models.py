@@ -1,4 +1,4 @@
-"""The tables of runs: what could not be read, which deletions wait, and what a person has to say yes to."""
+"""The tables of runs: quarantined records, waiting deletions, and holds that need a person's approval."""
 
 import uuid
 from datetime import datetime
@@ -24,7 +24,7 @@ from oai.models import Base
 
 
 class Quarantined(Base):
-    """A record, or a part of an answer, that could not be read; the bytes are kept for whoever mends it."""
+    """A record, or a part of an answer, that could not be read; its bytes are kept for diagnosis."""
 
     __tablename__ = "oai_quarantine"
     __table_args__ = (
@@ -36,77 +36,77 @@ class Quarantined(Base):
     repository_id: Mapped[int] = mapped_column(ForeignKey(Repository.repository_id, ondelete="CASCADE"))
     metadata_prefix: Mapped[str] = mapped_column(Text)
     set_spec: Mapped[str] = mapped_column(Text, server_default="")
-    """Of the harvest that saw it last; empty for the whole repository."""
+    """Set of the harvest that saw it last; empty for the whole repository."""
     fault_key: Mapped[uuid.UUID]
-    """First 128 bits of the SHA-256 of the identifier, or, where that is not known, of the bytes."""
+    """First 128 bits of the SHA-256 of the identifier or, if that is unknown, of the bytes."""
     identifier: Mapped[str | None] = mapped_column(Text)
-    """Where the broken bytes name one."""
+    """Identifier, if the broken bytes contain one."""
     identifier_key: Mapped[uuid.UUID | None]
-    """As in `oai_record`."""
+    """Key of the identifier, as in `oai_record`."""
     reason: Mapped[str] = mapped_column(Text)
     failure_code: Mapped[str | None] = mapped_column(Text)
-    """Why, for programs (`FailureCode`); NULL if the reason has no code."""
+    """Reason as a code for programs (`FailureCode`); NULL if the reason has no code."""
     failure_facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    """Numbers and texts that the sentence for `failure_code` needs."""
+    """Numbers and texts used in the message of `failure_code`."""
 
     @property
     def failure(self) -> Failure:
-        """Why it could not be read."""
+        """Return the reason why it could not be read."""
         found = Failure.stored(self.failure_code, self.failure_facts)
         return found or Failure(code=FailureCode.RECORD_OTHER)
 
     url: Mapped[str] = mapped_column(Text)
     byte_offset: Mapped[int | None] = mapped_column(BigInteger)
-    """Where the bytes begin in the answer; none where the whole answer was at fault."""
+    """Offset of the bytes in the answer; NULL if the whole answer is at fault."""
     raw: Mapped[bytes] = mapped_column(LargeBinary)
-    """As they came, decompressed; the first million where there were more."""
+    """The bytes as received, decompressed; at most the first million."""
     raw_size: Mapped[int] = mapped_column(BigInteger)
-    """How many there were."""
+    """Total number of bytes."""
     first_seen: Mapped[datetime] = mapped_column(server_default=func.now())
     last_seen: Mapped[datetime] = mapped_column(server_default=func.now())
     last_run: Mapped[datetime]
-    """When the run that saw it last began (`oai_harvest.run_started`)."""
+    """Start of the run that saw it last (`oai_harvest.run_started`)."""
     history_id: Mapped[int | None] = mapped_column(BigInteger, index=True)
-    """The last run that saw it, once that has ended."""
+    """The last run that saw it, once that run has ended."""
     job_id: Mapped[int | None]
     resolved: Mapped[datetime | None]
-    """When a later run read the record well."""
+    """Time at which a later run read the record successfully."""
 
 
 class ListMarks(Base):
-    """Marks of identifiers that the list at hand has brought: one that comes again is no other record."""
+    """Marks of the identifiers already received in the current list, so that repeated records count once."""
 
     __tablename__ = "oai_list_marks"
 
     part_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     harvest_id: Mapped[int] = mapped_column(ForeignKey(Harvest.harvest_id, ondelete="CASCADE"), index=True)
     marks: Mapped[bytes] = mapped_column(LargeBinary)
-    """Eight bytes each, the lowest one first: a signed number out of the identifier's BLAKE2b."""
+    """Eight bytes each, lowest byte first: a signed number derived from the identifier's BLAKE2b."""
 
 
 class HeldDeletion(Base):
-    """A deletion that waits for its run's end, or for a person's yes."""
+    """A deletion that waits for the end of its run, or for a person's approval."""
 
     __tablename__ = "oai_held_deletion"
 
     harvest_id: Mapped[int] = mapped_column(
         ForeignKey(Harvest.harvest_id, ondelete="CASCADE"), primary_key=True
     )
-    # Before the run in the key: a page's records are looked up for all runs of the harvest at once.
+    # Precedes the run in the key: a page's records are looked up for all runs of the harvest at once.
     record_id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
     run_started: Mapped[datetime] = mapped_column(primary_key=True)
     datestamp: Mapped[str] = mapped_column(Text)
     set_specs: Mapped[list[str] | None] = mapped_column(JSONB(none_as_null=True))
-    """As the tombstone has them; none where the record disappeared, which leaves it in its sets."""
+    """Sets of the tombstone; NULL if the record disappeared, which leaves it in its sets."""
     reason: Mapped[str] = mapped_column(Text)
     digest: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """Of the record's file then: a record that has changed since is not deleted."""
+    """Digest of the record's file at that time: a record that has changed since is not deleted."""
 
 
 class Sighting(Base):
-    """Records that a run saw, a group of pages in each row; kept while a run looks for what has disappeared.
+    """Records that a run saw, one row per group of pages; kept while the run looks for disappeared records.
 
-    As a row for each record, noting them took a tenth of a repeated harvest's time.
+    With a row per record, these notes took a tenth of the time of a repeated harvest.
     """
 
     __tablename__ = "oai_sighting"
@@ -118,7 +118,7 @@ class Sighting(Base):
 
 
 class Hold(Base):
-    """A run that was held, for it would have deleted or changed too large a share of the records."""
+    """A run that was held because it would have deleted or changed too large a share of the records."""
 
     __tablename__ = "oai_hold"
 
@@ -130,14 +130,14 @@ class Hold(Base):
     kind: Mapped[str] = mapped_column(Text)
     """deletions or updates."""
     state: Mapped[str] = mapped_column(Text, server_default="held")
-    """held; released, by a person; superseded, by a later run."""
+    """held; released (by a person); superseded (by a later run); done."""
     would_delete: Mapped[int] = mapped_column(BigInteger, server_default="0")
     would_update: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """As many as had come when the run was held."""
+    """Number of updates received when the run was held."""
     active: Mapped[int] = mapped_column(BigInteger)
-    """Records that lived here before the run."""
+    """Active records in the store before the run."""
     allowed: Mapped[float]
-    """Per cent that the run may delete or change."""
+    """Percentage of the records that the run may delete or change."""
     sample: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
-    """Some of the identifiers."""
+    """Some of the affected identifiers."""
     decided: Mapped[datetime | None]

@@ -1,4 +1,4 @@
-"""Moves a list's pages from the network to the store: fetched ahead, stored behind, with back-pressure."""
+"""Moves a list's pages from the network to the store: prefetching, background storing, back-pressure."""
 
 import asyncio
 import contextlib
@@ -16,14 +16,18 @@ from harvester.harvest.verdict import End
 from oai.errors import InterruptedRunError
 
 _MOST_BYTES = 5 * 1024**2
-"""Of records that wait or are being taken in; with more, nothing further is fetched."""
+"""Bytes of records that wait or are being stored, above which no further page is fetched."""
 _GROUP_BYTES = 3 * 1024**2
 _GROUP_RECORDS = 3000
 
 
 @dataclass(kw_only=True)
 class PagePrefetcher:
-    """The pages in their order; the error that ends the list comes last."""
+    """A queue of pages in list order; the error that ends the list comes last.
+
+    The fetching and the storing task share it. Both run on one event loop and change it only between awaits,
+    so it needs no lock.
+    """
 
     _waiting: "asyncio.Queue[PreparedPage | Exception]" = field(default_factory=asyncio.Queue)
     _here: asyncio.Event = field(default_factory=asyncio.Event)
@@ -31,7 +35,7 @@ class PagePrefetcher:
     _room: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def put(self, taken: PreparedPage) -> None:
-        """Add a page; returns when there is room for one more."""
+        """Add a page; return when there is room for one more."""
         self._add(taken)
         self._count(taken.weight)
         await self._room.wait()
@@ -41,7 +45,7 @@ class PagePrefetcher:
         self._add(error)
 
     async def group(self) -> tuple[list[PreparedPage], Exception | None]:
-        """The next page, or the next few that are here already, and the error where it follows on them."""
+        """Return the next page with those already waiting after it, and the error if it follows them."""
         item = await self._waiting.get()
         pages: list[PreparedPage] = []
         records = size = 0
@@ -55,7 +59,7 @@ class PagePrefetcher:
         return pages, item
 
     async def soon(self, seconds: float) -> bool:
-        """Whether something is here already, or comes within so many seconds."""
+        """Return whether a page is waiting, or arrives within so many seconds."""
         if self._waiting.empty():
             self._here.clear()
             with contextlib.suppress(TimeoutError):
@@ -63,7 +67,7 @@ class PagePrefetcher:
         return not self._waiting.empty()
 
     def done(self, pages: Sequence[PreparedPage]) -> None:
-        """The group was taken in: there is room for others."""
+        """Release the room of a group that has been stored."""
         self._count(-sum(page.weight for page in pages))
 
     def _add(self, item: "PreparedPage | Exception") -> None:
@@ -80,25 +84,27 @@ class PagePrefetcher:
 
 _T = TypeVar("_T")
 _SOON_SECONDS = 0.1
-"""Pages that follow within this time share a commit: it takes some milliseconds."""
+"""Seconds within which a following page shares a commit, which takes some milliseconds."""
 
 Progress = Callable[[Counter[str], int | None], None]
-"""Is told the run's counts, and completeListSize where the server gives it, after each page."""
+"""Called after each page with the run's counts, and completeListSize if the server states it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunThread:
-    """Does a run's steps: what touches database and files in one thread, what waits until it is stopped."""
+    """Executes a run's steps: database and file work in one thread, waits until the run is stopped."""
 
     thread: ThreadPoolExecutor
     stop: asyncio.Event
 
     async def in_thread(self, work: Callable[[], None]) -> None:
-        """Do work that touches database and files, after what is under way."""
+        """Run `work`, which uses the database and files, after the work already submitted."""
+        # The executor has one thread: work never overlaps, and is done in the order in which it was
+        # submitted.
         await asyncio.get_running_loop().run_in_executor(self.thread, work)
 
     async def or_stop(self, awaitable: Awaitable[_T]) -> _T:
-        """The result, or InterruptedRunError as soon as the run is asked to stop."""
+        """Return the result; raise InterruptedRunError as soon as the run is asked to stop."""
         task = asyncio.ensure_future(awaitable)
         stopping = asyncio.ensure_future(self.stop.wait())
         try:
@@ -114,16 +120,17 @@ class RunThread:
 
 @dataclass(frozen=True, kw_only=True)
 class PagePipeline:
-    """Takes one list after the other in."""
+    """Fetches and stores one list after the other."""
 
     run: Run
     steps: RunThread
     on_progress: Progress
 
     async def take_list(self, fetching: PageFetcher, selection: Selection) -> End:
-        """Fetch ahead, and take in together the pages that came meanwhile.
+        """Fetch pages ahead, and store together those that arrived meanwhile.
 
-        They share one sync, and one commit with those that are here by then. All is committed at the end.
+        They share one sync, and one commit with further pages that have arrived by then. At the end
+        everything is committed.
         """
         ahead = PagePrefetcher()
         fetcher = asyncio.create_task(self._fetch(fetching, selection, ahead))
@@ -143,17 +150,19 @@ class PagePipeline:
                 if not await ahead.soon(_SOON_SECONDS):
                     await self.steps.in_thread(self.run.commit)
         finally:
+            # The commit runs in the same thread, hence after any storing that is still in progress.
             fetcher.cancel()
             await asyncio.gather(fetcher, return_exceptions=True)
             await self.steps.in_thread(self.run.commit)
 
     async def _fetch(self, fetching: PageFetcher, selection: Selection, ahead: PagePrefetcher) -> None:
-        """Put the list's pages, or at last the error that ends it, with those that wait.
+        """Queue the list's pages and, if it fails, the error that ends it.
 
-        The next page is asked for while one is prepared, unless that one is large.
+        The next page is requested while one is being prepared, unless that page is large.
         """
         behind = asyncio.ensure_future(asyncio.sleep(0))
         try:
+            # One page is prepared at a time, so pages enter the queue in the order of the list.
             async for fetched in fetching.pages(selection, resumption_token=self.run.state.token):
                 await behind
                 behind = asyncio.ensure_future(self._prepare(fetched, ahead))
@@ -163,12 +172,12 @@ class PagePipeline:
         except asyncio.CancelledError:
             behind.cancel()
             raise
-        except Exception as error:  # noqa: BLE001 it is raised where the pages are taken in, in its turn
+        except Exception as error:  # noqa: BLE001 raised where the pages are stored, in its turn
             (earlier,) = await asyncio.gather(behind, return_exceptions=True)
             ahead.fail(earlier if isinstance(earlier, Exception) else error)
 
     async def _prepare(self, fetched: Fetched, ahead: PagePrefetcher) -> None:
-        """Apply the rules to a page, and put it; returns when there is room for one more."""
+        """Apply the rules to a page, and queue it; return when there is room for one more."""
         transformer = self.run.prepared.transformer
         await transformer.learn(fetched.entries)
         batch = await asyncio.to_thread(transformer.prepare, fetched.entries, url=fetched.page.url)
@@ -176,7 +185,7 @@ class PagePipeline:
 
 
 def _by_answers(pages: Sequence[PreparedPage]) -> Iterator[Sequence[PreparedPage]]:
-    """The pages in groups: parts of a large answer are by themselves, for it is counted by itself."""
+    """Group the pages; the parts of a large answer form their own groups, which are counted separately."""
     begin = 0
     for place, taken in enumerate(pages):
         if place > begin and (taken.fetched.page.part == 1 or _ends_answer(pages[place - 1])):

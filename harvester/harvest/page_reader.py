@@ -1,4 +1,4 @@
-"""How a harvest's pages are read: in a thread, or, where they come quickly, in a process of its own."""
+"""Parses a harvest's pages: in a thread or, if pages arrive fast, in a separate process."""
 
 import asyncio
 import logging
@@ -21,15 +21,16 @@ _log = logging.getLogger("harvester.running.page_reading")
 
 _WORTH_RECORDS = 500
 _WORTH_SHARE = 0.1
-"""Of the time that passes; where reading takes less, the harvest waits for something else anyhow."""
+"""Share of the elapsed time; if parsing takes less, the harvest waits for something else anyway."""
 
 
 class PageReader:
-    """Reads pages, and begins a process for it where that takes much of the time. `clock` gives seconds.
+    """Parses pages, and starts a process for that once it takes a large share of the time.
 
     Pages from the process have documents instead of elements (`PageOfDocuments`), which suits a harvest
-    without rules (`plain`). If it fails, pages are read here again; nothing of them is lost. Without `ahead`,
-    no page's token is reported before its records are read. A large answer is split by a process of its own.
+    without rules (`plain`). If the process fails, pages are parsed in this process again, and nothing is
+    lost. Without `ahead`, a page's token is not reported before its records are read. A large answer is split
+    by a process of its own. `clock` returns seconds.
     """
 
     def __init__(
@@ -59,7 +60,10 @@ class PageReader:
         self._thread.shutdown()
 
     async def __call__(self, unread: Unread, on_token: OnToken) -> Page:
-        """Read an answer; raises as `Unread.read` does. A token is told where the process reads the page."""
+        """Read an answer; raise as `Unread.read` does.
+
+        The process reports a page's token before its records.
+        """
         if isinstance(unread.body, Spooled):
             return await self._in_parts(unread, on_token)
         if unread.verb is not Verb.LIST_RECORDS or not self._plain:
@@ -67,13 +71,14 @@ class PageReader:
         return await self._elsewhere(unread, on_token) or await self._here(unread)
 
     async def _in_parts(self, unread: Unread, on_token: OnToken) -> Page:
-        """The first part of a large answer, with the others behind it; each is read as a small answer is."""
+        """Return the first part of a large answer, linked to the next; each is read like a small answer."""
         loop = asyncio.get_running_loop()
 
         def begun() -> Splitting:
-            # In the thread that lives as long as the process: Linux ends a child with the thread it is of.
+            # In the thread that lives as long as the process: Linux ends a child with the thread that
+            # started it.
             if self._splitting is not None:
-                self._splitting.close()  # the same answer may have come broken, and was asked for again
+                self._splitting.close()  # the same answer may have been broken, and was requested again
             self._splitting = SplittingProcess(unread)
             return self._splitting.split()
 
@@ -100,16 +105,18 @@ class PageReader:
         return page
 
     async def _elsewhere(self, unread: Unread, on_token: OnToken) -> Page | None:
-        """The page as the process reads it; None where it is not there, or where reading it raises."""
+        """Return the page as the process reads it; None if there is no process, or if reading raises."""
         if self._process is None or not self._process.done() or self._failed:
             return None
         loop = asyncio.get_running_loop()
 
         def tell(token: str) -> None:
             if self._ahead:
+                # Called in the reading thread; the callback belongs to the event loop.
                 loop.call_soon_threadsafe(on_token, token)
 
         page: Future[PageOfDocuments | None] = Future()
+        # One thread talks to the process, so requests and their answers stay in order.
         self._thread.submit(self._ask, self._process, unread, tell, page)
         return await asyncio.wrap_future(page)
 
@@ -120,7 +127,7 @@ class PageReader:
         tell: OnToken,
         asked: Future[PageOfDocuments | None],
     ) -> None:
-        """Have a page read, and then its documents, which come after it."""
+        """Have the process read a page, and then receive its documents, which follow it."""
         if not asked.set_running_or_notify_cancel():
             return
         page = None
@@ -146,6 +153,7 @@ class PageReader:
             raise
 
     def _note_failure(self, error: Exception) -> None:
+        # Set in the reading thread; if the event loop sees it late, one more request fails and is read here.
         self._failed = True
         _log.warning("the process that reads pages: %s; further pages are read without it", error)
 

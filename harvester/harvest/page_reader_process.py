@@ -1,8 +1,8 @@
-"""A process that reads pages for another: `python -m harvester.harvest.page_reader_process PARENT`.
+"""A process that parses pages for its parent: `python -m harvester.harvest.page_reader_process PARENT`.
 
-Of Python's threads one runs at a time, and reading is half of what a harvest does in Python. What comes back
-are texts and bytes, for elements cannot leave a process. A page's token comes first, so that the next page
-can be asked for while the records are looked at; then its headers come, and at last its records' documents.
+Python runs one thread at a time, and parsing is half of a harvest's work in Python. The results are texts and
+bytes, because elements cannot be passed between processes. A page's token is sent first, so that the next
+page can be requested while the records are checked; then its headers, and finally its records' documents.
 """
 
 from collections.abc import Sequence
@@ -16,18 +16,21 @@ from harvester.reading.replies import OnToken, Unread
 from oai.child import Answer, Companion, collect_seldom, serve
 
 Documents = Sequence[bytes]
-"""Each record's (`Record.xml`), in the order of the page's headers; empty for a deleted one."""
+"""The document of each record (`Record.xml`), in the order of the page's headers; empty for a deleted one."""
 
 
 class Arriving:
-    """A page's documents, which may still be on their way."""
+    """A page's documents, which may still be on their way.
+
+    The reading thread sets `future` once; threads that read a document wait for it.
+    """
 
     def __init__(self) -> None:
         self.future: Future[Documents] = Future()
         self._here: Documents | None = None
 
     def __getitem__(self, place: int) -> bytes:
-        """One of them, waited for."""
+        """Wait for the documents, and return one."""
         if self._here is None:
             self._here = self.future.result()
         return self._here[place]
@@ -41,18 +44,18 @@ class PageOfDocuments(Page):
 
 
 class RecordDocument(NamedTuple):
-    """One record of such a page. A tuple, for many are made."""
+    """One record of such a page; a tuple, because many are created."""
 
     page: Arriving
     place: int
 
     def data(self) -> bytes:
-        """Its bytes, waited for."""
+        """Wait for the document's bytes, and return them."""
         return self.page[self.place]
 
 
 class ReadingProcess:
-    """The other process, as its parent sees it; start it in a thread that lives as long as it.
+    """The parsing process as its parent sees it; start it in a thread that outlives it.
 
     Each method raises CompanionEndedError.
     """
@@ -64,15 +67,15 @@ class ReadingProcess:
 
     @property
     def number(self) -> int:
-        """The process's id."""
+        """The process id."""
         return self._companion.number
 
     def close(self) -> None:
-        """End the process, which has answered all it was asked."""
+        """End the process, which has answered all requests."""
         self._companion.close()
 
     def read(self, unread: Unread, on_token: OnToken) -> PageOfDocuments | None:
-        """The page, whose documents are to be asked for next; None where reading it raises."""
+        """Return the page, whose documents are to be requested next; None if reading it raises."""
         self._companion.send(*unread)
         while isinstance(answer := self._companion.receive(), str):
             on_token(answer)
@@ -90,24 +93,24 @@ class ReadingProcess:
         return PageOfDocuments(**{**vars(page), "headers": headers})
 
     def documents(self) -> Documents:
-        """The documents of the page that was read last."""
+        """Return the documents of the page that was read last."""
         found: Documents = self._companion.receive()
         return found
 
 
 def documents_of(page: Page) -> Documents:
-    """The documents of a page that has its elements."""
+    """Return the documents of a page that has its elements."""
     return [b"" if record.header.deleted else record.xml() for record in page.records]
 
 
-def _work(answer: Answer, *request: Any) -> None:  # noqa: ANN401 what an Unread consists of
+def _work(answer: Answer, *request: Any) -> None:  # noqa: ANN401 the fields of an Unread
     if not request:
-        answer(None)  # what it takes is imported
+        answer(None)  # its modules are imported
         return
     try:
         page = Unread._make(request).read(answer)
     except ClientError:
-        answer(None)  # it is read again where its error is to be raised
+        answer(None)  # the parent reads it again to raise its error
         return
     rows = [
         (header.identifier, header.datestamp, header.set_specs, header.deleted) for header in page.headers

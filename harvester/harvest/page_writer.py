@@ -1,4 +1,4 @@
-"""One page's way into the store: what changed, then the files, then the rows (STO-4's order)."""
+"""Stores a page: determines what changed, writes the files, then the rows (the order of STO-4)."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,46 +32,46 @@ _NOT_WRITTEN = frozenset({"unchanged", "restored", "deleted"})
 _ROW_CHANGE = {"new": Change.NEW, "updated": Change.UPDATED}
 
 Known = Mapping[str, KnownRecord]
-"""What the table has of a page's records, by the digits of their keys."""
+"""The rows of a page's records, by the hexadecimal digits of their keys."""
 Brought = Callable[[Session, Sequence[Prepared]], Collection[str]]
-"""Gives the keys of those of the records that the run has brought before."""
+"""Returns the keys of those records that the run has already received."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How a repository's files are laid out."""
+    """The layout of a repository's files."""
 
     metadata_prefix: str
     plain: bool
-    """Whether this format's files carry the plain names."""
+    """Whether this format's files have names without the format."""
     parse_id: bool
     files_per_directory: int
 
     def path(self, identifier: str) -> str:
-        """Where the record's file would be with endless room."""
+        """Return the path of the record's file, as if every folder had room."""
         prefix = "" if self.plain else self.metadata_prefix
         return record_path(identifier, parse_id=self.parse_id, metadata_prefix=prefix)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageWriter:
-    """Takes a run's pages in, one after the other."""
+    """Stores a run's pages, one after the other."""
 
     store: FileStore
     repository_id: int
     layout: Layout
     guard: MassChangeGuard
     brought: Brought = lambda _session, _records: ()
-    """Which records the run has brought before; of those it is asked that come with an older datestamp."""
+    """Finds the records that the run has already received; called for those with an older datestamp."""
 
     def take(self, session: Session, batch: RecordBatch, *, now: datetime) -> Counter[str]:
-        """Begin the page's files and write its rows. Deletions wait for the run's end.
+        """Start writing the page's files, and write its rows. Deletions wait for the end of the run.
 
-        The caller lets the files settle, and then commits.
+        The caller waits until the files are durable, and then commits.
 
-        Gives the number of records by what became of them: new, updated, unchanged, deleted, tombstones
-        (deletions of records that were never here), and outdated (this run has brought a newer version).
-        Raises HeldRunError, with nothing written, where the run would change too many.
+        Return the number of records by outcome: new, updated, unchanged, deleted, tombstones (deletions of
+        records that were never stored), and outdated (this run has received a newer version). Raises
+        HeldRunError, with nothing written, if the run would change too many records.
         """
         known = self._known(session, batch)
         outdated = self._outdated(session, batch, known)
@@ -103,7 +103,7 @@ class PageWriter:
         return self._with_deletions(session, others, known, fates, counts)
 
     def _known(self, session: Session, batch: RecordBatch) -> dict[str, KnownRecord]:
-        """The rows of the page's records, and of those that the rules passed over where that matters."""
+        """Return the rows of the page's records, and of filtered ones if disappeared records are sought."""
         keys = [record.key for record in batch.records]
         passed_over = batch.passed_over if self.guard.looks else ()
         return known_records(
@@ -114,10 +114,10 @@ class PageWriter:
         )
 
     def _outdated(self, session: Session, batch: RecordBatch, known: Known) -> set[str]:
-        """Keys of records of which this run has brought a newer version before, or a newer deletion.
+        """Return the keys of records of which this run already received a newer version or deletion.
 
-        A record that came with an older datestamp than it has here is no such one if this run has not brought
-        it: its repository may have gone back.
+        A record with an older datestamp than the stored one does not count if this run has not received it
+        before: its repository may have been set back.
         """
         again = [record for record in batch.records if record.key in known]
         older = [
@@ -128,7 +128,7 @@ class PageWriter:
         ]
         outdated = set(self.brought(session, older)) if older else set()
         if self.guard.any_staged and again:
-            # Staged deletions are in no row yet; what comes alive again would take them back.
+            # Staged deletions are not in the rows yet; a record that is active again would revoke them.
             numbers = [known[record.key].record_id for record in again]
             staged = deletions.staged_datestamps(session, self.guard.run, numbers)
             outdated |= {
@@ -147,7 +147,7 @@ class PageWriter:
         fates: Mapping[str, str],
         counts: Counter[str],
     ) -> Counter[str]:
-        """The counts, with the deletions staged; one that was staged before is nothing new."""
+        """Stage the deletions, and return the counts with them; repeated deletions count as unchanged."""
         tombstones = [
             Tombstone(
                 record_id=known[record.key].record_id,
@@ -165,9 +165,9 @@ class PageWriter:
     def _mark_same(
         self, session: Session, batch: RecordBatch, known: Known, fates: dict[str, str]
     ) -> Sequence[int]:
-        """Flag the records that are as they were, and give their ids; those whose file is lost are restored.
+        """Flag the unchanged records, and return their ids; those whose file is missing are restored.
 
-        The files are looked for while the database works.
+        The files are checked while the database works.
         """
         here = {
             filename: record.key
@@ -184,7 +184,7 @@ class PageWriter:
         return same
 
     def _paths(self, session: Session, changed: Sequence[Prepared], known: Known) -> dict[str, str]:
-        """The path of each changed record's file: where it is already, else a new place."""
+        """Return the path of each changed record's file: the present one, or a new one."""
         paths = {}
         homeless = []
         for record in changed:
@@ -205,7 +205,7 @@ class PageWriter:
 
 
 def fate_of(record: Prepared, known: KnownRecord | None) -> str:
-    """What becomes of a record, given what the table has of it."""
+    """Return what becomes of a record, given its row."""
     if record.data is None:
         if known is None:
             return "tombstones"
@@ -220,7 +220,7 @@ def fate_of(record: Prepared, known: KnownRecord | None) -> str:
 def _files(
     records: Sequence[Prepared], known: Known, paths: Mapping[str, str]
 ) -> tuple[list[tuple[str, bytes]], list[str]]:
-    """The files to write, and those that give way to one elsewhere."""
+    """Return the files to write, and the files that they replace at other paths."""
     files = []
     leaving = []
     for record in records:
@@ -283,16 +283,16 @@ _WRITTEN = text(
 
 @dataclass(kw_only=True)
 class ReturnedRecords:
-    """Which records the run at hand has brought before; it asks the rows, then the list's marks."""
+    """Finds records that the current run has already received, in their rows and in the list's marks."""
 
     request: HarvestRequest
     run_started: datetime
     state: RunState
     _searches_left: int = 200
-    """So many more times the list's marks are gone over although none of what is looked for is among them."""
+    """Number of further fruitless searches through the list's marks before they are no longer searched."""
 
     def keys(self, session: Session, records: Sequence[Prepared]) -> set[str]:
-        """The keys of those of the records that this run has brought before: it wrote or listed them."""
+        """Return the keys of the records that this run has already received: it wrote or listed them."""
         keys = written_before(
             session,
             records,
@@ -303,8 +303,8 @@ class ReturnedRecords:
         others = {mark(record.header.identifier): record.key for record in records if record.key not in keys}
         if others and self._searches_left:
             listed = set(others).intersection(self.state.progress.watch.marks)
-            # To go over the marks takes a while where they are millions, and a repository that was set back
-            # has older datestamps on every page.
+            # Searching millions of marks takes a while, and a repository that was set back has older
+            # datestamps on every page.
             self._searches_left -= not listed
             keys |= {others[one] for one in listed}
         names = [record.header.identifier for record in records if record.key in keys]
@@ -312,7 +312,10 @@ class ReturnedRecords:
         return keys
 
     def count_unchanged(self, session: Session, batch: RecordBatch) -> int:
-        """How many of the batch's records this run has brought as they are, before a list began again."""
+        """Return how many of the batch's records this run has already stored as they are.
+
+        That can only be the case after a list has started again.
+        """
         totals = self.state.progress.totals
         if not any(totals[name] for name in ("restarts", "taken_up", "halvings", "answers_again")):
             return 0
@@ -333,7 +336,7 @@ def written_before(
     metadata_prefix: str,
     run_started: datetime,
 ) -> set[str]:
-    """The keys of those of the records whose rows this very run has written."""
+    """Return the keys of the records whose rows this run has written."""
     rows = session.scalars(
         _WRITTEN,
         {
@@ -354,9 +357,9 @@ def brought_before(
     metadata_prefix: str,
     run_started: datetime,
 ) -> int:
-    """How many of the records this very run has brought as they are now: to it they are not unchanged.
+    """Return how many of the records this run has already stored in their present version.
 
-    They were counted as new, updated or deleted when it did.
+    They were counted as new, updated or deleted then, so they must not count as unchanged now.
     """
     rows = session.execute(
         _OF_THIS_RUN,

@@ -1,4 +1,4 @@
-"""What a harvest will ask for, and why; worked out before the first request, without input or output."""
+"""What a harvest will request, and why; computed before the first request, without input or output."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,14 +26,17 @@ class Target:
     earliest_datestamp: str | None = None
     deleted_record: str | None = None
     by_datestamps: bool = True
-    """Whether it selects by datestamps; one that is asked by a query does not."""
+    """Whether it selects by datestamps; a repository that is queried does not."""
 
     def calendar(self, now: datetime) -> Calendar:
-        """How it tells time."""
+        """Return the repository's calendar."""
         return calendar(self.granularity, self.earliest_datestamp, now)
 
     def possible(self, request: HarvestRequest) -> HarvestRequest:
-        """The request, for everything where datestamps do not select. Raises UsageError where they should."""
+        """Return the request, extended to everything if datestamps do not select.
+
+        Raises UsageError if they must.
+        """
         if self.by_datestamps:
             return request
         if request.harvest_from or request.harvest_to or request.slice:
@@ -45,35 +48,37 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """Where the harvest stands, as its row in `oai_harvest` says."""
+    """The standing of a harvest according to its row in `oai_harvest`."""
 
     watermark: str | None = None
     undated: str | None = None
-    """The responseDate that cannot be read of the last harvest, where that left no watermark."""
+    """The unreadable responseDate of the last harvest, if that harvest left no watermark."""
     token: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """`kind` and `from` of the run that was cut off; empty where none was."""
+    """`kind` and `from` of the interrupted run; empty if there is none."""
     state: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """What will be asked for, and why. Bounds are datestamps in the repository's granularity."""
+    """What will be requested, and why. Bounds are datestamps in the repository's granularity."""
 
     base_url: str
     verb: Verb
     metadata_prefix: str
     set_spec: str
     windows: Sequence[Window]
-    """In the order in which they are asked for; one that is to be sliced stands for its slices. Empty if
-    a run stored everything and was cut off before it ended."""
+    """In the order of the requests; a window to be sliced represents its slices.
+
+    Empty if a run stored everything and was interrupted before it ended.
+    """
     resumes: bool
     resumption_token: str
-    """Of the first request, where a run that was cut off is gone on with."""
+    """Token of the first request if an interrupted run is resumed."""
     from_: str | None
     why: str
-    """Why it begins with that `from`, or with none."""
+    """Why the run begins with that `from`, or without one."""
     remarks: Sequence[str]
     validation: str
     filter_file: str | None
@@ -81,14 +86,14 @@ class RunPlan:
     calendar: Calendar
     by_datestamps: bool = True
     recovery_seconds: float | None = None
-    """The longest time that it may spend on working around faults, where that is told."""
+    """Maximum number of seconds that the run may spend on working around faults, if shown."""
 
     def lists(self) -> Sequence[Window]:
-        """Each list that will be asked for if there is something in each, the slices one by one."""
+        """Return each list that is requested if no slice is empty, the slices one by one."""
         return [found for window in self.windows for found in slices(window, self.calendar)]
 
     def first_request(self) -> str | None:
-        """The address of the first list request; None where nothing is left to ask for."""
+        """Return the URL of the first list request; None if nothing is left to request."""
         if not self.windows:
             return None
         verb = ("verb", self.verb.value)
@@ -98,7 +103,7 @@ class RunPlan:
         return request_url(self.base_url, [verb, *self.selection(window).arguments()])
 
     def selection(self, window: Window) -> Selection:
-        """The window as a list request selects it."""
+        """Return the window as the selection of a list request."""
         return Selection(
             metadata_prefix=self.metadata_prefix,
             set_spec=self.set_spec or None,
@@ -107,11 +112,11 @@ class RunPlan:
         )
 
     def with_remarks(self, remarks: Sequence[str]) -> "RunPlan":
-        """The plan with more to say."""
+        """Return the plan with additional remarks."""
         return replace(self, remarks=[*self.remarks, *remarks])
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the JSON value for programs."""
         return {
             "base_url": self.base_url,
             "verb": self.verb.value,
@@ -137,7 +142,7 @@ class RunPlan:
         return [f"working around faults: {seconds} (harvester.max_recovery_seconds)"]
 
     def in_words(self) -> str:
-        """For people."""
+        """Return the text for people."""
         lists = self.lists()
         shown = [f"  {window.in_words()}" for window in lists]
         if len(shown) > _SHOWN_WINDOWS:
@@ -162,13 +167,14 @@ class RunPlan:
 def plan(
     request: HarvestRequest, target: Target, standing: Standing, *, now: datetime, overlap: float
 ) -> RunPlan:
-    """The plan of a harvest; `overlap` is how many seconds it reaches back behind the watermark."""
+    """Return the plan of a harvest that goes back `overlap` seconds behind the watermark."""
     times = target.calendar(now)
     resumes = was_cut_off(request, standing)
     if resumes:
         from_ = standing.parameters.get("from")
         why = "as in the interrupted run, which is resumed"
-        # No windows at all are those of a run that was cut off behind its last list: only its end is missing.
+        # An empty list of windows belongs to a run that was interrupted after its last list: only its end
+        # is missing.
         saved = standing.state.get("windows")
         windows = [_whole(request, from_, times)] if saved is None else list(map(window_from_json, saved))
     else:
@@ -194,7 +200,7 @@ def plan(
 
 
 def was_cut_off(request: HarvestRequest, standing: Standing) -> bool:
-    """Whether a run of the same harvest was cut off after it had got somewhere."""
+    """Return whether a run of the same harvest was interrupted after making progress."""
     begun = bool(standing.token or standing.counts.get("pages") or standing.state.get("totals"))
     return begun and standing.parameters.get("kind") == request.kind()
 
@@ -207,7 +213,7 @@ def _whole(request: HarvestRequest, from_: str | None, calendar: Calendar) -> Wi
 def _from(
     request: HarvestRequest, standing: Standing, granularity: str | None, overlap: float
 ) -> tuple[str | None, str]:
-    """The `from` to send (HAR-4), and why it is that."""
+    """Return the `from` to send (HAR-4), and the reason for it."""
     if request.harvest_from is not None:
         return in_granularity(request.harvest_from, granularity), "as requested"
     if request.full:

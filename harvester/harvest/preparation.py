@@ -1,4 +1,4 @@
-"""What is settled with a repository's row before its harvest begins; the caller commits."""
+"""What is decided from a repository's row before its harvest begins; the caller commits."""
 
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from oai.errors import TryLaterError
 
 
 def check_wait(repository: Repository, now: datetime) -> None:
-    """Raise TryLaterError where the repository asked to be left alone for longer."""
+    """Raise TryLaterError if the repository's requested waiting time has not passed."""
     if repository.not_before is not None and repository.not_before > now:
         until = format_datestamp(repository.not_before)
         raise TryLaterError(
@@ -25,14 +25,14 @@ def check_wait(repository: Repository, now: datetime) -> None:
 
 
 def note_wait(session: Session, repository_id: int, until: datetime | None) -> None:
-    """Remember until when the repository asked to be left alone; None forgets it."""
+    """Store the time until which the repository asked not to be contacted; None deletes it."""
     session.execute(
         update(Repository).where(Repository.repository_id == repository_id).values(not_before=until)
     )
 
 
 def target(repository: Repository) -> Target:
-    """What a plan depends on."""
+    """Return what a plan depends on."""
     return Target(
         base_url=repository.base_url,
         granularity=repository.granularity,
@@ -43,7 +43,7 @@ def target(repository: Repository) -> Target:
 
 
 def choose_layout(session: Session, request: HarvestRequest, repository: Repository) -> Layout:
-    """How the files are laid out; the first format to be harvested gets the plain names."""
+    """Return the file layout; the first harvested format gets file names without the format."""
     prefix = request.metadata_prefix
     session.execute(
         update(Repository)

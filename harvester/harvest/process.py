@@ -1,4 +1,4 @@
-"""A harvest as a process: signals ask it to stop, its parent's end does too; the outcome is its exit code."""
+"""A harvest as a process: signals and the end of its parent stop it; its exit code is the outcome."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ def run_harvest(
 ) -> RunOutcome:
     """Run the harvest with progress on standard error; the first SIGINT or SIGTERM asks it to stop.
 
-    `around` is put between the run and the network.
+    `around` wraps the function that sends requests to the network.
     """
     with invocation.console.progress("harvest") as advance:
 
@@ -47,7 +47,8 @@ def run_harvest(
 
         collect_seldom()
         share_memory()
-        # What the repository sends is read here as well; a limit of the system holds whatever it is.
+        # This process also parses what the repository sends; the system enforces the limit, whatever the
+        # content.
         limit_memory(invocation.settings.harvester.max_memory)
 
         async def main() -> RunOutcome:
@@ -68,15 +69,16 @@ def run_harvest(
 
 
 def end_with_parent() -> None:
-    """From now on, the end of standard input asks this process to stop, and ends it some seconds later."""
+    """Let the end of standard input ask this process to stop, and end it some seconds later."""
     threading.Thread(target=_wait_for_parent, name="parent", daemon=True).start()
 
 
 def _wait_for_parent() -> None:
-    # Not through sys.stdin: its lock would be held when the interpreter ends.
+    # Not through sys.stdin, whose lock would still be held when the interpreter ends.
     with contextlib.suppress(OSError):
         while os.read(sys.__stdin__.fileno() if sys.__stdin__ else 0, 4096):
             pass
+    # A signal, because an asyncio event must not be set from another thread.
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_GRACE_SECONDS)
     os._exit(ExitCode.INTERRUPTED)
@@ -87,8 +89,9 @@ def _stopped_by_signals(stop: asyncio.Event, invocation: Invocation) -> Iterator
     loop = asyncio.get_running_loop()
 
     def ask() -> None:
+        # The event loop calls this, not the signal handler itself, so it may set an asyncio event.
         stop.set()
-        # Where the parent is gone, so is whoever read our standard error.
+        # If the parent has ended, the reader of our standard error has ended, too.
         with contextlib.suppress(OSError):
             invocation.console.note("finishing this page; to stop at once, interrupt again")
         for number in _SIGNALS:

@@ -1,4 +1,4 @@
-"""How far a run is: the windows still to ask for, the list at hand, and the sums over those that ended."""
+"""The progress of a run: windows still to request, the current list, and totals of the ended lists."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,53 +22,59 @@ class AnswerAtHand:
     """A large answer that is stored in parts: the state before it, in case it has to be requested again."""
 
     watch: dict[str, Any]
-    """The list at hand before the answer (`ListWatch.as_json`)."""
+    """The current list before the answer (`ListWatch.as_json`)."""
     marks: int
-    """How many marks the list had."""
+    """Number of marks that the list had."""
     counted: Counter[str] = field(default_factory=Counter)
     """What its parts have added to the run's counts."""
 
     def as_json(self) -> dict[str, Any]:
-        """For the checkpoint."""
+        """Return the JSON value for the checkpoint."""
         return {"watch": self.watch, "marks": self.marks, "counted": dict(self.counted)}
 
 
 @dataclass(kw_only=True)
 class RunProgress:
-    """Goes with each checkpoint; changed by the thread that takes pages in, and by nobody else."""
+    """The progress that each checkpoint saves.
+
+    The thread that stores pages changes it; the event loop does so only between lists, when that thread is
+    idle.
+    """
 
     windows: list[Window] = field(default_factory=list)
-    """The list at hand is the first one's."""
+    """The first window is that of the current list."""
     watch: ListWatch = field(default_factory=ListWatch)
     totals: Counter[str] = field(default_factory=Counter)
-    """Sums over the lists that have ended, by the names of `Evidence`."""
+    """Totals over the ended lists, under the names of the fields of `Evidence`."""
     fetched: list[str] = field(default_factory=list)
-    """Identifiers of the page at hand that were fetched one by one before the search had to end."""
+    """Identifiers of the current page that were fetched one by one before the search had to end."""
     counted: Counter[str] = field(default_factory=Counter)
-    """What the list at hand added to the run's counts."""
+    """What the current list has added to the run's counts."""
     answer: AnswerAtHand | None = None
     last_page: End | None = None
-    """How the list at hand ended, once its last page is taken in; saved with that page, so that a run that is
-    killed before `finish` does not request the list again."""
+    """How the current list ended, once its last page is stored.
+
+    It is saved with that page, so that a run that is killed before `finish` does not request the list again.
+    """
     end: End = End.NO_RECORDS_MATCH
-    """Of the last list that ended."""
+    """How the last list ended."""
 
     @property
     def window(self) -> Window | None:
-        """The window at hand; None when there is nothing left to ask for."""
+        """The current window; None if nothing is left to request."""
         return self.windows[0] if self.windows else None
 
     def cut(self, calendar: Calendar) -> None:
-        """Cut the first piece off the window at hand, which is to be sliced."""
+        """Cut the first piece off the current window, which is to be sliced."""
         first, rest = next_piece(self.windows[0], calendar)
         self.windows[:1] = [first] if rest is None else [first, rest]
 
     def note_sounded(self) -> None:
-        """Something may be in the window at hand, so that it is to be cut."""
+        """Record that the current window may contain records, so that it is to be cut."""
         self.windows[0] = replace(self.windows[0], unsounded=False)
 
     def see(self, fetched: Fetched) -> None:
-        """Add a page of the list at hand."""
+        """Add a page of the current list."""
         self.fetched = []
         unread = max(len(fetched.page.faults) - len(fetched.mended), 0)
         self.watch.see(fetched.page, mended=fetched.mended, unreadable=unread)
@@ -76,11 +82,11 @@ class RunProgress:
         self.totals["doubtful"] += bool(fetched.mended)
 
     def begin_answer(self) -> None:
-        """The next pages are parts of one answer."""
+        """Record that the next pages are parts of one answer."""
         self.answer = AnswerAtHand(watch=self.watch.as_json(), marks=len(self.watch.marks))
 
     def count(self, found: Counter[str], *, answer_ends: bool) -> None:
-        """Add to what the list at hand, and the answer at hand, added to the run's counts."""
+        """Add to the counts of the current list and of the current answer."""
         self.counted += found
         if self.answer is not None:
             self.answer.counted.update(found)
@@ -88,9 +94,10 @@ class RunProgress:
                 self.answer = None
 
     def forget_answer(self, counts: Counter[str]) -> Counter[str]:
-        """Go back to before the answer at hand, which was cut off; gives the run's counts as they were then.
+        """Go back to the state before the interrupted current answer; return the run's counts at that time.
 
-        What was new, updated or deleted stays counted: when it comes again, it is no longer that.
+        New, updated and deleted records stay counted: when they are received again, they no longer count as
+        changes.
         """
         if self.answer is None:
             return counts
@@ -102,11 +109,11 @@ class RunProgress:
         return _less(counts, before.counted)
 
     def note_fetched(self, identifiers: Sequence[str]) -> None:
-        """Of the page at hand these were fetched one by one; the others are still to come."""
+        """Record which records of the current page were fetched one by one; the others are still to come."""
         self.fetched += identifiers
 
     def finish(self, end: End) -> None:
-        """The list at hand came to its end: add it to the sums, go on to the next window."""
+        """End the current list: add it to the totals, and proceed to the next window."""
         watch = self.watch
         self.totals["lists"] += 1
         self.totals["repeated"] += watch.count_repeated()
@@ -121,7 +128,7 @@ class RunProgress:
         self.replace_window([])
 
     def replace_window(self, windows: Sequence[Window], watch: ListWatch | None = None) -> None:
-        """Ask for other windows in place of the one at hand, with a new list."""
+        """Replace the current window by other windows, and start a new list."""
         self.windows[:1] = windows
         self.watch = watch or ListWatch()
         self.counted = Counter()
@@ -129,50 +136,50 @@ class RunProgress:
         self.fetched = []
 
     def estimated_end(self, now: datetime, rate: float | None) -> datetime | None:
-        """When the run should end at the rate (records a second); None while nobody knows."""
+        """Return when the run should end at the given rate (records per second); None if that is unknown."""
         size = self.watch.size
         if size is None or not rate or len(self.windows) > 1:
             return None
         return now + timedelta(seconds=min(max(size - self.watch.listed, 0) / rate, _A_YEAR))
 
     def begin_again(self, window: Window, *, disorder: bool = False) -> None:
-        """Ask for the list at hand from its start; with `disorder`, its datestamps never count as ordered."""
+        """Start the current list again; with `disorder`, its datestamps are never again treated as sorted."""
         self.totals["restarts"] += 1
         self.totals["disorder"] |= disorder
         self.replace_window([window])
 
     def take_up(self, later: Window) -> None:
-        """Go on with the list at hand from a later datestamp."""
+        """Continue the current list from a later datestamp."""
         self.totals["taken_up"] += 1
         self.replace_window([later], self.watch.taken_up())
 
     def divide(self, windows: Sequence[Window]) -> None:
-        """Ask for other windows instead of the one at hand, which cannot be read."""
+        """Request other windows instead of the current one, which cannot be read."""
         self.totals["halvings"] += 1
         self.replace_window(windows)
 
     def in_days(self) -> None:
-        """Ask with bounds of whole days from now on."""
+        """Use bounds of whole days from now on."""
         self.windows = [window.in_days() for window in self.windows]
         self.replace_window(self.windows[:1])
 
     def leave_out(self, windows: Sequence[Window]) -> None:
-        """Go on without the window at hand, or with others in its place."""
+        """Continue without the current window, or with others in its place."""
         self.replace_window(windows)
         self.end = End.NO_TOKEN
 
     def uncounted(self, counts: Counter[str]) -> Counter[str]:
-        """The run's counts less what the list at hand added, but for changes, which happen only once."""
+        """Return the run's counts without the current list's, except changes, which happen only once."""
         return _less(counts, self.counted)
 
     def put_off(self) -> None:
-        """Ask for the window at hand at the very end."""
+        """Move the current window to the end."""
         window = replace(self.windows[0], put_off=True)
         self.replace_window([])
         self.windows.append(window)
 
     def as_json(self) -> dict[str, Any]:
-        """For the checkpoint."""
+        """Return the JSON value for the checkpoint."""
         return {
             "windows": [window.as_json() for window in self.windows],
             "list": self.watch.as_json(),
@@ -186,7 +193,7 @@ class RunProgress:
 
 
 def progress_from_json(found: dict[str, Any], marks: Marks) -> RunProgress:
-    """How far the run was that wrote the checkpoint, with the marks of the list at hand."""
+    """Return the progress saved in a checkpoint, with the marks of the current list."""
     return RunProgress(
         windows=[window_from_json(window) for window in found.get("windows", [])],
         watch=watch_from_json(found.get("list", {}), marks),
@@ -204,7 +211,7 @@ def _answer_from_json(found: dict[str, Any] | None) -> AnswerAtHand | None:
 
 
 def _less(counts: Counter[str], added: Counter[str]) -> Counter[str]:
-    """The counts without what was added, but for changes, which happen only once."""
+    """Return the counts without the added ones, except changes, which happen only once."""
     rest = Counter(counts)
     for name, number in added.items():
         if name not in _ONCE:

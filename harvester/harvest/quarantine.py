@@ -1,4 +1,4 @@
-"""What could not be read, kept in `oai_quarantine` with its raw bytes; the caller commits."""
+"""Unreadable records and answers, kept in `oai_quarantine` with their raw bytes; the caller commits."""
 
 import uuid
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _MOST_BYTES = 1_000_000
 
 @dataclass(kw_only=True)
 class Quarantine:
-    """The quarantine as one run sees it; `open_quarantine` makes one."""
+    """The quarantine as one run sees it; created by `open_quarantine`."""
 
     repository_id: int
     metadata_prefix: str
@@ -28,18 +28,18 @@ class Quarantine:
     run_started: datetime
     job_id: int | None
     occupied: bool = False
-    """Whether there is anything that a good record could resolve."""
+    """Whether there are entries that a readable record could resolve."""
 
     def note(
         self, session: Session, keys: Sequence[str], refusals: Sequence[Refusal], *, now: datetime
     ) -> None:
-        """Take note of a page: of the records that were read well, and of what could not be read."""
+        """Record a page: the records that were read, and the parts that were refused."""
         if self.occupied:
             self.release(session, keys, now=now)
         self.add(session, refusals, now=now)
 
     def add(self, session: Session, refusals: Sequence[Refusal], *, now: datetime) -> None:
-        """Keep what could not be read; what was met before is renewed."""
+        """Store the refused parts; entries that exist already are updated."""
         latest = {refusal.key(): refusal for refusal in refusals}
         rows = [self._row(key, refusal, now) for key, refusal in latest.items()]
         if not rows:
@@ -51,6 +51,7 @@ class Quarantine:
             for name in rows[0]
             if name not in {"repository_id", "metadata_prefix", "fault_key"}
         }
+        # The unique key keeps one row per fault: a fault that occurs again updates its row.
         session.execute(
             statement.on_conflict_do_update(
                 index_elements=["repository_id", "metadata_prefix", "fault_key"],
@@ -60,7 +61,7 @@ class Quarantine:
         )
 
     def release(self, session: Session, keys: Sequence[str], *, now: datetime) -> None:
-        """Resolve what is kept of records that were read well now, by the digits of their keys."""
+        """Resolve the entries of records that were read successfully, given by the digits of their keys."""
         if keys:
             session.execute(
                 update(Quarantined)
@@ -69,7 +70,7 @@ class Quarantine:
             )
 
     def close(self, session: Session, *, history_id: int, complete: bool, now: datetime) -> None:
-        """The run has ended: name its history row; where all is here, resolve what no longer came."""
+        """End the run: set its history row; if it received everything, resolve entries it did not meet."""
         session.execute(
             update(Quarantined)
             .where(*_of(self), Quarantined.last_run == self.run_started)
@@ -109,7 +110,7 @@ class Quarantine:
 
 
 def open_quarantine(session: Session, request: HarvestRequest, *, run_started: datetime) -> Quarantine:
-    """The quarantine for a run that begins, or goes on."""
+    """Return the quarantine for a run that begins or resumes."""
     quarantine = Quarantine(
         repository_id=request.repository_id,
         metadata_prefix=request.metadata_prefix,
@@ -124,7 +125,7 @@ def open_quarantine(session: Session, request: HarvestRequest, *, run_started: d
 def quarantined(
     session: Session, *, history_id: int | None = None, repository_id: int | None = None, all_: bool = False
 ) -> Sequence[Quarantined]:
-    """What is kept, newest first: of one run, or of one repository; resolved ones only with `all_`."""
+    """Return entries, newest first, of one run or of one repository; resolved ones only with `all_`."""
     query = select(Quarantined).order_by(Quarantined.last_seen.desc(), Quarantined.quarantine_id.desc())
     if history_id is not None:
         query = query.where(Quarantined.history_id == history_id)
@@ -136,7 +137,7 @@ def quarantined(
 
 
 def get_quarantined(session: Session, quarantine_id: int) -> Quarantined:
-    """One of them. Raises UsageError where there is none of that number."""
+    """Return the entry. Raises UsageError if there is no entry with that number."""
     found = session.get(Quarantined, quarantine_id)
     if found is None:
         raise UsageError(f"no rejected record {quarantine_id}; list rejected records with `zatva job errors`")
@@ -152,5 +153,5 @@ def _of(quarantine: Quarantine) -> tuple[ColumnElement[bool], ...]:
 
 
 def _storable(text: str) -> str:
-    """The text without what PostgreSQL does not keep."""
+    """Return the text without characters that PostgreSQL cannot store."""
     return text.replace("\0", "\N{SYMBOL FOR NULL}").encode("utf-8", errors="replace").decode()

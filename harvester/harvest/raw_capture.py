@@ -1,7 +1,7 @@
 """Keeps every request and answer of a run in one WARC file, so that it can be replayed (HAR-10).
 
-A file belongs to one process. A run that was cut off and goes on writes another one; that they belong
-together is told by a record of type `metadata` with the run's start in each.
+Each process writes its own file. When an interrupted run is resumed, the new process writes another one; a
+record of type `metadata` with the start of the run links the files.
 """
 
 import asyncio
@@ -27,26 +27,30 @@ from oai.errors import required
 from oai.settings import Settings
 
 RUN_URI = "urn:zatva:run"
-"""Target of the record that tells which run a file belongs to."""
+"""Target URI of the record that states which run a file belongs to."""
 FETCH_ERROR = "fetchError"
-"""The field that says why a request has no answer."""
+"""The field with the reason why a request has no answer."""
 _FIELDS = "application/warc-fields"
 _SOFTWARE = "Zatva (OAI-PMH harvester)"
 
 
 def raw_folder(settings: Settings, repository_id: int) -> Path:
-    """Where a repository's raw answers are; apart from the store, whose files are all records."""
+    """Return the folder of a repository's raw answers, which is outside the store of records."""
     return settings.data / "raw" / str(repository_id)
 
 
 def raw_file(settings: Settings, repository_id: int, started: datetime) -> Path:
-    """A name for the file of a process that starts now; names sort by time."""
+    """Return a file name for a process that starts now; the names sort by time."""
     name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S.%f}Z-{os.getpid()}.warc.gz"
     return raw_folder(settings, repository_id) / name
 
 
 class RawCapture:
-    """A WARC file under way. It is made with the first request, and whole after each record."""
+    """An open WARC file, created with the first request and complete after each record.
+
+    Exchanges are written in worker threads. The lock keeps their records apart, and an answer that arrives
+    after `close` is dropped.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,11 +60,11 @@ class RawCapture:
 
     @property
     def begun(self) -> bool:
-        """Whether there is a file."""
+        """Whether the file exists."""
         return self._file is not None
 
     def around(self, send: Send) -> Send:
-        """The same sending, with each exchange written down before anything is made of it."""
+        """Wrap `send`, so that each exchange is written to the file before it is processed."""
 
         async def captured(request: HttpRequest) -> RawReply:
             try:
@@ -74,14 +78,14 @@ class RawCapture:
         return captured
 
     def note_run(self, facts: Mapping[str, Any]) -> None:
-        """Write down which run the file belongs to, and what is needed to ask for the same again."""
+        """Record which run the file belongs to, and what is needed to repeat its requests."""
         payload = json.dumps(dict(facts)).encode()
         with self._lock:
             writer = self._writer()
             self._write(writer, _metadata_record(writer, RUN_URI, payload, "application/json", {}))
 
     def close(self) -> None:
-        """Close the file, and see it onto the disk."""
+        """Close the file after syncing it to disk."""
         with self._lock:
             self._closed = True
             if self._file is not None:
@@ -164,7 +168,7 @@ def _metadata_record(
 
 
 def _http_headers(status: str, headers: Any) -> StatusAndHeaders:  # noqa: ANN401 pairs of texts
-    # The body is kept without its chunks, so readers must not look for them.
+    # The body is stored without its chunk framing, so readers must not expect it.
     renamed = [
         (f"X-Archive-Orig-{name}" if name.lower() == "transfer-encoding" else name, value)
         for name, value in headers
@@ -178,18 +182,18 @@ def _truncation(cut: TransportError) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptRequest:
-    """One exchange: when it was written down, the address, and what came."""
+    """One exchange: the time of capture, the URL, and the answer's size and status."""
 
     at: datetime | None
     url: str
     status: str
-    """The HTTP status, or why there was no answer."""
+    """The HTTP status, or the reason why there was no answer."""
     size: int
-    """Bytes of the body as it came, compressed or not."""
+    """Bytes of the body as received, compressed or not."""
 
 
 def requests_of(file: Path, *, limit: int) -> list[KeptRequest]:
-    """The first requests in their order. Raises OSError where the file cannot be read."""
+    """Return the first requests in file order. Raises OSError if the file cannot be read."""
     found: list[KeptRequest] = []
     with file.open("rb") as opened:
         for record in ArchiveIterator(opened):

@@ -1,4 +1,4 @@
-"""What to do when a list breaks: a choice from error and evidence; a broken window is divided."""
+"""Recovery when a list breaks: chooses a remedy from error and evidence, and divides broken windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ _TOKEN_REFUSED = frozenset({ErrorCode.BAD_RESUMPTION_TOKEN, ErrorCode.BAD_ARGUME
 
 
 class Remedy(StrEnum):
-    """How the harvest goes on."""
+    """How the harvest continues."""
 
     NONE = "end the run"
     NOTHING_THERE = "the window is empty"
@@ -40,7 +40,7 @@ class Remedy(StrEnum):
 
     @property
     def takes_time(self) -> bool:
-        """Whether it counts as work around a fault, for which a run has so much time only."""
+        """Whether it counts as work around a fault, the time for which is limited per run."""
         return self in _TAKE_TIME
 
 
@@ -48,7 +48,7 @@ _TAKE_TIME = frozenset({Remedy.AGAIN, Remedy.TAKE_UP, Remedy.DIVIDE})
 
 
 class RecoveryTimeError(RemoteError):
-    """Working around faults has taken as long as a run may spend on it; `failure` has the limit."""
+    """Working around faults has taken the maximum time that a run may spend; `failure` has the limit."""
 
     def __init__(self, base_url: str, limit: float) -> None:
         facts = {"limit": round(limit), "setting": "harvester.max_recovery_seconds"}
@@ -64,36 +64,37 @@ class Breakage:
     window: Window
     watch: ListWatch
     with_token: bool
-    """Whether the request that failed had a token."""
+    """Whether the failed request had a token."""
     first: bool
-    """Whether nothing at all of the repository's records has been read so far, in this run or before."""
+    """Whether no record of the repository has been read so far, in this run or before its interruption."""
     restarts: int
-    """How often the list began again."""
+    """Number of times the list has been started again."""
     orderly: bool
-    """Whether the list is in the order of datestamps, and nothing of the run speaks against it."""
+    """Whether the list is sorted by datestamp, with no contrary evidence in the run."""
     loose: bool
 
 
 def remedy(broken: Breakage) -> Remedy:
-    """What to do. A strict run recovers from expired tokens only, for they are no fault of an answer."""
+    """Return the remedy; a strict run recovers only from expired tokens, which are no fault of an answer."""
     error = broken.error
     if isinstance(error, OaiError):
         return _after_oai_error(broken, error)
     if not broken.loose or not is_of_the_answer(error):
         return Remedy.NONE
-    # Each shorter window would have as many pages with nothing new; a circle has a token that leads there.
+    # Every shorter window would have as many pages without new records; a circular list leads back by its
+    # token.
     if isinstance(error, EndlessListError) and _has_nothing_new(error):
         return Remedy.NONE
-    # A whole repository that answers with HTML or 404 is no OAI-PMH repository, not one with a bad record.
+    # If all answers are HTML or 404, this is no OAI-PMH repository, rather than one with a bad record.
     if broken.first and not _may_be_one_record(error):
         return Remedy.NONE
     return Remedy.DIVIDE
 
 
 def take_up(window: Window, watch: ListWatch, calendar: Calendar, overlap: float) -> Window | None:
-    """The window again from the last page's first datestamp, less the overlap (seconds).
+    """Return the window again from the last page's first datestamp, less the overlap (seconds).
 
-    None where the list is not in the order of datestamps, or that would be where it began.
+    None if the list is not sorted by datestamp, or if it would begin where it began before.
     """
     if not watch.orderly:
         return None
@@ -107,7 +108,7 @@ def take_up(window: Window, watch: ListWatch, calendar: Calendar, overlap: float
 
 
 def begin_again(window: Window) -> Window:
-    """The window as it was before it was taken up from a later datestamp."""
+    """Return the window as it was before it was continued from a later datestamp."""
     if not window.taken_up:
         return window
     return replace(window, from_=window.first_from, taken_up=False, first_from=None)
@@ -132,23 +133,23 @@ def _has_nothing_new(error: EndlessListError) -> bool:
 
 
 def _may_be_one_record(error: ClientError) -> bool:
-    """Whether an answer that is the first of all may fail for one record's sake."""
+    """Return whether a single record may be the reason why the very first answer failed."""
     status = getattr(error, "status", 500)
-    return not isinstance(error, NotOaiPmhError) and status >= 500  # noqa: PLR2004 HTTP's server errors
+    return not isinstance(error, NotOaiPmhError) and status >= 500  # noqa: PLR2004 server errors of HTTP
 
 
 _FEW = 500
-"""So many records are fetched one by one rather than looked for in shorter windows."""
+"""Up to this number, records are fetched one by one rather than located in shorter windows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Division:
-    """What to ask for in place of a window that cannot be read, and what that means, in words."""
+    """The windows that replace an unreadable window, and a remark that explains them."""
 
     windows: Sequence[Window]
     remark: str
     hopeless: bool = False
-    """Not even the headers can be had, and the window cannot be divided: it has to be left out."""
+    """Not even the headers can be read, and the window cannot be divided: it has to be skipped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,9 +161,9 @@ class Isolation:
     budget: RequestBudget
 
     async def divide(self, window: Window, watch: ListWatch) -> Division | None:
-        """What to ask for in place of the window; None where the budget is spent.
+        """Return what to request in place of the window; None if the budget is used up.
 
-        Raises ClientError where the repository is not to be reached at all.
+        Raises ClientError if the repository cannot be reached at all.
         """
         rest = _unread(window, watch, self.plan.calendar)
         shorter = halves(rest, self.plan.calendar)
@@ -173,7 +174,7 @@ class Isolation:
         except OaiError as error:
             return self._after_oai_error(error, rest)
         except ClientError as error:
-            # Where the headers alone are too large, no shorter window is to be expected to be smaller.
+            # If the headers alone are too large, a shorter window cannot be expected to be smaller.
             if isinstance(error, AnswerTooLargeError) or not is_of_the_answer(error):
                 raise
             return _halved(shorter) if shorter else _hopeless(rest, str(error))
@@ -184,7 +185,7 @@ class Isolation:
         return _single(rest) if shorter is None or _few(page) else _halved(shorter)
 
     async def _probe(self, window: Window) -> Page:
-        """The first page of the window's headers."""
+        """Return the first page of the window's headers."""
         pages = self.client.pages(Verb.LIST_IDENTIFIERS, self.plan.selection(window), loose=True)
         return await anext(pages)
 
@@ -196,7 +197,7 @@ class Isolation:
         return _hopeless(window, str(error))
 
     def _unselective(self, window: Window, reason: str) -> Division:
-        """All records one by one, for there are no shorter windows; that is tried once."""
+        """Fetch all records one by one, because there are no shorter windows; this is tried once."""
         if window.one_by_one:
             return _hopeless(window, reason)
         whole = Window(from_=self.plan.from_, one_by_one=True, halvings=window.halvings + 1)
@@ -204,7 +205,7 @@ class Isolation:
 
 
 def _unread(window: Window, watch: ListWatch, calendar: Calendar) -> Window:
-    """The part of the window that the list has not shown, as far as its order tells."""
+    """Return the part of the window that the list has not shown, as far as it is sorted."""
     if not watch.orderly:
         return window
     from_ = calendar.write(parse_datestamp(watch.settled).moment)
@@ -212,7 +213,7 @@ def _unread(window: Window, watch: ListWatch, calendar: Calendar) -> Window:
 
 
 def _selective(page: Page, window: Window, calendar: Calendar) -> bool:
-    """Whether the headers lie in the window; those that have no proper datestamp say nothing."""
+    """Return whether the headers fall within the window; those without a valid datestamp are ignored."""
     first, last = calendar.bounds(window)
     for header in page.headers:
         try:
@@ -227,7 +228,7 @@ def _selective(page: Page, window: Window, calendar: Calendar) -> bool:
 
 
 def _few(page: Page) -> bool:
-    """Whether the window's records are few enough to be fetched one by one."""
+    """Return whether the window has few enough records to fetch them one by one."""
     count = len(page.headers) if not page.next_token else page.complete_list_size
     return count is not None and count <= _FEW
 

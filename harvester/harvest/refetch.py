@@ -1,4 +1,4 @@
-"""One record that could not be read, fetched again by itself: read as its harvest would, and taken in."""
+"""Fetches one unreadable record again by itself, reads it as its harvest would, and stores it."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -39,28 +39,28 @@ from oai.settings import Settings
 
 _TRIES: Final = 0
 _ALL: Final = 100.0
-"""Per cent: a person who asks for one record has said yes to what becomes of it."""
+"""Percentage: whoever requests a single record has approved what becomes of it."""
 
 
 class Fate(StrEnum):
     """What became of the record."""
 
     BROKEN = "broken"
-    """It cannot be read, or is refused, still."""
+    """It still cannot be read, or is still refused."""
     READABLE = "readable"
-    """It reads well; it was not to be stored."""
+    """It can be read; storing it was not requested."""
     STORED = "stored"
     UNCHANGED = "unchanged"
-    """It is in the store as it came."""
+    """The store already contains it in this form."""
     DELETED = "deleted"
-    """The repository says that it is deleted, and so it is here."""
+    """The repository reports it as deleted, and it is now deleted in the store."""
     FILTERED = "filtered"
-    """It reads well, and the filter rules do not choose it."""
+    """It can be read, and the filter rules exclude it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Refetched:
-    """What came of it: the answer's bytes, decompressed, and what is wrong with them where anything is."""
+    """The result: the answer's bytes, decompressed, and what is wrong with them, if anything."""
 
     fate: Fate
     url: str
@@ -68,22 +68,22 @@ class Refetched:
     seconds: float = 0.0
     reason: str = ""
     notes: tuple[str, ...] = ()
-    """What was odd about the answer without costing the record."""
+    """Oddities of the answer that did not affect the record."""
 
     @property
     def reads_well(self) -> bool:
-        """Whether the fault is over."""
+        """Whether the fault is gone."""
         return self.fate is not Fate.BROKEN
 
 
 async def fetch_again(
     database: Database, settings: Settings, error: Quarantined, request: HarvestRequest, *, store: bool
 ) -> Refetched:
-    """Ask for the record of a quarantine entry by GetRecord, and where it reads well, resolve the entry.
+    """Request the record of a quarantine entry by GetRecord and, if it can be read, resolve the entry.
 
-    `request` has the rules, as the harvest of the record has them. With `store`, the record is taken in by
-    them; commits by itself. Raises UsageError where no identifier is known, TryLaterError where the
-    repository asked to be left alone or is being harvested, and ServerBusyError.
+    `request` has the rules of the record's harvest. With `store`, they decide how the record is stored;
+    commits by itself. Raises UsageError if no identifier is known, TryLaterError if the repository asked for
+    a longer wait or is being harvested, and ServerBusyError.
     """
     if not error.identifier:
         raise UsageError(
@@ -108,7 +108,7 @@ async def fetch_again(
 async def ask_for_record(
     base_url: str, settings: Settings, request: HarvestRequest, identifier: str
 ) -> tuple[RecordBatch | None, Refetched]:
-    """The record, prepared for the store, or None; and what came, taken for broken so far."""
+    """Return the record, prepared for the store, or None; and the result, marked as broken so far."""
     batch: RecordBatch | None = None
     notes: tuple[str, ...] = ()
     reason = ""
@@ -143,7 +143,7 @@ async def ask_for_record(
 async def _read(
     client: Client, settings: Settings, request: HarvestRequest, identifier: str
 ) -> tuple[RecordBatch, tuple[str, ...]]:
-    """The record, prepared for the store. Raises ClientError and StrictCheckError."""
+    """Return the record, prepared for the store. Raises ClientError and StrictCheckError."""
     transformer = request.transformer(RuleLimits(seconds=settings.harvester.rule_seconds))
     loose = request.validation is Level.LOOSE
     record = await client.get_record(identifier, request.metadata_prefix, loose=loose)
@@ -177,7 +177,7 @@ def _note_still_broken(database: Database, quarantine_id: int) -> None:
 
 
 def _take_in(database: Database, settings: Settings, request: HarvestRequest, batch: RecordBatch) -> Fate:
-    """Take the record in while no harvest of the repository runs, and resolve what is kept of it."""
+    """Store the record while no harvest of the repository runs, and resolve its quarantine entries."""
     now = datetime.now(UTC)
     with only_harvest(database, request.repository_id):
         fate = Fate.FILTERED if batch.passed_over else _store(database, settings, request, batch, now)
@@ -203,6 +203,7 @@ def _store(
         estate = approval.estate(repository, settings, request.metadata_prefix)
         guard = _open_guard(session, request, estate, now)
         layout = choose_layout(session, request, repository)
+        # Leaving the inner block makes the files durable, before their rows are committed.
         with FileStore(estate.folder) as files:
             writer = PageWriter(store=files, repository_id=request.repository_id, layout=layout, guard=guard)
             counts = writer.take(session, batch, now=now)
@@ -215,7 +216,7 @@ def _store(
 
 
 def _open_guard(session: Session, request: HarvestRequest, estate: Estate, now: datetime) -> MassChangeGuard:
-    """A guard that lets one record by; the change feed is told of it as of a run of its own."""
+    """Return a guard that allows one record; the change feed lists it as a run of its own."""
     harvest_id = session.scalars(
         select(Harvest.harvest_id).filter_by(
             repository_id=request.repository_id,

@@ -1,4 +1,4 @@
-"""What a harvest is asked to do, checked before it begins."""
+"""The request for a harvest, checked before it begins."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -19,16 +19,16 @@ _MOST_PREFIX_CHARACTERS = 60
 
 @dataclass(frozen=True, kw_only=True)
 class HarvestRequest(HarvestParameters):
-    """A harvest that is asked for: what `harvester.harvest_plan` declares, of one repository."""
+    """The request for one harvest: the parameters of `harvester.harvest_plan`, for one repository."""
 
     repository_id: int
     replay: int | None = None
-    """The earlier run (`history_id`) whose kept answers are to be taken in again."""
+    """The earlier run (`history_id`) whose stored answers are to be replayed."""
     job_id: int | None = None
     recurring_id: int | None = None
 
     def check(self) -> None:
-        """Raise UsageError where the parameters make no sense."""
+        """Raise UsageError if the parameters contradict each other."""
         bounds = [_bound("from", self.harvest_from), _bound("until", self.harvest_to)]
         first, last = bounds
         if first and last and first.moment > last.last_second:
@@ -43,11 +43,14 @@ class HarvestRequest(HarvestParameters):
             raise UsageError(f"{self.metadata_prefix!r} is not a metadataPrefix of 1 to 60 characters")
 
     def of(self, repository_id: int) -> "HarvestRequest":
-        """The same request for a repository that has been found out."""
+        """Return the same request for a repository that has been identified."""
         return replace(self, repository_id=repository_id)
 
     def transformer(self, limits: RuleLimits | None = None) -> Transformer:
-        """The rules, read. Raises UsageError with file and line; a validator is still to be given."""
+        """Return the transformer with the rules read. Raises UsageError with file and line.
+
+        It has no validator yet.
+        """
         return Transformer(
             filters=load_filters(self.filter_file, limits) if self.filter_file else None,
             mappings=load_mappings(self.normalize_file, limits) if self.normalize_file else None,
@@ -55,11 +58,11 @@ class HarvestRequest(HarvestParameters):
         )
 
     def rule_digests(self) -> tuple[str | None, str | None]:
-        """SHA-256 of the filter file and of the normalise file, as they are now."""
+        """Return the SHA-256 of the filter file and of the normalise file in their present state."""
         return _digest(self.filter_file), _digest(self.normalize_file)
 
     def kind(self) -> dict[str, Any]:
-        """What has to be the same for one run to resume another."""
+        """Return what must be equal for one run to resume another."""
         return {
             "method": int(self.method),
             "from": self.harvest_from,
@@ -74,7 +77,7 @@ class HarvestRequest(HarvestParameters):
         }
 
     def covers(self, watermark: str | None) -> bool:
-        """Whether the run, once complete, has everything that changed since the watermark."""
+        """Return whether the run, once complete, has everything that changed since the watermark."""
         if self.harvest_to is not None or self.max_records is not None or self.replay is not None:
             return False
         if self.harvest_from is None:
@@ -83,10 +86,10 @@ class HarvestRequest(HarvestParameters):
 
 
 def in_granularity(datestamp: str | None, granularity: str | None, *, last: bool = False) -> str | None:
-    """A bound as the repository takes it (section 2.7.1).
+    """Return a bound as the repository accepts it (section 2.7.1).
 
-    Where the repository knows no seconds, or does not say, that is the day alone; where it does, a day is its
-    first second, or, with `last`, its last one, so that two bounds never differ in granularity.
+    If the repository supports no seconds, or does not say, that is the day alone. If it does, a day becomes
+    its first second or, with `last`, its last one, so that two bounds never differ in granularity.
     """
     if datestamp is None:
         return None

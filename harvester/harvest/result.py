@@ -1,4 +1,4 @@
-"""How a harvest ended: exit code, reason, next watermark, and its row in `oai_history`."""
+"""The result of a harvest: exit code, reason, next watermark, and its row in `oai_history`."""
 
 import os
 import socket
@@ -34,7 +34,7 @@ _COLUMNS = {
     "requests": "requests",
     "bytes": "bytes",
 }
-"""Of `oai_history`, by the counts that they have."""
+"""Columns of `oai_history`, by the counts that they store."""
 COUNTS = tuple(_COLUMNS)
 
 _VERDICT_WORDS = {
@@ -46,7 +46,7 @@ _VERDICT_WORDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class RunOutcome:
-    """How a harvest ended. `seconds` are this process's; the counts are the whole run's."""
+    """The result of a harvest. `seconds` are those of this process; the counts are those of the whole run."""
 
     repository_id: int
     status: RunStatus
@@ -58,18 +58,18 @@ class RunOutcome:
     started: datetime
     failure_reason: str | None = None
     failure: Failure | None = None
-    """The same as a code with facts, where there is one."""
+    """The reason as a code with facts, if it has one."""
     notes: Sequence[Note] = ()
     first_refusal: str | None = None
-    """Of the records that were refused, by this process."""
+    """First record that this process refused."""
     raw_path: str | None = None
     history_id: int | None = None
-    """Of its row, once that is written."""
+    """Number of its history row, once that is written."""
     pace: Sequence[Sequence[float]] = ()
     """Samples of seconds, records and requests over its course."""
 
     def as_json(self) -> dict[str, Any]:
-        """The result for programs."""
+        """Return the result for programs."""
         return {
             "verdict": self.verdict.value,
             "status": self.status.value,
@@ -90,11 +90,11 @@ class RunOutcome:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was odd, in technical words."""
+        """The oddities, as technical text."""
         return tuple(note.text for note in self.notes)
 
     def columns(self) -> dict[str, Any]:
-        """Its columns of the row in `oai_history`."""
+        """Return its column values for the row in `oai_history`."""
         return {
             "repository_id": self.repository_id,
             "harvest_start_time": self.started,
@@ -111,7 +111,7 @@ class RunOutcome:
         }
 
     def in_words(self) -> str:
-        """The result for people."""
+        """Return the result for people."""
         named = {name: self.counts.get(name, 0) for name in COUNTS}
         kinds = ("new", "updated", "unchanged", "deleted", "filtered")
         parts = [f"{named[kind]:,} {kind}" for kind in kinds if named[kind]]
@@ -139,7 +139,7 @@ class RunOutcome:
 
 
 def get_history(session: Session, history_id: int) -> History:
-    """The row of a run that has ended. Raises UsageError where there is none of that number."""
+    """Return the row of an ended run. Raises UsageError if there is no run with that number."""
     history = session.get(History, history_id)
     if history is None:
         raise UsageError(f"no run {history_id}; list runs with `zatva job history`")
@@ -154,7 +154,7 @@ def write_history(
     run: RunKey | None,
     rules: tuple[str | None, str | None],
 ) -> int:
-    """Add the run's row to `oai_history`, and give its number; the caller commits.
+    """Add the run's row to `oai_history`, and return its number; the caller commits.
 
     `rules` are the digests of the filter file and the normalise file that the run read.
     """
@@ -207,7 +207,7 @@ def gather(
     resumed_at: int,
     lost: str | None,
 ) -> Evidence:
-    """The evidence of a run that ends now."""
+    """Return the evidence of a run that ends now."""
     return Evidence(
         end=end,
         listed=counts.get("records", 0) + counts.get("invalid", 0),
@@ -225,7 +225,7 @@ def gather(
 
 
 def watermark(response_date: str | None, run_started: datetime) -> str | None:
-    """The responseDate as a UTC datestamp, rounded down to the second; None where it is no date.
+    """Return the responseDate as a UTC datestamp, rounded down to the second; None if it is not a date.
 
     Without it the next run begins where this one did. `run_started` is by our clock, with a time zone.
     """
@@ -234,20 +234,23 @@ def watermark(response_date: str | None, run_started: datetime) -> str | None:
     except ValueError:
         return None
     if moment.tzinfo is None:
-        # Local time may be hours ahead of UTC: what changed in these hours must not be passed over.
+        # Local time may be hours ahead of UTC: changes in those hours must not be missed.
         moment = min(moment.replace(tzinfo=UTC), run_started)
     return format_datestamp(moment)
 
 
 def wait_until(error: Exception | None, now: datetime) -> datetime | None:
-    """Until when the repository asked to be left alone, where it ended the run by that."""
+    """Return until when the repository asked us to wait, if that ended the run."""
     if isinstance(error, ServerBusyError) and error.seconds is not None:
         return now + timedelta(seconds=error.seconds)
     return None
 
 
 def failure_reason(evidence: Evidence, error: Exception | None) -> str | None:
-    """Why not everything is here, for people; None where it is, or what is missing was refused one by one."""
+    """Return why records are missing, for people.
+
+    None if none are missing, or if the missing ones were refused one by one.
+    """
     if error is not None:
         return str(mishap(error) or f"{type(error).__name__}: {error}")
     if evidence.end in _ENDS:
@@ -256,7 +259,7 @@ def failure_reason(evidence: Evidence, error: Exception | None) -> str | None:
 
 
 def failure(evidence: Evidence, error: Exception | None) -> Failure | None:
-    """The same as a code with facts; of several doubts the first."""
+    """Return the reason as a code with facts; of several doubts the first."""
     if error is not None:
         return failure_of(mishap(error) or error)
     if evidence.held:
@@ -267,13 +270,13 @@ def failure(evidence: Evidence, error: Exception | None) -> Failure | None:
 
 
 def resumable(end: End, error: Exception | None) -> bool:
-    """Whether the next run may go on where this one ended; an endless list would lead there again."""
+    """Return whether the next run may continue where this one ended; false after an endless list."""
     endless = error is not None and failure_of(error).code in _ENDLESS
     return end not in PROPER and end is not End.SAMPLE and not endless
 
 
 def exit_code(evidence: Evidence, verdict: Verdict, error: Exception | None, *, strict: bool) -> ExitCode:
-    """What the shell is told."""
+    """Return the exit code."""
     if error is not None:
         if strict and isinstance(error, MalformedAnswerError):
             return ExitCode.STRICT_CHECK

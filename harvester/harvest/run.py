@@ -1,6 +1,6 @@
-"""A run by its phases: requested, prepared, running. Any of them ends with a history row.
+"""A run in phases: requested, prepared, running. Each phase can end with a history row.
 
-A phase holds only what is known by then, so nothing is optional: `Requested.prepare()` gives a
+A phase holds only what is known by then, so no field is optional: `Requested.prepare()` returns a
 `PreparedRun`, and `PreparedRun.begin()` a `Run`.
 """
 
@@ -49,21 +49,21 @@ from oai.settings import Settings
 
 @dataclass(kw_only=True)
 class Requested:
-    """A run that was asked for, before its repository was looked up."""
+    """A run that was requested, before its repository was looked up."""
 
     database: Database
     settings: Settings
     request: HarvestRequest
     around: Callable[[Send], Send] = as_it_is
-    """Put between the run and the network (see `FirstAnswer.around`)."""
+    """Wraps the function that sends requests to the network (see `FirstAnswer.around`)."""
     started: datetime = field(default_factory=utc_now)
     begun: float = field(default_factory=time.monotonic)
-    """The same moment by the monotonic clock."""
+    """The same moment on the monotonic clock."""
 
     def prepare(self) -> "PreparedRun":
-        """Check the request, read the rules, and look the repository up.
+        """Check the request, read the rules, and look up the repository.
 
-        Raises TryLaterError where the repository asked to be left alone for longer.
+        Raises TryLaterError if the repository asked for a longer wait.
         """
         request, ours = self.request, self.settings.harvester
         request.check()
@@ -90,7 +90,7 @@ class Requested:
         return prepared
 
     def conclude(self, end: End, error: Exception | None = None) -> RunOutcome:
-        """Write the history row of a run that could not even be prepared."""
+        """Write the history row of a run that could not be prepared."""
         ending = Ending(requested=self, end=end, error=error, pace=Pace())
         return ending.write_unbegun()
 
@@ -106,18 +106,18 @@ class PreparedRun:
     source: AnswerSource
     transformer: Transformer
     rule_digests: tuple[str | None, str | None]
-    """Of the rules that were read: the filter file's, the normalise file's."""
+    """Digests of the rules that were read: the filter file's and the normalise file's."""
     budget: RequestBudget
     state: RunState = field(default_factory=RunState)
 
     @property
     def request(self) -> HarvestRequest:
-        """What was asked for."""
+        """The request."""
         return self.requested.request
 
     @property
     def settings(self) -> Settings:
-        """The settings, with what the repository's owner must not reach left out."""
+        """The settings, without those that the repository's owner must not reach."""
         return self.requested.settings
 
     def warn(self, warning: str) -> None:
@@ -125,7 +125,7 @@ class PreparedRun:
         self.state.warnings.warn(warning)
 
     def note_identity(self, identity: Identity) -> None:
-        """Note what the repository says of itself, for it may have changed; a replay tells of the past."""
+        """Store what Identify says now, because it may have changed; a replay of the past stores nothing."""
         if self.request.replay is not None:
             return
         with self.requested.database.session() as session:
@@ -133,7 +133,7 @@ class PreparedRun:
             session.commit()
 
     def begin(self, store: FileStore) -> "Run":
-        """Plan the run, find where it begins, and note that it does."""
+        """Plan the run, determine where it begins, and record its start."""
         database, request = self.requested.database, self.request
         with database.session() as session:
             repository = repositories.get_repository(session, request.repository_id)
@@ -199,20 +199,21 @@ class Run:
 
     @property
     def state(self) -> RunState:
-        """How far it is."""
+        """The state of the run."""
         return self.prepared.state
 
     @property
     def request(self) -> HarvestRequest:
-        """What was asked for."""
+        """The request."""
         return self.prepared.request
 
     def take(self, pages: Sequence[PreparedPage]) -> None:
         """Store pages: their files and their rows; `commit` follows.
 
-        While nothing but further pages is to be done, it may wait: these pages' files become durable beside
-        the next ones' rows. It is seen to here that it does not wait long. Whatever fails takes with it all
-        that was not committed, only not a HeldRunError, which comes before anything of its pages is written.
+        While only further pages are to be stored, the commit may wait: the files of these pages become
+        durable while the rows of the next ones are written. This method limits the wait. A failure discards
+        everything that is not committed, except a HeldRunError, which is raised before any of its pages is
+        written.
         """
         try:
             self._take(pages)
@@ -251,7 +252,7 @@ class Run:
         state.counts = state.with_traffic(state.counts + found)
 
     def _current(self, session: Session, batch: RecordBatch) -> tuple[RecordBatch, int]:
-        """What of a replayed batch is not out of date by now."""
+        """Return the part of a replayed batch that is not outdated."""
         return without_superseded(
             session,
             batch,
@@ -264,7 +265,7 @@ class Run:
         self.checkpointer.commit()
 
     def refuse(self, refusal: Refusal) -> None:
-        """Give up on a part of the repository that no request can read, and keep what came of it."""
+        """Give up a part of the repository that no request can read, and keep the bytes received."""
         self.state.warn_of(refusal)
         self.state.counts["invalid"] += 1
         with self.checkpointer.database.session() as session:
@@ -272,13 +273,13 @@ class Run:
             session.commit()
 
     def change_course(self, change: StateChange, warning: str | None = None, *, again: bool = False) -> None:
-        """Go on with another list than the one at hand (see `Checkpointer.change_course`)."""
+        """Continue with a list other than the current one (see `Checkpointer.change_course`)."""
         if warning is not None:
             self.state.warnings.warn(warning)
         self.checkpointer.change_course(change, again=again)
 
     def conclude(self, end: End, error: Exception | None = None) -> RunOutcome:
-        """Judge the run, move the watermark if it may, and write the history row."""
+        """Judge the run, advance the watermark if possible, and write the history row."""
         prepared, state = self.prepared, self.state
         if isinstance(error, RefusedRecordError):
             self.refuse(error.refusal)
@@ -304,7 +305,7 @@ class Run:
         return replace(outcome, history_id=history_id)
 
     def _settle(self, ending: Ending) -> Held | None:
-        """Make the deletions that the run has found, or tell what holds it."""
+        """Apply the deletions that the run found, or return what holds it."""
         verdict, _ = judge(ending.evidence())
         settlement = self.guard.settle(
             self.checkpointer.database,
@@ -322,7 +323,7 @@ class Run:
         return settlement.held
 
     def _warn_at_end(self, verdict: Verdict) -> None:
-        """Say what can be said only once, when the run is over."""
+        """Add the warnings that can only be given once the run is over."""
         counts, warn = self.state.counts, self.state.warnings.warn
         if counts["superseded"]:
             warn(
@@ -343,7 +344,7 @@ class Run:
             )
 
     def _write_down(self, ending: Ending, outcome: RunOutcome, held: Held | None) -> int:
-        """Write the history row, and end the checkpoint in the same transaction; gives the row's number."""
+        """Write the history row, and end the checkpoint in the same transaction; return the row's number."""
         with self.checkpointer.database.session() as session:
             history_id = ending.write_history(session, outcome, run=self.guard.run)
             if held is not None:
@@ -355,11 +356,11 @@ class Run:
 
     @property
     def _watermark(self) -> str | None:
-        """The date of the run's first answer, for the next harvest to begin from; None where it has none."""
+        """The date of the run's first answer, from which the next harvest begins; None if there is none."""
         return watermark(self.state.response_date, self.checkpointer.point.run_started)
 
     def _moves_watermark(self, verdict: Verdict) -> bool:
-        """Whether the run has everything that the next one need not ask for again."""
+        """Return whether the run received everything, so that the next one need not request it again."""
         return verdict is Verdict.COMPLETE and self.request.covers(self.checkpointer.point.watermark)
 
     def _end_checkpoint(

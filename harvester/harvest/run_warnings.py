@@ -1,4 +1,4 @@
-"""A run's warnings: bounded, and saved with its checkpoint so that they outlive the process."""
+"""A run's warnings: limited in number, and saved with its checkpoint so that they survive the process."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ _log = logging.getLogger("harvester.running.notes")
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """A warning in technical words, and its code with facts where it has one."""
+    """A warning as technical text, with a code and facts if it has one."""
 
     text: str
     failure: Failure | None = None
@@ -30,7 +30,7 @@ class Warnings:
     _odd: set[str] = field(default_factory=set)
 
     def warn_once(self, oddity: str, *, where: str) -> None:
-        """Add a warning of something that many answers have; the first one is named."""
+        """Add a warning about an oddity that many answers share, with the place of the first one."""
         if oddity not in self._odd and len(self._odd) < _MOST:
             self._odd.add(oddity)
             self.warn(f"{where}: {oddity}")
@@ -41,29 +41,29 @@ class Warnings:
         self.keep(Note(text=warning, failure=failure))
 
     def keep(self, note: Note) -> None:
-        """Add a warning."""
+        """Add a warning without logging it."""
         if len(self.kept) >= _MOST:
             self._left_out += 1
             return
-        # PostgreSQL keeps neither NUL nor half of a surrogate pair.
+        # PostgreSQL can store neither NUL nor half of a surrogate pair.
         text = note.text[:_LONGEST].replace("\0", "\N{SYMBOL FOR NULL}").encode(errors="replace").decode()
         stored = Note(text=text, failure=note.failure)
         self.kept.append(stored)
         self._unsaved.append(stored)
 
     def take_unsaved(self) -> Sequence[Note]:
-        """Those that came since this was last asked."""
+        """Return the warnings added since the last call."""
         unsaved, self._unsaved = self._unsaved, []
         return unsaved
 
     def all(self) -> tuple[Note, ...]:
-        """All that the history keeps."""
+        """Return all warnings that the history keeps."""
         more = (Note(text=f"and {self._left_out:,} more warnings"),) if self._left_out else ()
         return (*self.kept, *more)
 
 
 def columns_of(notes: Iterable[Note]) -> dict[str, list[Any]]:
-    """The columns of rows that keep warnings: their texts, and as many failures."""
+    """Return the warning columns of a row: the texts, and as many failures."""
     kept = list(notes)
     return {
         "warnings": [note.text for note in kept],
@@ -72,7 +72,7 @@ def columns_of(notes: Iterable[Note]) -> dict[str, list[Any]]:
 
 
 def notes_of(warnings: Sequence[str], failures: Sequence[object]) -> list[Note]:
-    """The warnings of such a row; a run that an earlier version began has no failures of its first ones."""
+    """Return the warnings of such a row; if an earlier version began the run, the first have no failures."""
     padded = [*([None] * (len(warnings) - len(failures))), *failures]
     return [
         Note(text=text, failure=Failure.from_json(failure))

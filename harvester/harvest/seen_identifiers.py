@@ -1,4 +1,4 @@
-"""Hashes of the identifiers that a list has brought, eight bytes each, in memory and in the database."""
+"""Hashes of the identifiers that a list has contained, eight bytes each, in memory and in the database."""
 
 import sys
 from array import array
@@ -26,23 +26,23 @@ _HALF = 1 << 63
 
 
 def mark(identifier: str) -> int:
-    """The identifier's mark, the same in every process; among a million, it is each one's own."""
+    """Return the identifier's mark, the same in every process and practically unique among a million."""
     digest = blake2b(identifier.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
 def no_marks() -> Marks:
-    """Marks of nothing."""
+    """Return an empty array of marks."""
     return array("q")
 
 
 def count_repeated(marks: Marks, begin: int = 0) -> int:
-    """How many marks, from that place on, came before among the same."""
+    """Return how many marks from index `begin` on occur earlier in the same array."""
     return len(marks) - begin - sum(len(set(part)) for part in _parts(marks, begin))
 
 
 class Known:
-    """Identifiers that are known, by their marks."""
+    """A set of known identifiers, stored as marks."""
 
     def __init__(self, marks: Marks | None = None) -> None:
         self._ordered = no_marks()
@@ -55,14 +55,14 @@ class Known:
         return place < len(self._ordered) and self._ordered[place] == wanted
 
     def with_more(self, marks: Iterable[int]) -> "Known":
-        """These and others."""
+        """Return these identifiers and further ones."""
         both = self._ordered[:]
         both.extend(marks)
         return Known(both)
 
 
 def _parts(marks: Marks, begin: int = 0) -> Iterator[Marks]:
-    """The marks in parts of rising numbers, a few at a time: as objects they need five times the memory."""
+    """Yield the marks in parts of ascending numbers; as Python objects they need five times the memory."""
     number = (len(marks) - begin) // _IN_A_PART + 1
     if number <= _PARTS_AT_ONCE:
         yield marks[begin:]
@@ -78,13 +78,13 @@ def _parts(marks: Marks, begin: int = 0) -> Iterator[Marks]:
 
 
 def keep(session: Session, harvest_id: int, marks: Marks) -> None:
-    """Add marks to those of the harvest's list at hand."""
+    """Add marks to those of the harvest's current list."""
     if marks:
         session.execute(insert(ListMarks).values(harvest_id=harvest_id, marks=_swapped(marks).tobytes()))
 
 
 def kept(session: Session, harvest_id: int) -> Marks:
-    """The marks of the harvest's list at hand, in the order in which they were kept."""
+    """Return the marks of the harvest's current list, in the order in which they were stored."""
     found = no_marks()
     parts = select(ListMarks.marks).where(ListMarks.harvest_id == harvest_id).order_by(ListMarks.part_id)
     for part in session.scalars(parts):
@@ -93,12 +93,12 @@ def kept(session: Session, harvest_id: int) -> Marks:
 
 
 def forget(session: Session, harvest_id: int) -> None:
-    """Forget the marks, for another list begins, or none."""
+    """Delete the marks, because another list begins, or none."""
     session.execute(delete(ListMarks).where(ListMarks.harvest_id == harvest_id))
 
 
 def _swapped(marks: Marks) -> Marks:
-    """The marks with the lowest byte first, or from that, whatever machine it is."""
+    """Return the marks converted to or from lowest byte first, on any machine."""
     if sys.byteorder == "little":
         return marks
     other = marks[:]

@@ -1,4 +1,4 @@
-"""Where a run's answers come from: the network, kept or not, or the WARC files of an earlier run."""
+"""The source of a run's answers: the network, captured or not, or the WARC files of an earlier run."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class MissingAnswerError(RemoteError):
-    """A request that the earlier run did not make, or got no answer to."""
+    """A request that the earlier run did not send, or that got no answer."""
 
     def __init__(self, request: HttpRequest, reason: str) -> None:
         form = f" with {request.body.decode('ascii', errors='replace')!r}" if request.body else ""
@@ -52,29 +52,29 @@ class MissingAnswerError(RemoteError):
 
 
 def as_it_is(send: Send) -> Send:
-    """`send` with nothing around it."""
+    """Return `send` unchanged."""
     return send
 
 
 @dataclass(kw_only=True)
 class AnswerSource:
-    """Gives a run its client, and knows what is kept of it."""
+    """Provides a run's client, and knows what is captured."""
 
     settings: Settings
     protocol: str = AccessProtocol.OAI_PMH
     capture: "RawCapture | None" = None
     replay: "Replay | None" = None
     around: Callable[[Send], Send] = as_it_is
-    """What is nearest to the network: what is kept goes through it, too."""
+    """The wrapper nearest to the network: captured exchanges pass through it, too."""
 
     @property
     def now(self) -> datetime:
-        """The moment to plan with: the present, or that of the run that is replayed."""
+        """The time to plan with: the present, or that of the replayed run."""
         return datetime.fromisoformat(self.replay.facts["planned"]) if self.replay else utc_now()
 
     @property
     def raw_path(self) -> str | None:
-        """The file that was written, as its path below the data folder; None where there is none."""
+        """The captured file, as a path relative to the data folder; None if there is none."""
         if self.capture is None or not self.capture.begun:
             return None
         return self.capture.path.relative_to(self.settings.data).as_posix()
@@ -83,7 +83,7 @@ class AnswerSource:
     async def client(
         self, base_url: str, *, on_wait: Callable[[float, str], None], read_page: ReadPage | None
     ) -> AsyncIterator[ProtocolClient]:
-        """The run's client; at the end of the block what is kept is on the disk."""
+        """Provide the run's client; at the end of the block, what was captured is on disk."""
         chosen = self.settings.harvester
         if self.replay is not None:
             transport = HttpTransport(send=self.replay, limits=chosen.limits, headers=request_headers(chosen))
@@ -118,7 +118,7 @@ class AnswerSource:
                 self.capture.close()
 
     def note_run(self, request: HarvestRequest, plan: RunPlan, point: Checkpoint) -> None:
-        """Write beside the answers which run they belong to, and what was asked for."""
+        """Record with the answers which run they belong to, and what was requested."""
         if self.capture is not None:
             self.capture.note_run(
                 {
@@ -138,9 +138,9 @@ class AnswerSource:
 def open_source(
     session: Session, settings: Settings, request: HarvestRequest, *, started: datetime
 ) -> AnswerSource:
-    """The source of a run that starts now. Raises UsageError where what is to be replayed is not there."""
+    """Return the source of a run that starts now. Raises UsageError if the answers to replay do not exist."""
     protocol = get_repository(session, request.repository_id).protocol
-    # warcio is imported by those runs alone that need it, for a harvest is a process of its own.
+    # Only runs that need warcio import it, because each harvest is a process of its own.
     if request.replay is not None:
         from harvester.harvest.source import open_replay  # noqa: PLC0415
 
@@ -157,9 +157,9 @@ def open_source(
 def replay_request(
     session: Session, settings: Settings, request: HarvestRequest, history_id: int
 ) -> HarvestRequest:
-    """The request that asks for what the earlier run asked for, with the rules of `request`.
+    """Return the request for what the earlier run requested, with the rules of `request`.
 
-    Raises UsageError where there is no such run, or nothing was kept of it.
+    Raises UsageError if there is no such run, or if it has no stored answers.
     """
     from harvester.harvest.source import open_replay  # noqa: PLC0415 as above
 
@@ -182,14 +182,14 @@ def replay_request(
 
 
 def open_kept(session: Session, settings: Settings, history_id: int) -> "Replay":
-    """What was kept of the run. Raises UsageError where there is no such run, or nothing was kept of it."""
+    """Return the stored answers of the run. Raises UsageError if there is no such run, or none are stored."""
     from harvester.harvest.source import open_replay  # noqa: PLC0415 as above
 
     return open_replay(_kept(settings, _replayed(session, history_id)))
 
 
 def check_standing(request: HarvestRequest, standing: Standing) -> None:
-    """Raise UsageError where a replay would take the place of a harvest that was cut off."""
+    """Raise UsageError if a replay would replace an interrupted harvest."""
     interrupted = standing.parameters.get("kind")
     if request.replay is not None and interrupted and interrupted != request.kind():
         raise UsageError(
@@ -200,7 +200,7 @@ def check_standing(request: HarvestRequest, standing: Standing) -> None:
 def without_superseded(
     session: Session, batch: RecordBatch, *, repository_id: int, metadata_prefix: str
 ) -> tuple[RecordBatch, int]:
-    """The batch without the records of which the store has a later datestamp, and how many those were."""
+    """Return the batch without records of which the store has a newer datestamp, and their number."""
     keys = [record.key for record in batch.records]
     known = known_records(session, repository_id=repository_id, metadata_prefix=metadata_prefix, keys=keys)
     current = [
@@ -225,19 +225,19 @@ def _kept(settings: Settings, history: History) -> Path:
 
 
 async def _at_once(_seconds: float) -> None:
-    """What the earlier run waited for is here already."""
+    """Do not wait: the replayed answers are already available."""
 
 
 _KINDS = {"time": TransportKind.TIMEOUT, "disconnect": TransportKind.DISCONNECTED}
 _GZIP = 16 + zlib.MAX_WBITS
 _PIECE = 256 * 1024
 _LONGEST_BEFORE = timedelta(days=2)
-"""How long before its run begins a file may have been made: Identify may have had to wait."""
+"""Maximum age of a file at the start of its run: Identify may have had to wait."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Kept:
-    """Where an answer is, or why there is none."""
+    """Where an answer is stored, or why there is none."""
 
     request: HttpRequest
     path: Path
@@ -247,16 +247,20 @@ class _Kept:
 
 @dataclass(kw_only=True)
 class Replay:
-    """The answers of one run. `facts` is what `RawCapture.note_run` wrote down first."""
+    """The answers of one run. `facts` is what `RawCapture.note_run` recorded first.
+
+    The event loop counts the answers given in `_given`, between awaits; only reading the file uses a thread.
+    """
 
     facts: dict[str, Any]
     answers: dict[str, list[_Kept]] = field(default_factory=dict)
     _given: dict[str, int] = field(default_factory=dict)
 
     async def __call__(self, request: HttpRequest) -> RawReply:
-        """The answer that the run got to this request; asked again, the next one it got, at last the last.
+        """Return the answer that the run got to this request.
 
-        Raises MissingAnswerError.
+        A repeated request gets the following answer that the run got, and finally the last one again. Raises
+        MissingAnswerError.
         """
         key = _key(request.method, request.url, request.body)
         kept = self.answers.get(key)
@@ -272,7 +276,7 @@ class Replay:
         return await asyncio.to_thread(_read_reply, request.url, found)
 
     def exchanges(self) -> Iterator[tuple[HttpRequest, RawReply]]:
-        """Each request that got an answer, in the order in which they were first made, with its last one."""
+        """Yield each answered request with its last answer, in the order of the first requests."""
         for kept in self.answers.values():
             answered = [one for one in kept if not one.failure]
             if answered:
@@ -280,9 +284,9 @@ class Replay:
 
 
 def open_replay(last: Path) -> Replay:
-    """The replay of the run that `last` is the last file of, together with the run's earlier files.
+    """Return the replay of the run whose last file is `last`, including the run's earlier files.
 
-    Raises UsageError where the file is not there, or does not tell its run.
+    Raises UsageError if the file does not exist, or does not name its run.
     """
     if not last.is_file():
         raise UsageError(
@@ -292,7 +296,7 @@ def open_replay(last: Path) -> Replay:
     facts = required(_facts(files[0]), "files without them do not belong to the run")
     replay = Replay(facts=facts)
     for path in files:
-        # What a later process asked again counts alone: it went on from what it was told then.
+        # If a later process repeated a request, only its answers count: it continued from those.
         replay.answers.update(_index(path))
     return replay
 
@@ -343,7 +347,7 @@ def _index(path: Path) -> dict[str, list[_Kept]]:
 
 
 def _records(path: Path) -> Iterator[tuple[Any, int]]:
-    """The file's records with their offsets, up to where a killed process stopped writing."""
+    """Yield the file's records with their offsets, up to where a killed process stopped writing."""
     with path.open("rb") as file:
         for data, offset in _members(file):
             yield _record(data), offset
@@ -354,7 +358,7 @@ def _record(data: bytes) -> Any:  # noqa: ANN401 warcio publishes no types
 
 
 def _members(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    """The compressed members from here on, each of which is a record, with their offsets; whole ones only."""
+    """Yield the complete compressed members from here on, each of which is a record, with their offsets."""
     offset = file.tell()
     rest = b""
     while True:
@@ -368,7 +372,8 @@ def _members(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
             try:
                 pieces.append(member.decompress(chunk))
             except zlib.error:
-                # Nothing behind damage can be found again; a request that needs it will be missing.
+                # Records after damaged data cannot be located; a request that needs one is reported as
+                # missing.
                 return
             size += len(chunk)
             rest = b""

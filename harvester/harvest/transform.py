@@ -1,4 +1,4 @@
-"""From a page's records to the bytes to store: select, normalise, validate, serialise; no input or output."""
+"""Turns a page's records into bytes to store: filter, normalise, validate, serialise; no input or output."""
 
 import hashlib
 import uuid
@@ -34,17 +34,17 @@ class Refusal:
     reason: str
     url: str
     identifier: str | None = None
-    """Where it is known, or the broken bytes name one."""
+    """Identifier, if it is known or the broken bytes contain one."""
     offset: int | None = None
-    """Where the bytes begin in the answer; None where the whole answer is meant."""
+    """Offset of the bytes in the answer; None if the whole answer is meant."""
     raw: bytes = b""
     size: int | None = None
-    """Of what could not be read, if `raw` is only its beginning."""
+    """Size of the unreadable part, if `raw` is only its beginning."""
     failure: Failure
-    """Why, as a code with facts."""
+    """The reason as a code with facts."""
 
     def in_words(self) -> str:
-        """For the run's warnings."""
+        """Return the text for the run's warnings."""
         where = f", byte {self.offset:,}" if self.offset is not None else ""
         named = f"record {self.identifier!r}: "
         shown = named if self.identifier and self.identifier not in self.reason else ""
@@ -52,11 +52,11 @@ class Refusal:
         return f"{self.url}{where}: {shown}{told}"
 
     def noted(self) -> Failure:
-        """For the run's warnings: with `fault_key`, by which its row in `oai_quarantine` is found."""
+        """Return the failure for the run's warnings, with the `fault_key` of its row in `oai_quarantine`."""
         return Failure(code=self.failure.code, facts={**self.failure.facts, "fault_key": self.key().hex})
 
     def key(self) -> uuid.UUID:
-        """What makes it the same fault when it is met again."""
+        """The key by which the fault is recognised when it occurs again."""
         if self.identifier is not None:
             return identifier_key(self.identifier)
         told = self.raw or f"{self.url} {self.reason}".encode()
@@ -64,7 +64,7 @@ class Refusal:
 
 
 class RefusedRecordError(StrictCheckError):
-    """A record ended a strict run; the run keeps it in quarantine."""
+    """A record that ended a strict run; the run keeps it in quarantine."""
 
     def __init__(self, message: str, refusal: Refusal) -> None:
         super().__init__(message)
@@ -74,15 +74,15 @@ class RefusedRecordError(StrictCheckError):
 _T = TypeVar("_T")
 
 
-Content = etree._Element | RecordDocument | None  # noqa: SLF001 lxml has no other name for it
+Content = etree._Element | RecordDocument | None  # noqa: SLF001 the only name that lxml has for it
 Entry = tuple[Header, Content]
-"""A header with its `<record>`, as an element or as the document; a deleted one needs none."""
+"""A header with its `<record>`, as an element or as a document; a deleted record needs none."""
 
 
 class Prepared(NamedTuple):
     """A record ready for the store; a deleted one has neither bytes nor digest.
 
-    A tuple, for many are made.
+    A tuple, because many are created.
     """
 
     header: Header
@@ -94,20 +94,20 @@ class Prepared(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RecordBatch:
-    """A page's records, each identifier once, with the number of those that are not among them."""
+    """A page's records, each identifier once, with what was left out."""
 
     records: Sequence[Prepared]
     filtered: int
     repeated: int
     passed_over: Sequence[str] = ()
-    """Keys of those that the filters did not choose: their repository has them all the same."""
+    """Keys of the records that the filters excluded: the repository has them nevertheless."""
     outdated: Sequence[str] = ()
-    """Identifiers that came again with an older datestamp, once for each time; that version is left out."""
+    """Identifiers repeated with an older datestamp, once per repetition; the older version is left out."""
     refused: Sequence[Refusal] = ()
-    """Those on which a rule met a limit, so that nobody can tell what they should be."""
+    """Records on which a rule reached a limit, so that their content is undecided."""
 
     def without(self, keys: Collection[str]) -> "RecordBatch":
-        """The batch without the records of these keys."""
+        """Return the batch without the records of these keys."""
         if not keys:
             return self
         return replace(self, records=[record for record in self.records if record.key not in keys])
@@ -124,22 +124,21 @@ class Transformer:
 
     @property
     def plain(self) -> bool:
-        """Whether records are stored as they come, so that nobody needs their elements."""
+        """Whether records are stored as received, so that their elements are not needed."""
         return self.filters is None and self.mappings is None and self.level is not Level.VERY_STRICT
 
     async def learn(self, entries: Sequence[Entry]) -> None:
-        """Gather the schemas that a page's records name. Raises StrictCheckError where one cannot be had."""
+        """Fetch the schemas named by a page's records. Raises StrictCheckError if one is not available."""
         if self.validator is not None:
             await self.validator.learn(_elements(entries))
 
     def prepare(self, entries: Sequence[Entry], *, url: str) -> RecordBatch:
-        """Prepare the records of the page from a URL; of those with the same identifier the newest counts.
+        """Prepare the records of the page from a URL; of records with the same identifier, use the newest.
 
-        Of versions with the same datestamp, or with one that cannot be read, that is the last one.
+        Among versions with equal or unreadable datestamps, the last one is used.
 
-        Raises StrictCheckError for a record, or an answer, that the validator finds at fault, and, unless the
-        level is loose, for a record on which a rule meets a limit; RuleFileError for a rule that does so too
-        often.
+        Raises StrictCheckError if the validator rejects a record or an answer and, unless the level is loose,
+        if a rule reaches a limit on a record. Raises RuleFileError for a rule that reaches it too often.
         """
         latest, outdated = _newest(entries, lambda entry: entry[0].identifier, lambda entry: entry[0])
         prepared = []
@@ -166,7 +165,7 @@ class Transformer:
         )
 
     def _prepared(self, header: Header, content: Content, url: str) -> Prepared | None:
-        """The record for the store; None where the filters leave it out."""
+        """Return the record for the store; None if the filters exclude it."""
         if header.deleted or content is None:
             return Prepared(header=header, key=identifier_digits(header.identifier), data=None, digest=None)
         if isinstance(content, RecordDocument):
@@ -190,9 +189,12 @@ class Transformer:
         return refusal
 
     def _invalid(self, validator: Validator, header: Header, element: etree._Element, url: str) -> Refusal:
-        """The record that is not valid; lines are those of the bytes that are kept, not of the answer."""
+        """Return the refusal of an invalid record; its line numbers refer to the stored bytes.
+
+        They are not the line numbers of the answer.
+        """
         raw = _bytes_of(element)
-        # Parsed once more: the answer's lines would mark another line of these bytes.
+        # Parse again: the answer's line numbers would point to other lines of these bytes.
         kept = validator.faults_by_line(parse(raw, source=url))[:3]
         return Refusal(
             reason="; ".join(text for _, text in kept),
@@ -203,7 +205,7 @@ class Transformer:
         )
 
     def _check_answers(self, entries: Iterable[Entry], url: str) -> None:
-        """Check what stands around the records: the answer, or the answers where each came in its own."""
+        """Check the envelope of the answer, or of each answer if each record has its own."""
         if self.validator is None:
             return
         answers = {element.getroottree().getroot(): element for element in _elements(entries)}
@@ -213,7 +215,7 @@ class Transformer:
                 raise StrictCheckError(f"{url}: the answer is not valid: {'; '.join(faults[:3])}")
 
     def _checked(self, header: Header, element: etree._Element, url: str) -> etree._Element:
-        """The record's element, which is valid, with the values that the rules add."""
+        """Return the record's element, which is valid, with the values that the rules add."""
         if self.validator is not None:
             faults = self.validator.faults(element)
             if faults:
@@ -225,7 +227,7 @@ class Transformer:
 
 
 def _bytes_of(content: Content) -> bytes:
-    """The record's bytes as quarantine keeps them."""
+    """Return the record's bytes as stored in quarantine."""
     if isinstance(content, RecordDocument):
         return content.data()
     return b"" if content is None else etree.tostring(content, encoding="UTF-8", with_tail=False)
@@ -247,7 +249,7 @@ def _active(header: Header, data: bytes) -> Prepared:
 def _newest(
     versions: Sequence[_T], key: Callable[[_T], str], header: Callable[[_T], Header]
 ) -> tuple[dict[str, _T], Sequence[str]]:
-    """By key, the version with the newest datestamp; and the identifiers of those that came behind it."""
+    """Return, by key, the version with the newest datestamp; and the identifiers of the older repetitions."""
     newest = {key(version): version for version in versions}
     if len(newest) == len(versions):
         return newest, ()
@@ -263,7 +265,7 @@ def _newest(
 
 
 def joined(batches: Sequence[RecordBatch]) -> RecordBatch:
-    """Several pages as one; of records with the same identifier the newest counts, as on one page."""
+    """Join several pages into one; of records with the same identifier the newest is used, as on one page."""
     found = [record for batch in batches for record in batch.records]
     latest, outdated = _newest(found, lambda record: record.key, lambda record: record.header)
     return RecordBatch(
@@ -277,9 +279,9 @@ def joined(batches: Sequence[RecordBatch]) -> RecordBatch:
 
 
 async def open_validator(client: ProtocolClient, settings: Settings, metadata_prefix: str) -> Validator:
-    """Give the validator of a format, asking the repository for its schema where we have none of our own.
+    """Return the validator of a format; request its schema from the repository if none is bundled.
 
-    Raises StrictCheckError where a schema cannot be had, and ClientError where the repository does not say.
+    Raises StrictCheckError if a schema is not available, and ClientError if the repository does not name it.
     """
     schemas = Schemas(
         cache=SchemaCache(folder=settings.schemas),

@@ -1,4 +1,4 @@
-"""Whether everything that was asked for is here, judged from evidence."""
+"""Judges from evidence whether everything requested has been received."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ from oai.failures import Failure, FailureCode
 
 
 class Verdict(StrEnum):
-    """Whether everything asked for is here."""
+    """Whether everything requested has been received."""
 
     COMPLETE = "complete"
     PARTIAL = "partial"
@@ -17,10 +17,10 @@ class Verdict(StrEnum):
 
 
 class End(StrEnum):
-    """How a list, or with it the run, ended."""
+    """How a list, and with it the run, ended."""
 
-    NO_TOKEN = "no token"  # noqa: S105 a protocol word, not a password
-    EMPTY_TOKEN = "empty token"  # noqa: S105 a protocol word, not a password
+    NO_TOKEN = "no token"  # noqa: S105 not a password
+    EMPTY_TOKEN = "empty token"  # noqa: S105 not a password
     NO_RECORDS_MATCH = "noRecordsMatch"
     NO_RECORDS_MATCH_LATE = "noRecordsMatch in the middle"
     BROKEN_OFF = "broken off"
@@ -29,75 +29,75 @@ class End(StrEnum):
     HELD = "held"
     INTERRUPTED = "interrupted"
     LIMIT = "limit"
-    """A limit was met: what came before it is stored, and a run with a higher limit resumes there."""
+    """A limit was reached: earlier records are stored, and a run with a higher limit resumes there."""
     ERROR = "error"
 
 
 PROPER = frozenset({End.NO_TOKEN, End.EMPTY_TOKEN, End.NO_RECORDS_MATCH, End.NO_RECORDS_MATCH_LATE})
-"""Ends after which nothing is left to go on from."""
+"""Ends after which nothing is left to resume."""
 _CUT_SHORT = frozenset({End.INTERRUPTED, End.BROKEN_OFF, End.GAVE_UP, End.LIMIT})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What a verdict rests on. Numbers of records are of the whole run, over all its lists."""
+    """The evidence for a verdict. Numbers of records refer to the whole run, over all its lists."""
 
     end: End
-    """Of the last list, or of the run."""
+    """End of the last list, or of the run."""
     listed: int
-    """Entries of the lists, repeated and unreadable ones included."""
+    """Entries of the lists, including repeated and unreadable ones."""
     changes: int
     """Records that were new, updated or deleted."""
     refused: int = 0
     """Records and parts of answers that could not be read or fetched."""
     mended: int = 0
-    """Parts of answers that could not be read, of which the records that they name could be fetched."""
+    """Unreadable parts of answers whose records could be fetched individually."""
     missing: int = 0
-    """Records that the server announced (completeListSize) and did not list."""
+    """Records that the server announced (completeListSize) but did not list."""
     unconfirmed: int = 0
-    """Lists with something mended or taken up again of which the server did not say how long they are."""
+    """Lists with repaired parts, or continued from a later datestamp, whose size the server did not state."""
     abrupt: int = 0
     """Lists that ended with a full page and no resumptionToken element."""
     late_no_match: int = 0
-    """Lists that ended in noRecordsMatch instead of a last page, and did not have all that was announced."""
+    """Lists that ended with noRecordsMatch instead of a last page, before everything announced was listed."""
     complete_list_size: int | None = None
-    """As the server said last; it may revise it (section 3.5)."""
+    """completeListSize as the server last stated it; the server may revise it (section 3.5)."""
     revised: int = 0
     repeated: int = 0
     empty_pages: int = 0
-    """Pages without a record that gave a token."""
+    """Pages with a token but without records."""
     lists: int = 0
-    """Lists that came to an end: one, or one for each slice."""
+    """Lists that ended: one, or one per slice."""
     windows_left: int = 0
     restarts: int = 0
-    """How often a list had to begin again, for its token was no longer good."""
+    """Number of times a list had to start again because its token was no longer valid."""
     taken_up: int = 0
-    """How often one was taken up again from the largest datestamp instead."""
+    """Number of times a list was instead continued from a later datestamp."""
     halvings: int = 0
     isolation_requests: int = 0
     tombstones: int = 0
     resumed_at: int = 0
-    """Records that the run had before it was resumed."""
+    """Records of the run before it was resumed."""
     held: str | None = None
-    """What the run would do and may not without a person's yes."""
+    """What the run would do but may not without a person's approval."""
     lost: str | None = None
-    """The process that had the run before, and ended without a word."""
+    """The process that ran the harvest before and ended without writing an outcome."""
 
     @property
     def stored(self) -> bool:
-        """Whether any record came that could be read."""
+        """Whether at least one readable record was received."""
         return self.listed > self.refused
 
     def as_json(self) -> dict[str, Any]:
-        """For the history."""
+        """Return the JSON value for the history."""
         return asdict(self)
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, RunStatus]:
-    """The verdict, and the run's status in the words that pages and tables share.
+    """Return the verdict, and the run's status in the words that pages and tables share.
 
-    Complete means that nothing speaks against it: every list came to its end, had as many different records
-    as the server announced, and nothing was left out.
+    Complete means that nothing speaks against it: every list ended, had as many different records as the
+    server announced, and left none out.
     """
     if evidence.held:
         return Verdict.PARTIAL, RunStatus.HELD
@@ -115,7 +115,7 @@ def judge(evidence: Evidence) -> tuple[Verdict, RunStatus]:
 
 
 def doubts(evidence: Evidence) -> dict[str, Failure]:
-    """What speaks against completeness although the lists ended, by technical words for it."""
+    """Return the doubts about completeness of lists that ended, keyed by technical text."""
     found = {}
     if evidence.held:
         found[evidence.held] = Failure(code=FailureCode.HELD)

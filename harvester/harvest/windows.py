@@ -1,11 +1,11 @@
-"""The windows of datestamps that a harvest asks for one after the other, and how they are divided.
+"""The datestamp windows that a harvest requests one after the other, and how they are divided.
 
-Wherever a window is divided, the second part begins where the first one ends, both bounds included
-(section 2.7.1): a server that keeps fractions of a second, or takes a day as its first second, has records
-between two bounds that only touch.
+When a window is divided, the second part begins where the first one ends, with both bounds included (section
+2.7.1): a server that stores fractions of a second, or treats a day as its first second, has records between
+two bounds that only touch.
 
-A window that is to be sliced is cut into years first, these into months, and these into days where days are
-wanted: what holds nothing is then left out as a whole, and need not be asked for day by day.
+A window to be sliced is first cut into years, these into months, and these into days if days are requested:
+an empty year or month is then skipped as a whole, and need not be requested day by day.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from oai.datestamps import format_datestamp, parse_datestamp
 from oai.vocabulary import Granularity
 
 _FIRST_SLICED = datetime(1990, 1, 1, tzinfo=UTC)
-"""What a repository dates before the Web is one slice."""
+"""Everything that a repository dates before the Web forms one slice."""
 _FEW: Final = 3
-"""So many shorter spans are asked for without asking first whether anything is in them all."""
+"""Up to this number of shorter spans are requested without first checking that their span is not empty."""
 
 
 class Span(StrEnum):
-    """A stretch of the calendar."""
+    """A span of the calendar."""
 
     YEAR = "year"
     MONTH = "month"
@@ -38,26 +38,26 @@ _LENGTHS: Final = {Span.MONTH: timedelta(days=31), Span.DAY: timedelta(days=1)}
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """A list to ask for; bounds are datestamps in the repository's granularity, None is open."""
+    """A list to request; bounds are datestamps in the repository's granularity, None is open."""
 
     from_: str | None = None
     until: str | None = None
     slice: Slice | None = None
-    """It is to be cut into slices of this length, each a list of its own."""
+    """Cut the window into slices of this length, each a list of its own."""
     span: Span | None = None
-    """One to be sliced is no longer than this; None: it may be any length."""
+    """Maximum span of a window to be sliced; None if it may have any length."""
     unsounded: bool = False
-    """Before it is cut, it is to be asked whether anything is in it."""
+    """Before it is cut, check whether it contains any records."""
     one_by_one: bool = False
-    """Its records are to be fetched one by one, for a page of them cannot be read."""
+    """Fetch its records one by one, because a page of them cannot be read."""
     halvings: int = 0
-    """How often it was divided around a page that cannot be read."""
+    """Number of times it was divided around an unreadable page."""
     put_off: bool = False
-    """It is the last to be asked for: looking for its bad records took too many requests."""
+    """Request it last: searching it for bad records took too many requests."""
     first_from: str | None = None
-    """Where the list began before it was taken up again from a later datestamp."""
+    """Where the list began before it was continued from a later datestamp."""
     taken_up: bool = False
-    """Whether it was."""
+    """Whether it was continued from a later datestamp."""
 
     @property
     def in_seconds(self) -> bool:
@@ -65,24 +65,24 @@ class Window:
         return any("T" in bound for bound in (self.from_, self.until) if bound)
 
     def in_days(self) -> "Window":
-        """The window with bounds of whole days."""
+        """Return the window with bounds of whole days."""
         from_, until, first = (
             bound and bound.partition("T")[0] for bound in (self.from_, self.until, self.first_from)
         )
         return replace(self, from_=from_, until=until, first_from=first)
 
     def as_json(self) -> dict[str, Any]:
-        """For the checkpoint; what says nothing is left out."""
+        """Return the JSON value for the checkpoint, without empty fields."""
         return {name: value for name, value in asdict(self).items() if value}
 
     def in_words(self) -> str:
-        """For messages: `from … until …`."""
+        """Return the text for messages: `from … until …`."""
         bounds = [f"{name} {value}" for name, value in (("from", self.from_), ("until", self.until)) if value]
         return " ".join(bounds) or "all datestamps"
 
 
 def window_from_json(found: dict[str, Any]) -> Window:
-    """A window out of the checkpoint."""
+    """Return a window from the checkpoint's JSON."""
     length, span = found.get("slice"), found.get("span")
     kinds = {"slice": Slice(length) if length else None, "span": Span(span) if span else None}
     return Window(**{**found, **kinds})
@@ -90,7 +90,7 @@ def window_from_json(found: dict[str, Any]) -> Window:
 
 @dataclass(frozen=True, kw_only=True)
 class Calendar:
-    """How a repository tells time: its granularity, and between which moments its records lie (UTC)."""
+    """A repository's granularity, and the range of its records' datestamps (UTC)."""
 
     granularity: str | None
     earliest: datetime
@@ -98,23 +98,23 @@ class Calendar:
 
     @property
     def grain(self) -> timedelta:
-        """The shortest window that can be asked for."""
+        """The shortest window that can be requested."""
         return timedelta(seconds=1) if self.granularity == Granularity.SECOND else timedelta(days=1)
 
     def write(self, moment: datetime) -> str:
-        """The moment as the repository takes it."""
+        """Return the moment in the repository's granularity."""
         fine = self.granularity == Granularity.SECOND
         return format_datestamp(moment, Granularity.SECOND if fine else Granularity.DAY)
 
     def bounds(self, window: Window) -> tuple[datetime, datetime]:
-        """The window's first and last moment, those of the repository where it is open."""
+        """Return the window's first and last moment; open bounds are those of the repository."""
         first = parse_datestamp(window.from_).moment if window.from_ else self.earliest
         last = parse_datestamp(window.until).moment if window.until else self.latest
         return first, last
 
 
 def calendar(granularity: str | None, earliest: str | None, now: datetime) -> Calendar:
-    """A calendar from what Identify says; an earliestDatestamp that is none counts as the Web's beginning."""
+    """Return the calendar that Identify describes; a bad earliestDatestamp counts as the Web's beginning."""
     try:
         first = parse_datestamp(earliest or "").moment
     except ValueError:
@@ -123,18 +123,18 @@ def calendar(granularity: str | None, earliest: str | None, now: datetime) -> Ca
 
 
 def next_piece(window: Window, calendar: Calendar) -> tuple[Window, Window | None]:
-    """The first piece of a window that is to be sliced, and what is left of it.
+    """Return the first piece of a window to be sliced, and the rest of the window.
 
-    A piece is the next shorter span of the calendar; one as long as a slice is not to be cut any further.
-    The first piece keeps the window's open beginning, for earliestDatestamp may be wrong, and the last one
-    its open end, for records change while we harvest.
+    A piece is the next shorter calendar span; a piece as long as a slice is not cut further. The first piece
+    keeps the window's open beginning, because earliestDatestamp may be wrong, and the last one its open end,
+    because records change during the harvest.
     """
     window = replace(window, unsounded=False)
     first, last = calendar.bounds(window)
     span = _SHORTER[window.span]
     end = _end_of(max(first, _FIRST_SLICED), span)
     if calendar.write(end) == calendar.write(first):
-        # It is the bound that the piece before ended with.
+        # This is the bound at which the previous piece ended.
         end = _end_of(end + timedelta(seconds=1), span)
     if end >= last:
         return _piece(window, span, last - first), None
@@ -143,14 +143,14 @@ def next_piece(window: Window, calendar: Calendar) -> tuple[Window, Window | Non
 
 
 def first_request(window: Window, calendar: Calendar) -> Window:
-    """What is asked for first of a window: itself, or a piece of it if it is to be sliced."""
+    """Return what is requested first: the window, or its first piece if it is to be sliced."""
     while window.slice is not None and not window.unsounded:
         window, _ = next_piece(window, calendar)
     return window
 
 
 def slices(window: Window, calendar: Calendar) -> Iterator[Window]:
-    """All slices of a window, as if something were in each; itself if it is not to be sliced."""
+    """Yield all slices of a window as if none were empty; the window itself if it is not to be sliced."""
     rest = [window]
     while rest:
         window = rest.pop()
@@ -168,10 +168,10 @@ def _piece(window: Window, span: Span, length: timedelta) -> Window:
 
 
 def halves(window: Window, calendar: Calendar) -> tuple[Window, Window] | None:
-    """The window in two; None where it is as short as it can be asked for."""
+    """Return the window in two halves; None if it is as short as a request can be."""
     first, last = calendar.bounds(window)
     steps = (last - first) // calendar.grain
-    if steps < 2:  # noqa: PLR2004 in two grains both halves would be as long as the whole
+    if steps < 2:  # noqa: PLR2004 within two grains, both halves would be as long as the whole
         return None
     middle = calendar.write(first + calendar.grain * (steps // 2))
     halved = replace(window, halvings=window.halvings + 1, taken_up=False, first_from=None)
@@ -179,13 +179,14 @@ def halves(window: Window, calendar: Calendar) -> tuple[Window, Window] | None:
 
 
 def _end_of(moment: datetime, span: Span) -> datetime:
-    """The last second of the year, the month or the day."""
+    """Return the last second of the year, the month or the day."""
     day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
     match span:
         case Span.YEAR:
             following = day.replace(year=day.year + 1, month=1, day=1)
         case Span.MONTH:
-            # Any month is over 31 days after its first one; the day is set back to the next month's first.
+            # 31 days after its first day, any month is over; the date is then set to the first of the next
+            # month.
             following = (day.replace(day=1) + timedelta(days=31)).replace(day=1)
         case Span.DAY:
             following = day + timedelta(days=1)

@@ -1,1 +1,1 @@
-"""A repository's bytes, read into typed answers or errors; no input or output, and quick to import."""
+"""Parses a repository's bytes into typed answers or errors; no input or output, and quick to import."""

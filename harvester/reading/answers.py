@@ -1,4 +1,4 @@
-"""What a repository's answers say, as values."""
+"""A repository's answers as values."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ _TITLE_FIELD = "245"
 
 
 def as_document(record: etree._Element) -> bytes:
-    """A `<record>` element as a document of its own, in UTF-8 with a declaration."""
+    """Return a `<record>` element as a separate document, in UTF-8 with a declaration."""
     return etree.tostring(record, encoding="UTF-8", xml_declaration=True, with_tail=False)
 
 
 def title_of(record: etree._Element) -> str:
-    """What a `<record>` calls itself: its first title, or field 245 of MARC 21; nothing where it has none."""
+    """Return the title of a `<record>`: its first title, or field 245 of MARC 21; empty if it has none."""
     for element in record.iter("{*}title", "{*}datafield"):
         field = element.get("tag")
         between = "" if field is None else " "  # subfields
@@ -47,27 +47,27 @@ class Record:
     header: Header
     element: etree._Element
     notes: tuple[str, ...] = ()
-    """What was odd about the answer, of a record that came alone."""
+    """Oddities of the answer, for a record that was requested alone."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        """For other processes, which elements cannot be given to: as bytes that are parsed there."""
+        """Pickle the record as bytes that are parsed again, because elements cannot leave the process."""
         return _parsed_record, (self.header, self.xml(), self.notes)
 
     @property
     def metadata(self) -> etree._Element | None:
-        """The metadata's own root element, such as `<oai_dc:dc>`; None where there is none."""
+        """The metadata's own root element, such as `<oai_dc:dc>`; None if there is none."""
         holder = self.element.find(_METADATA)
         return None if holder is None else next(holder.iterchildren(etree.Element), None)
 
     @property
     def abouts(self) -> Sequence[etree._Element]:
-        """What the `<about>` containers hold, such as provenance or rights."""
+        """The contents of the `<about>` containers, such as provenance or rights."""
         return [
             child for about in self.element.iterfind(_ABOUT) for child in about.iterchildren(etree.Element)
         ]
 
     def fields(self) -> dict[str, list[str]]:
-        """The texts of flat metadata, such as Dublin Core, by the elements' local names."""
+        """Return the texts of flat metadata, such as Dublin Core, by the local names of the elements."""
         found: dict[str, list[str]] = {}
         for element in self.metadata.iterchildren(etree.Element) if self.metadata is not None else ():
             text = "".join(map(str, element.itertext(etree.Element))).strip()
@@ -76,7 +76,7 @@ class Record:
         return found
 
     def xml(self) -> bytes:
-        """The record as a document of its own, in UTF-8 with a declaration."""
+        """Return the record as a separate document, in UTF-8 with a declaration."""
         return as_document(self.element)
 
 
@@ -86,7 +86,7 @@ def _parsed_record(header: Header, xml: bytes, notes: tuple[str, ...]) -> Record
 
 @dataclass(frozen=True, kw_only=True)
 class ResumptionToken:
-    """The token for the next page, with what the server says about the whole list (section 3.5)."""
+    """The token for the next page, with the server's statements about the whole list (section 3.5)."""
 
     value: str
     cursor: int | None = None
@@ -96,15 +96,15 @@ class ResumptionToken:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """A part of an answer that could not be read: where it begins (byte offset), what is wrong, the bytes."""
+    """A part of an answer that could not be read: its byte offset, what is wrong, and its bytes."""
 
     offset: int
     reason: str
     raw: bytes
     failure: Failure
-    """What is wrong as a code with facts."""
+    """What is wrong, as a code with facts."""
     size: int | None = None
-    """Of the part, if `raw` is only its beginning."""
+    """Size of the part, if `raw` is only its beginning."""
 
 
 Rest = Callable[[], Awaitable["Page"]]
@@ -114,9 +114,9 @@ Rest = Callable[[], Awaitable["Page"]]
 class Page:
     """One answer to ListRecords or ListIdentifiers.
 
-    `token` is None where the answer has no such element; its value is empty on the last page. `faults` are
-    the parts left out. `notes` tell what was odd about the answer without costing a record. `cut_off` tells
-    that the answer broke off before the list's end.
+    `token` is None if the answer has no such element; its value is empty on the last page. `faults` are the
+    parts that are left out. `notes` describe oddities of the answer that cost no record. `cut_off` is true if
+    the answer is truncated before the end of the list.
     """
 
     url: str
@@ -129,24 +129,24 @@ class Page:
     cut_off: bool = False
     size: int = 0
     part: int = 0
-    """Which part of a large answer it is, from 1 on; 0 for an answer that is read as a whole."""
+    """Number of the part of a large answer, from 1 on; 0 for an answer that is read as a whole."""
     rest: "Rest | None" = None
-    """Gives the next part of the same answer; None where this is the last one, which has the token."""
+    """Returns the next part of the same answer; None for the last part, which has the token."""
 
     @property
     def next_token(self) -> str:
-        """What to send for the next page; empty when there is none."""
+        """The token to send for the next page; empty if there is none."""
         return self.token.value if self.token else ""
 
     @property
     def complete_list_size(self) -> int | None:
-        """How many records the server says the whole list has."""
+        """Number of records in the whole list according to the server."""
         return self.token.complete_list_size if self.token else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What Identify says (section 4.2)."""
+    """An answer to Identify (section 4.2)."""
 
     repository_name: str
     base_url: str
@@ -159,7 +159,7 @@ class Identity:
     repository_identifier: str | None = None
     response_date: str = ""
     notes: tuple[str, ...] = ()
-    """What was odd about the answer."""
+    """Oddities of the answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +191,7 @@ class SetPage:
 
 @dataclass(frozen=True, kw_only=True)
 class FormatPage:
-    """The answer to ListMetadataFormats, which has one page only."""
+    """The answer to ListMetadataFormats, which has only one page."""
 
     url: str
     response_date: str

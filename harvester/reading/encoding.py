@@ -1,8 +1,8 @@
-"""Which encoding an answer is in, by all that is said of it and by what its bytes can be.
+"""Determines an answer's encoding from everything that is stated about it and from its possible decodings.
 
-OAI-PMH demands UTF-8 (section 3.2), XML lets a declaration say otherwise, and HTTP may say something too
-(RFC 7303, section 3). Servers get each of the three wrong. Nothing here guesses from the language of a text:
-bytes are read as what somebody said they are, and only where all of them can be that.
+OAI-PMH requires UTF-8 (section 3.2), an XML declaration may say otherwise, and HTTP may also name a charset
+(RFC 7303, section 3). Servers get each of the three wrong. This module does not guess from the language of a
+text: it uses only an encoding that is stated somewhere, and only if all bytes are valid in it.
 """
 
 import codecs
@@ -18,7 +18,8 @@ _HEAD_BYTES = 4096
 _DECLARATION = re.compile(rb"\s*<\?xml\s[^>]*?\?>")
 _ENCODING = re.compile(rb"""\sencoding\s*=\s*["']([^"']*)["']""")
 _UTF_8 = frozenset({"utf-8", "us-ascii", "ascii"})
-# Encodings of one or more bytes that leave ASCII as it is; none whose decoder does more than decode.
+# Encodings with one or more bytes per character that preserve ASCII; none whose codec does more than
+# decode.
 _KNOWN = re.compile(
     r"iso-8859-\d{1,2}|latin-?\d{1,2}|(windows|cp)-?125\d|koi8-[ru]|macintosh|ibm8\d\d|cp8\d\d"
     r"|gb2312|gbk|gb18030|big5|shift_jis|euc-(jp|kr)"
@@ -35,18 +36,18 @@ _WIDE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Readable(Generic[BodyT]):
-    """An answer's bytes such that what they say of their encoding is true; `note` tells what was not."""
+    """An answer's bytes with a correct statement of their encoding; `note` says what was incorrect."""
 
     body: BodyT
     note: str = ""
 
 
 def readable(body: BodyT, content_type: str = "") -> Readable[BodyT]:
-    """The answer as the parser should have it, in memory or in a file as it came.
+    """Return the answer in a form that the parser can read, in memory or in a file as it was received.
 
-    UTF-16 and UTF-32 become UTF-8. An answer that is valid UTF-8 is read as that, unless its declaration and
-    HTTP agree that it is something else. Else the XML declaration counts, or, where that says UTF-8 or
-    nothing and the bytes are none, the charset of HTTP. Where nothing fits, the bytes come as they are.
+    UTF-16 and UTF-32 become UTF-8. An answer that is valid UTF-8 is read as such, unless its declaration and
+    HTTP agree on another encoding. Otherwise the XML declaration is used or, if that says UTF-8 or nothing
+    and the bytes are not UTF-8, the charset of HTTP. If nothing fits, the bytes are returned unchanged.
     """
     for mark, encoding in _WIDE:
         if body[: len(mark)] == mark:
@@ -61,7 +62,7 @@ def readable(body: BodyT, content_type: str = "") -> Readable[BodyT]:
 
 
 def _against_declaration(body: BodyT, declared: str, said: str) -> Readable[BodyT]:
-    """An answer that declares another encoding than UTF-8."""
+    """Return an answer whose declaration names another encoding than UTF-8."""
     known = _KNOWN.fullmatch(declared) is not None
     if known and (declared == said or all(chunk.isascii() for chunk in chunks_of(body))):
         return Readable(body=body)
@@ -73,7 +74,7 @@ def _against_declaration(body: BodyT, declared: str, said: str) -> Readable[Body
 
 
 def declared_encoding(body: Body) -> str:
-    """What the XML declaration says, in lower case; nothing where it says nothing."""
+    """Return the encoding in the XML declaration, in lower case; empty if there is none."""
     declaration = _DECLARATION.match(body if isinstance(body, bytes) else body[:_HEAD_BYTES])
     found = _ENCODING.search(declaration[0]) if declaration else None
     return found[1].decode("ascii", errors="replace").strip().lower() if found else ""
@@ -97,7 +98,7 @@ def _is_utf_8(body: Body) -> bool:
 
 
 def _decoded(body: BodyT, encoding: str, *, note: str = "") -> Readable[BodyT] | None:
-    """The body as UTF-8, without a declaration; None where it cannot be in that encoding."""
+    """Return the body as UTF-8 without a declaration; None if it is not valid in that encoding."""
     if not encoding.startswith("utf-") and not _KNOWN.fullmatch(encoding):
         return None
     try:

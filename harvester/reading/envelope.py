@@ -1,7 +1,7 @@
-"""What stands around an answer's records: the root, the verb's element, the protocol's errors.
+"""The envelope around an answer's records: the root, the verb's element, the protocol's errors.
 
-Strictly, it has to be as section 3.2 of the specification says. Loosely, other namespaces, none, and the
-answers of OAI-PMH 1.1 are read as what they are meant to be; what was odd is noted.
+In strict reading it must conform to section 3.2 of the specification. In lenient reading, other namespaces,
+none, and the answers of OAI-PMH 1.1 are read as intended, and oddities are noted.
 """
 
 import codecs
@@ -49,7 +49,10 @@ class Envelope:
 
 
 def readable_body(body: bytes, url: str, content_type: str, *, loose: bool) -> tuple[bytes, list[str]]:
-    """The body in an encoding that is true, and what was not. Strictly, that raises MalformedAnswerError."""
+    """Return the body in its true encoding, and what was wrong with the stated one.
+
+    In strict reading, a wrong encoding raises MalformedAnswerError.
+    """
     found = readable(body, content_type)
     if found.note and not loose:
         raise MalformedAnswerError(url, found.note)
@@ -59,10 +62,10 @@ def readable_body(body: bytes, url: str, content_type: str, *, loose: bool) -> t
 def open_envelope(
     body: bytes, verb: Verb, url: str, *, loose: bool = False, limits: AnswerLimits = DEFAULT_LIMITS
 ) -> Envelope:
-    """Open an answer to the verb.
+    """Open the envelope of an answer to the verb.
 
-    Raises NotOaiPmhError, MalformedAnswerError, AnswerTooLargeError for one beyond the limits, and OaiError
-    where the answer is one of the protocol's errors.
+    Raises NotOaiPmhError, MalformedAnswerError, AnswerTooLargeError for an answer beyond the limits, and
+    OaiError if the answer is one of the protocol's errors.
     """
     try:
         root = parse(body, source=url, limits=limits)
@@ -106,7 +109,7 @@ def _check_strictly(root: etree._Element, notes: Sequence[str], url: str) -> Non
 def _odd_parts(
     containers: Sequence[etree._Element], stray: Sequence[etree._Element], verb: Verb, url: str
 ) -> Iterator[str]:
-    """What is odd about where the parts of the list are; none at all raises MalformedAnswerError."""
+    """Yield oddities in the position of the list's parts; raise MalformedAnswerError if it has none."""
     if not containers and not stray:
         raise MalformedAnswerError(url, f"the answer has neither a {verb} nor an error element")
     if len(containers) > 1:
@@ -116,9 +119,9 @@ def _odd_parts(
 
 
 def adopt(element: etree._Element) -> bool:
-    """Put a record, header or token, with the parts that the protocol knows, into its namespace.
+    """Move a record, header or token, with the parts defined by the protocol, into its namespace.
 
-    What the metadata hold is left as it is. Gives whether anything was elsewhere.
+    The content of the metadata is left unchanged. Return whether anything was in another namespace.
     """
     changed = _adopt_one(element)
     wanted = _PARTS_OF.get(local_name(element), frozenset())
@@ -129,9 +132,9 @@ def adopt(element: etree._Element) -> bool:
 
 
 def text_of(element: etree._Element) -> str:
-    """The element's text without blanks around it; comments and instructions in it do not end it.
+    """Return the element's text without surrounding blanks; comments and instructions in it do not end it.
 
-    Raises PartError where it holds other elements.
+    Raises PartError if it contains other elements.
     """
     text = element.text or ""
     for child in element:
@@ -144,7 +147,7 @@ def text_of(element: etree._Element) -> str:
 
 
 def text_at(element: etree._Element, path: str) -> str:
-    """The text of the first element at the path, empty where there is none, or it is no text alone."""
+    """Return the text of the first element at the path; empty if there is none, or it has child elements."""
     found = element.find(path)
     if found is None:
         return ""
@@ -155,7 +158,7 @@ def text_at(element: etree._Element, path: str) -> str:
 
 
 def local_name(element: etree._Element) -> str:
-    """The element's name without its namespace."""
+    """Return the element's name without its namespace."""
     return str(element.tag).rpartition("}")[2]
 
 
@@ -167,7 +170,7 @@ def _adopt_one(element: etree._Element) -> bool:
 
 
 def _in_our_namespace(root: etree._Element, verb: Verb, url: str, body: bytes) -> str:
-    """Bring an odd envelope into our namespace; gives what was odd. Records stay as they are."""
+    """Move an irregular envelope into our namespace; return what was irregular. Records are not changed."""
     found = etree.QName(root).namespace or ""
     name = local_name(root)
     if name == verb and found.startswith(_OLD):
@@ -185,9 +188,9 @@ def _in_our_namespace(root: etree._Element, verb: Verb, url: str, body: bytes) -
 
 def _not_well_formed(error: MalformedXmlError, body: bytes, url: str) -> ClientError:
     head = body[:_HEAD_BYTES].lstrip(codecs.BOM_UTF8)
-    # UTF-16 puts a NUL beside each letter.
+    # In UTF-16, each letter is next to a NUL.
     if b"OAI-PMH" in head.replace(b"\0", b""):
-        # libxml2 tells the place itself, as a rule.
+        # libxml2 usually names the position itself.
         told = "line" in error.reason or not error.line
         where = "" if told else f" (line {error.line}, column {error.column})"
         return MalformedAnswerError(url, f"the answer is not well-formed: {error.reason}{where}")

@@ -5,16 +5,16 @@
     RemoteError (4)
     └── ClientError                no usable answer
         ├── TransportError         no answer at all; `kind` says why: dns, refused, tls, timeout, …
-        ├── HttpStatusError        an answer with an HTTP status that is no success
+        ├── HttpStatusError        an answer with an unsuccessful HTTP status
         ├── AnswerTooLargeError    an answer, or a part of it, beyond a limit that `failure` names
         ├── NotOaiPmhError         an answer, but not OAI-PMH: `found` has its first bytes
-        ├── MalformedAnswerError   OAI-PMH that is broken: not well-formed, or required parts missing
-        │   └── EndlessListError   a list that goes in circles or never fills
+        ├── MalformedAnswerError   broken OAI-PMH: not well-formed, or required parts missing
+        │   └── EndlessListError   a list that never ends
         └── OaiError               one of the protocol's errors, by its code (specification, section 3.6)
     TryLaterError (75)
     ├── ServerBusyError            503 or 429, with a Retry-After longer than we wait
     │   └── WaitingTooLongError    … or with one after the other, and no page between them
-    └── RepositoryBusyError        another harvest of the same repository is under way
+    └── RepositoryBusyError        another harvest of the same repository is running
 
 Every message says what was found, where, and what to do.
 """
@@ -42,7 +42,7 @@ class TransportKind(StrEnum):
     REDIRECT = "redirect"
     ADDRESS = "address"
     PRIVATE = "private"
-    """It would have led to an address that is not on the public internet, which the settings do not allow."""
+    """The address is not on the public internet, and the settings do not allow that."""
 
 
 _OF_TRANSPORT: Mapping[TransportKind, FailureCode] = MappingProxyType(
@@ -71,7 +71,7 @@ _SERVER_ERRORS = range(500, 600)
 
 
 class ClientError(RemoteError):
-    """No usable answer. `raw` is the answer's body where one came."""
+    """No usable answer. `raw` is the answer's body if one was received."""
 
     raw: bytes = b""
 
@@ -87,7 +87,7 @@ class TransportError(ClientError):
 
 
 class HttpStatusError(ClientError):
-    """An answer with an HTTP status that is no success."""
+    """An answer with an unsuccessful HTTP status."""
 
     def __init__(self, url: str, status: int, reason: str = "") -> None:
         super().__init__(f"{url}: HTTP status {status} {reason}".rstrip())
@@ -98,7 +98,7 @@ class HttpStatusError(ClientError):
 
 
 class AnswerTooLargeError(ClientError):
-    """An answer, or a part of it, is beyond a limit; `failure` says which one and where."""
+    """An answer, or a part of it, exceeds a limit; `failure` names the limit and the place."""
 
     failure: Failure
 
@@ -109,7 +109,7 @@ class AnswerTooLargeError(ClientError):
 
 
 class PartError(ValueError):
-    """A record, a header or another part of a list is not as the protocol has it."""
+    """A record, a header or another part of a list does not conform to the protocol."""
 
     def __init__(self, reason: str, code: FailureCode = FailureCode.RECORD_STRUCTURE) -> None:
         super().__init__(reason)
@@ -128,7 +128,7 @@ class NotOaiPmhError(ClientError):
 
 
 class MalformedAnswerError(ClientError):
-    """OAI-PMH that is broken: not well-formed, or required parts missing."""
+    """Broken OAI-PMH: not well-formed, or required parts missing."""
 
     failure: Failure | None = Failure(code=FailureCode.MALFORMED_ANSWER)
 
@@ -139,7 +139,7 @@ class MalformedAnswerError(ClientError):
 
 
 class EndlessListError(MalformedAnswerError):
-    """A list that goes in circles or never fills; `failure` says how that was noticed."""
+    """A list that is circular, or has only empty or repeated pages; `failure` says how that was detected."""
 
     def __init__(self, url: str, failure: Failure) -> None:
         super().__init__(url, failure.sentence())
@@ -147,7 +147,7 @@ class EndlessListError(MalformedAnswerError):
 
 
 class OaiError(ClientError):
-    """One of the protocol's errors, by its code; servers also make up codes, so it is a plain string."""
+    """One of the protocol's errors, by its code; a plain string, because servers also invent codes."""
 
     failure_code: ClassVar = FailureCode.REPOSITORY_ERROR
 
@@ -161,7 +161,7 @@ class OaiError(ClientError):
 
 
 class BadArgumentError(OaiError):
-    """The request has arguments that the server does not take."""
+    """The request has arguments that the server does not accept."""
 
     failure_code = FailureCode.BAD_REQUEST
 
@@ -173,23 +173,23 @@ class BadResumptionTokenError(OaiError):
 
 
 class BadVerbError(OaiError):
-    """The server does not know the verb."""
+    """The server does not support the verb."""
 
     failure_code = FailureCode.BAD_REQUEST
 
 
 class CannotDisseminateFormatError(OaiError):
-    """The item or the repository does not have the metadata format."""
+    """The item or the repository does not offer the metadata format."""
 
     failure_code = FailureCode.FORMAT_NOT_OFFERED
 
 
 class IdDoesNotExistError(OaiError):
-    """There is no item of that identifier."""
+    """There is no item with that identifier."""
 
 
 class NoRecordsMatchError(OaiError):
-    """Nothing is selected."""
+    """No records match the selection."""
 
 
 class NoMetadataFormatsError(OaiError):
@@ -219,12 +219,12 @@ _BY_CODE: Mapping[str, type[OaiError]] = MappingProxyType(
 
 
 def oai_error(url: str, code: str, message: str, *, response_date: str = "") -> OaiError:
-    """The error of the class that belongs to the code; a plain OaiError where the server made the code up."""
+    """Return the error of the class for the code; a plain OaiError if the server invented the code."""
     return _BY_CODE.get(code, OaiError)(url, code, message, response_date=response_date)
 
 
 class ServerBusyError(TryLaterError):
-    """The server asked to come back later than we wait."""
+    """The server asked for a longer wait than we accept."""
 
     def __init__(self, url: str, status: int, seconds: float | None) -> None:
         when = "later" if seconds is None else f"in {seconds:,.0f} seconds"
@@ -236,7 +236,7 @@ class ServerBusyError(TryLaterError):
 
 
 class RepositoryBusyError(TryLaterError):
-    """Another harvest of the same repository is under way."""
+    """Another harvest of the same repository is running."""
 
     failure = Failure(code=FailureCode.REPOSITORY_BUSY)
 

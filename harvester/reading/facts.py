@@ -1,4 +1,4 @@
-"""Turns the bytes of what a repository says of itself into typed answers; does no input or output.
+"""Parses a repository's description of itself into typed answers; no input or output.
 
 Source: The Open Archives Initiative Protocol for Metadata Harvesting, version 2.0, sections 4.2, 4.4 and 4.6.
 """
@@ -90,7 +90,7 @@ def read_formats(
 def _opened(
     body: bytes, verb: Verb, url: str, content_type: str, limits: AnswerLimits, *, loose: bool
 ) -> Envelope:
-    """The envelope of such an answer."""
+    """Return the envelope of such an answer."""
     body, notes = readable_body(body, url, content_type, loose=loose)
     try:
         envelope = open_envelope(body, verb, url, loose=loose, limits=limits)

@@ -19,8 +19,8 @@ _WHOLE = [HEADER, _METADATA]
 
 
 def read_record(element: etree._Element) -> Record:
-    """A record. Raises PartError that says what is wrong with it."""
-    # Comments and instructions have a function for a tag.
+    """Return the record. Raises PartError that says what is wrong with it."""
+    # The tag of a comment or an instruction is a function.
     children = [child for child in element if not callable(child.tag)]
     tags = [child.tag for child in children]
     if HEADER not in tags:
@@ -39,7 +39,7 @@ def _is_made_of_known_parts(tags: list[str]) -> bool:
 
 
 def read_header(element: etree._Element) -> Header:
-    """A header. Raises PartError that says what is wrong with it."""
+    """Return the header. Raises PartError that says what is wrong with it."""
     identifier = datestamp = ""
     set_specs: list[str] = []
     for child in element:
@@ -60,9 +60,9 @@ def read_header(element: etree._Element) -> Header:
 
 
 def read_token(element: etree._Element) -> ResumptionToken:
-    """A token; attributes that are no numbers are left out, for servers write all sorts of things there.
+    """Return the token; non-numeric attributes are omitted, because servers write various things there.
 
-    Raises ValueError where it holds other elements.
+    Raises ValueError if it contains other elements.
     """
     return ResumptionToken(
         value=text_of(element),

@@ -1,4 +1,4 @@
-"""What stands around the root of an answer and has to go before it can be read: other output, a DOCTYPE."""
+"""Removes what precedes or follows an answer's root and prevents parsing: other output, a DOCTYPE."""
 
 import re
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ _DOCTYPE = re.compile(
     re.DOTALL,
 )
 _CHANGES_CONTENT = re.compile(rb"<!ATTLIST|%")
-"""Attributes' defaults, and parameter entities, which may bring in such from elsewhere."""
+"""Attribute defaults, and parameter entities, which may bring in defaults from elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trimmed:
-    """The answer alone, and what was taken away."""
+    """The answer alone, and what was removed."""
 
     body: bytes
     notes: tuple[str, ...] = ()
 
 
 def trimmed(body: bytes) -> Trimmed:
-    """The answer without what stands before and behind it, and without a harmless DOCTYPE.
+    """Return the answer without what precedes and follows it, and without a harmless DOCTYPE.
 
-    No entity is ever expanded: a record that uses one that the DOCTYPE declares is no longer well-formed. A
-    DOCTYPE that could change the content of records otherwise is left, so that the answer is refused.
+    Entities are never expanded: a record that uses one declared in the DOCTYPE is no longer well-formed. A
+    DOCTYPE that could change the content of records otherwise is kept, so that the answer is rejected.
     """
     opening = _OPENING.search(body)
     if opening is None:

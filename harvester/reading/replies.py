@@ -1,4 +1,4 @@
-"""Turns the bytes of a list of records, or of one, into a page; does no input or output.
+"""Parses the bytes of a list of records, or of one record, into a page; no input or output.
 
 Source: The Open Archives Initiative Protocol for Metadata Harvesting, version 2.0, sections 3.2 to 3.5, and
 4.1, 4.3 and 4.5.
@@ -28,18 +28,18 @@ from oai.xml import tags_in
 
 _HEAD_BYTES = 4096
 _MOST_STRAY = 100
-"""Elements where they do not belong that are reported one by one; further ones are counted."""
+"""Misplaced elements that are reported one by one; further ones are counted."""
 
 
 OnToken = Callable[[str], None]
-"""Is told a page's resumptionToken before its records are looked at, if the answer is whole and has one."""
+"""Called with a page's resumptionToken before its records are read, if the answer is complete and has one."""
 
 
 class Unread(NamedTuple):
-    """An answer to ListRecords, ListIdentifiers or GetRecord as it came; see `read_page`."""
+    """An answer to ListRecords, ListIdentifiers or GetRecord as received; see `read_page`."""
 
     body: Body
-    """Of an answer in a file, the pages are parts."""
+    """For an answer in a file, its parts are the pages."""
     verb: Verb
     url: str
     content_type: str
@@ -47,30 +47,30 @@ class Unread(NamedTuple):
     limits: AnswerLimits = DEFAULT_LIMITS
 
     def read(self, on_token: OnToken | None = None) -> Page:
-        """The page of an answer in memory. Raises as `read_page` does."""
+        """Return the page of an answer in memory. Raises as `read_page` does."""
         return read_page(**{**self._asdict(), "body": self.body[:]}, on_token=on_token)
 
     def split(self) -> Splitting:
-        """An answer in a file, in parts. Raises as `read_page` does."""
+        """Return an answer in a file, in parts. Raises as `read_page` does."""
         return split(Large(cast("Spooled", self.body), *self[1:]))
 
     def of(self, part: Part) -> "Unread":
-        """A part of this answer, as an answer; its records are within the limits, as was checked."""
+        """Return a part of this answer as an answer; its records were checked to be within the limits."""
         limits = replace(self.limits, part_bytes=sys.maxsize, part_elements=sys.maxsize)
         return self._replace(body=part.body, content_type="", limits=limits)
 
     def in_parts(self) -> "Unread":
-        """The answer as one that is split."""
+        """Return the answer as one to be split."""
         spooled = Spooled()
         spooled.append(self.body[:])
         return self._replace(body=spooled)
 
 
 def with_rest(page: Page, part: Part, rest: Rest | None) -> Page:
-    """The page that was read of a part, with what is known of the part; `rest` gives the next one."""
+    """Return the page read from a part, with what is known about the part; `rest` returns the next one."""
     return replace(
         page,
-        # Where in the whole answer the part's own faults begin is not known.
+        # The offsets of the part's own faults in the whole answer are unknown.
         faults=(*(replace(fault, offset=-1) for fault in page.faults), *part.faults),
         notes=tuple(dict.fromkeys((*part.notes, *page.notes))),
         cut_off=page.cut_off or part.cut_off,
@@ -89,14 +89,14 @@ def read_page(
     limits: AnswerLimits = DEFAULT_LIMITS,
     on_token: OnToken | None = None,
 ) -> Page:
-    """Read an answer to ListRecords, ListIdentifiers or GetRecord; `content_type` is what HTTP says of it.
+    """Read an answer to ListRecords, ListIdentifiers or GetRecord; `content_type` is that of HTTP.
 
-    Strictly, anything wrong raises MalformedAnswerError. With `loose`, what can be read alone is kept, what
-    cannot is in the page's `faults`, and what was odd without costing a record in its `notes`; what a record
-    holds is never made up or repaired.
+    In strict reading, anything wrong raises MalformedAnswerError. With `loose`, the parts that can be read
+    individually are kept, the others are in the page's `faults`, and oddities that cost no record in its
+    `notes`; the content of a record is never invented or repaired.
 
-    Raises NotOaiPmhError, MalformedAnswerError, AnswerTooLargeError for what is beyond the limits, and
-    OaiError where the answer is one of the protocol's errors.
+    Raises NotOaiPmhError, MalformedAnswerError, AnswerTooLargeError for what exceeds the limits, and OaiError
+    if the answer is one of the protocol's errors.
     """
     if _has_many_elements(body, limits):
         return _joined(Unread(body, verb, url, content_type, loose, limits).in_parts())
@@ -120,7 +120,7 @@ def read_page(
 
 
 def _check_strictly(envelope: Envelope, verb: Verb, url: str) -> None:
-    """Raise MalformedAnswerError for what the protocol's schema refuses around the metadata."""
+    """Raise MalformedAnswerError for what the protocol's schema rejects around the metadata."""
     try:
         check_list(envelope.container, "header" if verb is Verb.LIST_IDENTIFIERS else "record")
         for child in envelope.children:
@@ -131,12 +131,12 @@ def _check_strictly(envelope: Envelope, verb: Verb, url: str) -> None:
 
 
 def _has_many_elements(body: bytes, limits: AnswerLimits) -> bool:
-    """Whether the answer may have more elements than one of its parts, so that each has to be looked at."""
+    """Return whether the answer may have more elements than a part may, so that each part must be checked."""
     return len(body) // 4 > limits.part_elements and tags_in(body) > limits.part_elements
 
 
 def _joined(unread: Unread) -> Page:
-    """The page of an answer that is read in parts all the same."""
+    """Return the page of an answer in memory that has to be read in parts."""
     pages = [with_rest(unread.of(part).read(), part, None) for part in unread.split().parts]
     return replace(
         pages[-1],
@@ -150,12 +150,12 @@ def _joined(unread: Unread) -> Page:
 
 
 def looks_like_oai_pmh(body: Body) -> bool:
-    """Whether an answer with an HTTP error status is OAI-PMH all the same, as some servers do it."""
+    """Return whether an answer with an HTTP error status is still OAI-PMH, as from some servers."""
     return b"OAI-PMH" in body[:_HEAD_BYTES]
 
 
 def _token_at_the_end(envelope: Envelope) -> str:
-    """The token for the next page, where it stands where it belongs; else nothing."""
+    """Return the token for the next page if it is in its proper place, else an empty text."""
     last = envelope.children[-1] if envelope.children and not envelope.notes else None
     return read_token(last).value if last is not None and last.tag == TOKEN else ""
 
@@ -164,7 +164,7 @@ _Broken = MalformedAnswerError | AnswerTooLargeError
 
 
 def _second_try(reader: "_PageReader", body: bytes, error: _Broken) -> Page:
-    """Read an answer that is broken as a whole: without what stands around it, or else in pieces."""
+    """Read an answer that is broken as a whole: without what surrounds it, or else in pieces."""
     around = trimmed(body)
     reader.notes += around.notes
     if around.notes:
@@ -179,7 +179,7 @@ def _second_try(reader: "_PageReader", body: bytes, error: _Broken) -> Page:
         raise error
     page = reader.salvage(cut_up, size=len(around.body), error=error)
     if not page.headers and error.failure is not None and error.failure.is_limit:
-        raise error  # what is beyond a limit may be all that there is
+        raise error  # the answer may consist of just what exceeds a limit
     return page
 
 
@@ -196,17 +196,17 @@ class _PageReader:
         self._token: ResumptionToken | None = None
         self._faults: list[Fault] = []
         self._stray = 0
-        """Elements that are no part of any list."""
+        """Number of elements that do not belong to any list."""
 
     def read(self, envelope: Envelope, *, size: int) -> Page:
-        """The page in an envelope that is whole."""
+        """Return the page in a complete envelope."""
         self.notes += envelope.notes
         for child in envelope.children:
             self._take(child)
         return self._page(envelope.response_date, size)
 
     def salvage(self, cut_up: Cut, *, size: int, error: _Broken) -> Page:
-        """The page that can be read from the pieces of an answer that is broken by the error."""
+        """Return the page that can be read from the pieces of an answer broken by the error."""
         reason = error.failure.sentence() if isinstance(error, AnswerTooLargeError) else error.reason
         self.notes.append(f"{reason}; its parts were read one by one")
         for piece in cut_up.pieces:
@@ -229,7 +229,7 @@ class _PageReader:
         return self._page(cut_up.response_date, size, cut_off=cut_off)
 
     def _take(self, element: etree._Element, offset: int = -1) -> None:
-        """Take one child of the list; what is wrong with it goes to the faults."""
+        """Add one child of the list; if something is wrong with it, add it to the faults."""
         if element.tag not in _KNOWN:
             self._adopt(element)
         try:
@@ -282,7 +282,7 @@ class _PageReader:
         )
 
     def _alone(self, cut_up: Cut, piece: Piece) -> etree._Element | None:
-        """The piece's element, parsed alone; else None, and a fault."""
+        """Return the piece's element, parsed alone; if that fails, add a fault and return None."""
         try:
             return only_child(cut_up, piece, self.verb, self.limits)
         except MalformedXmlError as error:
@@ -290,7 +290,7 @@ class _PageReader:
             return None
 
     def _token_of(self, cut_up: Cut, piece: Piece) -> etree._Element | None:
-        """The token, whose bare ampersands can mean one thing only, and which the server will check."""
+        """Return the token; bare ampersands in it are unambiguous, and the server will check it."""
         try:
             return only_child(cut_up, piece, self.verb, self.limits)
         except MalformedXmlError:

@@ -1,9 +1,9 @@
-"""Cuts a broken list answer into its records, so that each can be parsed alone; reads no further than tags.
+"""Cuts a broken list answer into its records, so that each can be parsed alone; interprets only tags.
 
-Nothing is repaired and nothing guessed. A record is a piece between the tags of a list's own `<record>`,
-outside CDATA and comments, and not inside another record's `<metadata>` or `<about>`. Damage may have taken
-the very tags that tell this, so a piece is trusted only where an unbroken chain of pieces with matching tags
-leads to it from the list's beginning, or from its end; the others are reported, not read.
+Nothing is repaired or guessed. A record is a piece between the tags of a list's own `<record>`, outside CDATA
+and comments, and not inside another record's `<metadata>` or `<about>`. Damage may have removed the very tags
+that show this, so a piece is trusted only if an unbroken chain of pieces with matching tags leads to it from
+the list's beginning or from its end; the others are reported, not read.
 """
 
 import mmap
@@ -22,7 +22,7 @@ from oai.vocabulary import Verb
 from oai.xml import parse
 
 _SHOWN_BYTES = 1_000_000
-"""Of a piece that is too large to be read."""
+"""Bytes kept of a piece that is too large to be read."""
 
 _DECLARATION = re.compile(rb"\s*<\?xml[^>]*\?>")
 _ROOT = re.compile(rb"<((?:[A-Za-z_][\w.-]*:)?)OAI-PMH(?:\s[^>]*)?>")
@@ -46,25 +46,25 @@ Source = bytes | mmap.mmap
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
-    """Some bytes of the answer that should be one element, whole or not."""
+    """A range of bytes of the answer that should be one element, complete or not."""
 
     source: Source
     offset: int
     end: int
     fault: str = ""
-    """Why it cannot be read; empty where it can be tried."""
+    """Why it cannot be read; empty if parsing it may be tried."""
     shift: int = 0
-    """Where the source begins in the answer."""
+    """Offset of the source in the answer."""
 
     @property
     def raw(self) -> bytes:
-        """The bytes; they are copied each time, so that an answer in a file stays there."""
+        """The bytes; copied on each access, so that an answer in a file stays there."""
         return self.source[self.offset - self.shift : self.end - self.shift]
 
 
 @dataclass(kw_only=True)
 class Cut:
-    """A broken answer, cut up: `wrap` makes a document of one piece."""
+    """A broken answer, cut into pieces; `wrap` makes a document of one piece."""
 
     before: bytes
     after: bytes
@@ -72,15 +72,15 @@ class Cut:
     pieces: list[Piece] = field(default_factory=list)
     token: Piece | None = None
     ended: bool = False
-    """Whether the list's end, and the answer's, is there."""
+    """Whether the end of the list and of the answer is present."""
 
     def wrap(self, piece: Piece) -> bytes:
-        """A document with the piece alone, under the answer's own encoding and namespaces."""
+        """Return a document with only the piece, with the answer's own encoding and namespaces."""
         return self.before + piece.raw + self.after
 
 
 def cut(body: Source, verb: Verb) -> Cut | None:
-    """Cut a broken answer to a list request; None where no list begins in it."""
+    """Cut a broken answer to a list request; None if no list begins in it."""
     root = _ROOT.search(body)
     if root is None or b"<!DOCTYPE" in body[: root.start()]:
         return None
@@ -104,13 +104,13 @@ def cut(body: Source, verb: Verb) -> Cut | None:
 
 
 def _bare(tag: re.Match[bytes]) -> bytes:
-    """The tag with its namespaces alone: another attribute may be the very thing that is broken."""
+    """Return the tag with only its namespaces: another attribute may be the broken one."""
     name = tag.group()[1:].split(None, 1)[0].rstrip(b">")
     return b"<" + name + b"".join(_NAMESPACES.findall(tag.group())) + b">"
 
 
 def _overlooked(body: Source, pieces: list[Piece], *, first: int, last: int) -> list[Piece]:
-    """What stands between the pieces and looks like a record, so that none is lost without a word."""
+    """Return what looks like a record between the pieces, so that none is lost silently."""
     found = []
     position = first
     for begin, end in [*((piece.offset, piece.end) for piece in pieces), (last, last)]:
@@ -123,13 +123,13 @@ def _overlooked(body: Source, pieces: list[Piece], *, first: int, last: int) -> 
 
 
 def _judged(body: Source, pieces: list[Piece], *, first: int, last: int) -> list[Piece]:
-    """The pieces, with a fault for those that cannot be trusted to be records of the list."""
+    """Return the pieces, with a fault for those that cannot be trusted to be records of the list."""
     sound = [not piece.fault and _balanced(piece) for piece in pieces]
     trusted: set[int] = set()
     if last >= 0:
         trusted |= set(_chain(body, pieces, sound, range(len(pieces) - 1, -1, -1), last))
     forward, gap = _forward(body, pieces, sound, first, last if last >= 0 else len(body))
-    # A tag closed between records was opened in one of them: who can tell where.
+    # A tag that is closed between records was opened in one of them, but it is unknown in which.
     if b"</" not in gap:
         trusted |= forward
     doubtful = "it cannot be separated from a broken neighbouring record"
@@ -142,14 +142,14 @@ def _judged(body: Source, pieces: list[Piece], *, first: int, last: int) -> list
 def _forward(
     body: Source, pieces: list[Piece], sound: list[bool], first: int, last: int
 ) -> tuple[set[int], bytes]:
-    """The pieces that a chain leads to from the list's beginning, and what stands behind the chain."""
+    """Return the pieces reached by a chain from the list's beginning, and the text after the chain."""
     found: set[int] = set()
     position = first
     for index, piece in enumerate(pieces):
         gap = body[position : piece.offset]
         if not _NOTHING.fullmatch(gap):
             return found, gap
-        # The piece that breaks the chain begins where it should, so it may be tried itself.
+        # The piece that breaks the chain begins at the right place, so parsing it may be tried.
         found.add(index)
         if not sound[index]:
             return found, b""
@@ -160,7 +160,7 @@ def _forward(
 def _chain(
     body: Source, pieces: list[Piece], sound: list[bool], order: Iterable[int], position: int
 ) -> Iterator[int]:
-    """The pieces that a chain leads to from the list's end."""
+    """Yield the pieces reached by a chain from the list's end."""
     for index in order:
         piece = pieces[index]
         if not sound[index] or not _NOTHING.fullmatch(body[piece.end : position]):
@@ -170,7 +170,7 @@ def _chain(
 
 
 def _balanced(piece: Piece) -> bool:
-    """Whether each tag in the piece that opens is closed in its turn; the piece stays where it is."""
+    """Return whether the piece's tags are balanced; the piece is not copied."""
     opened: list[bytes] = []
     for tag in _ANY_TAG.finditer(piece.source, piece.offset - piece.shift, piece.end - piece.shift):
         if tag["name"] is None or tag["empty"]:
@@ -183,7 +183,7 @@ def _balanced(piece: Piece) -> bool:
 
 
 class _Walk:
-    """Goes over the tags after the list's opening and notes where its records begin and end."""
+    """Scans the tags after the list's opening, and records where its records begin and end."""
 
     def __init__(self, body: Source, prefix: bytes, verb: Verb, result: Cut) -> None:
         self.tail = -1
@@ -232,7 +232,7 @@ class _Walk:
             self._inside, self._depth = tag["name"], 1
 
     def _in_list(self, tag: re.Match[bytes]) -> bool:
-        """Look at a tag between records; False at the list's end."""
+        """Process a tag between records; return False at the list's end."""
         if tag["name"] == self._name and not tag["close"]:
             self._start = tag.start()
         elif tag["name"] == b"resumptionToken" and not tag["close"]:
@@ -250,7 +250,7 @@ class _Walk:
         self._result.token = Piece(source=self._body, offset=tag.start(), end=end)
 
     def _end(self, tag: re.Match[bytes]) -> None:
-        """Note the list's end; a token counts only right before it."""
+        """Record the list's end; a token counts only directly before it."""
         self._result.ended = self._ending.match(self._body, tag.end()) is not None
         token = self._result.token
         if token is not None and not (
@@ -266,7 +266,7 @@ class _Walk:
 
 
 def only_child(cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits) -> etree._Element:
-    """The piece's element, parsed alone. Raises MalformedXmlError."""
+    """Return the piece's element, parsed alone. Raises MalformedXmlError."""
     if piece.fault:
         raise MalformedXmlError("record", piece.fault)
     document = cut_up.wrap(piece)
@@ -277,9 +277,9 @@ def only_child(cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits) -> e
 
 
 def fault_of(cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits) -> Fault | None:
-    """What keeps the piece from being read alone; None where nothing does."""
+    """Return the fault that prevents the piece from being read alone; None if there is none."""
     size = piece.end - piece.offset
-    if size > limits.part_bytes:  # it is not even brought into memory
+    if size > limits.part_bytes:  # not even loaded into memory
         failure = limits.failure(FailureCode.PART_BYTES, limits.part_bytes, offset=piece.offset)
         raw = piece.source[piece.offset : piece.offset + _SHOWN_BYTES]
         return Fault(offset=piece.offset, reason=failure.sentence(), raw=raw, size=size, failure=failure)
@@ -291,7 +291,7 @@ def fault_of(cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits) -> Fau
 
 
 def fault_in(piece: Piece, error: MalformedXmlError) -> Fault:
-    """A piece that cannot be parsed, as a fault."""
+    """Return the fault for a piece that cannot be parsed."""
     raw = piece.raw
     named = next(identifiers(raw), None)
     reason = f"record {named!r}: {error.reason}" if named else error.reason
@@ -304,11 +304,11 @@ def fault_in(piece: Piece, error: MalformedXmlError) -> Fault:
 
 
 def escaped_ampersands(raw: bytes) -> bytes:
-    """The piece with each ampersand that begins no reference written as one."""
+    """Return the piece with each ampersand that begins no reference escaped."""
     return _BARE_AMPERSAND.sub(b"&amp;", raw)
 
 
 def identifiers(raw: bytes) -> Iterator[str]:
-    """Identifiers that a broken piece names, for the report alone."""
+    """Yield the identifiers in a broken piece, for the report only."""
     for match in re.finditer(rb"<(?:[A-Za-z_][\w.-]*:)?identifier>\s*([^<]{1,500}?)\s*</", raw):
         yield match.group(1).decode("utf-8", errors="replace")

@@ -1,8 +1,9 @@
-"""Splits a large answer into small ones that are read one after the other, in memory that does not grow.
+"""Splits a large answer into small ones that are read one after the other, in constant memory.
 
-A repository without paging sends all its records in one answer of some hundred megabytes. Its elements would
-take ten times as much memory. So it is parsed as a stream, twice: first to see that it is whole, and what is
-around its records; then each few thousand records become an answer of their own, under the same root.
+A repository without paging sends all its records in one answer of some hundred megabytes, whose elements
+would take ten times as much memory. So it is parsed as a stream, twice: first to check that it is complete,
+and to find what surrounds its records; then every few thousand records become a separate answer under the
+same root.
 """
 
 import copy
@@ -33,7 +34,7 @@ _PART_BYTES = 2 * 1024**2
 _PART_RECORDS = 2000
 _LARGEST_ROOT = 64 * 1024
 _TARGET = f"zatva-{secrets.token_hex(8)}"
-"""Of the instruction that marks where the records were; no answer can have it, because none knows it."""
+"""Target of the instruction that marks the place of the records; random, so no answer can contain it."""
 _MARK = etree.tostring(etree.ProcessingInstruction(_TARGET))
 _PARTS = frozenset({"record", "header"})
 _AROUND = frozenset({"responseDate", "request", "requestURL"})
@@ -41,23 +42,23 @@ _AROUND = frozenset({"responseDate", "request", "requestURL"})
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Some of the answer's records, as an answer of their own."""
+    """Some of the answer's records, as a separate answer."""
 
     number: int
-    """Which part it is, from 1 on."""
+    """Number of the part, from 1 on."""
     body: bytes
     faults: tuple[Fault, ...] = ()
-    """What stood among them and could not be read."""
+    """Unreadable parts among these records."""
     notes: tuple[str, ...] = ()
     last: bool = False
-    """Whether it is the last one, which has the token."""
+    """Whether it is the last part, which has the token."""
     cut_off: bool = False
-    """Whether the answer breaks off behind it."""
+    """Whether the answer is truncated after this part."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Splitting:
-    """A large answer, checked: its token, and its parts, which are made as they are asked for."""
+    """A large answer, checked: its token, and its parts, which are created on demand."""
 
     token: str
     parts: Iterator[Part]
@@ -75,10 +76,10 @@ class Large(NamedTuple):
 
 
 def split(large: Large) -> Splitting:
-    """Check the answer and give its parts.
+    """Check the answer and return its parts.
 
     An answer that is broken, or has a part beyond the limits, is read record by record if that is allowed
-    (`loose`), as a small one is. Raises as `replies.read_page` does.
+    (`loose`), like a small one. Raises as `replies.read_page` does.
     """
     found = readable(large.body, large.content_type)
     if found.note and not large.loose:
@@ -90,7 +91,7 @@ def split(large: Large) -> Splitting:
     except (MalformedAnswerError, AnswerTooLargeError) as error:
         if not large.loose:
             raise
-        # Its frames hold the parser, with all that it has read.
+        # The frames of the traceback hold the parser, with everything it has read.
         broken = error.with_traceback(None)
     else:
         return Splitting(token=around.token, parts=_whole_parts(body, large, around, notes))
@@ -100,7 +101,7 @@ def split(large: Large) -> Splitting:
 
 @dataclass(frozen=True, kw_only=True)
 class _Around:
-    """What is around the records: in the answer, and in a part of it that is not the last."""
+    """What surrounds the records: in the answer, and in each of its parts except the last."""
 
     envelope: tuple[bytes, bytes]
     bare: tuple[bytes, bytes]
@@ -108,7 +109,7 @@ class _Around:
 
     @classmethod
     def of(cls, root: etree._Element, large: Large) -> "_Around":
-        """Of an answer whose records are gone but for a mark. Raises as `open_envelope` does."""
+        """Return it for an answer whose records are replaced by a mark. Raises as `open_envelope` does."""
         envelope = open_envelope(
             etree.tostring(root, encoding="UTF-8"), large.verb, large.url, loose=large.loose
         )
@@ -122,13 +123,13 @@ class _Around:
 
 
 def _token(envelope: Envelope) -> str:
-    """The token for the next page, where it stands where it belongs."""
+    """Return the token for the next page if it is in its proper place."""
     last = envelope.children[-1] if envelope.children and not envelope.notes else None
     return read_token(last).value if last is not None and local_name(last) == "resumptionToken" else ""
 
 
 def _strip(root: etree._Element) -> None:
-    """Leave of what is around the records what each part needs."""
+    """Reduce what surrounds the records to what each part needs."""
     instructions = cast("Iterator[Any]", root.iter(etree.ProcessingInstruction))
     mark = next(found for found in instructions if found.target == _TARGET)
     holder = mark.getparent()
@@ -147,7 +148,7 @@ def _halves(document: bytes) -> tuple[bytes, bytes]:
 
 
 def _checked(body: Spooled, large: Large) -> etree._Element:
-    """Parse the answer; gives its root, in which a mark stands for the records.
+    """Parse the answer; return its root, in which a mark replaces the records.
 
     Raises MalformedAnswerError, NotOaiPmhError and AnswerTooLargeError.
     """
@@ -159,11 +160,11 @@ def _checked(body: Spooled, large: Large) -> etree._Element:
 
 
 class _SuspicionError(Exception):
-    """What looks like too many elements may be text: they have to be counted one by one."""
+    """What looks like too many elements may be text, so they have to be counted one by one."""
 
 
 class _Listed:
-    """The records of an answer, element by element, in the memory of one of them."""
+    """The records of an answer, element by element, in the memory that one of them needs."""
 
     def __init__(self, large: Large, *, closely: bool) -> None:
         self._large = large
@@ -174,7 +175,7 @@ class _Listed:
         self._fed = self._began = self._tags = self._elements = self._depth = 0
 
     def root(self, body: Spooled) -> etree._Element:
-        """Go through all of it, and give what is left: in place of the records there is a mark.
+        """Parse the whole answer, and return what is left, with a mark in place of the records.
 
         Raises MalformedAnswerError, and AnswerTooLargeError for a part beyond the limits.
         """
@@ -201,7 +202,7 @@ class _Listed:
         return self._root
 
     def records(self, body: Spooled, *, checked: bool) -> Iterator[etree._Element]:
-        """Each record or header, which is gone with the next one; limits are for what is not checked yet."""
+        """Yield each record or header, which the next one frees; limits apply to an unchecked answer."""
         huge = checked or self._closely or self._large.limits.part_depth < DEFAULT_LIMITS.part_depth
         parser = _parser(closely=self._closely, huge=huge)
         for begin in range(0, len(body), _FEED):
@@ -226,7 +227,7 @@ class _Listed:
                 self._let_go(element)
 
     def _is_listed(self, element: etree._Element) -> bool:
-        """Whether it is a record of the list itself; metadata have records, too."""
+        """Return whether it is a record of the list itself; metadata may contain records, too."""
         if callable(element.tag) or local_name(element) not in _PARTS:
             return False
         holder = element.getparent()
@@ -237,8 +238,8 @@ class _Listed:
                 self._holder = holder
         return holder is not None and holder is self._holder
 
-    def _let_go(self, element: Any) -> None:  # noqa: ANN401 the stubs know clear() as it was before
-        # The parser may still be writing the text behind this one; what is before it is complete.
+    def _let_go(self, element: Any) -> None:  # noqa: ANN401 the stubs have an outdated clear()
+        # The parser may still be appending the text after this element; everything before it is complete.
         element.clear(keep_tail=True)
         if self._last is not None and self._holder is not None:
             self._holder.remove(self._last)
@@ -253,7 +254,7 @@ class _Listed:
         if self._tags > limits.part_elements and not self._closely:
             raise _SuspicionError
         if self._began == self._fed:
-            self._tags = tags  # where in the chunk the last record ended is not known
+            self._tags = tags  # the end of the last record within the chunk is unknown
 
     def _count(self, event: str) -> None:
         if event == "end":
@@ -269,9 +270,9 @@ class _Listed:
 
 
 def _parser(*, closely: bool, huge: bool) -> etree.XMLPullParser:
-    """A parser that reports the ends of records, or closely, the beginning and the end of each element.
+    """Return a parser that reports the ends of records; closely, the start and end of each element.
 
-    Unless it is `huge`, libxml2's own limits hold, of 256 levels and of texts of 10 MB.
+    Unless it is `huge`, libxml2's own limits apply: 256 levels, and texts of 10 MB.
     """
     if closely:
         return etree.XMLPullParser(events=("start", "end"), huge_tree=huge, **PARSER_OPTIONS)
@@ -284,7 +285,7 @@ def _beyond(code: FailureCode, limit: int, offset: int, large: Large) -> AnswerT
 
 
 def _read(element: etree._Element) -> None:
-    """Raise ValueError that says what is wrong with a record or header, read strictly."""
+    """Read a record or header strictly; raise ValueError that says what is wrong with it."""
     if local_name(element) == "record":
         check_record(element)
         read_record(element)
@@ -294,7 +295,7 @@ def _read(element: etree._Element) -> None:
 
 
 class _Batch:
-    """Records that will be a part."""
+    """Records that will become a part."""
 
     def __init__(self, number: int = 1) -> None:
         self.faults: list[Fault] = []
@@ -309,21 +310,21 @@ class _Batch:
 
     @property
     def full(self) -> bool:
-        """Whether it is enough for a part."""
+        """Whether it has enough records for a part."""
         return self._size >= _PART_BYTES or len(self._pieces) + len(self.faults) >= _PART_RECORDS
 
     def part(self, around: tuple[bytes, bytes], *, notes: tuple[str, ...]) -> Part:
-        """The part."""
+        """Return the part."""
         body = around[0] + b"".join(self._pieces) + around[1]
         return Part(number=self._number, body=body, faults=tuple(self.faults), notes=notes)
 
     def next(self) -> "_Batch":
-        """The records of the next part."""
+        """Return the batch for the next part."""
         return _Batch(self._number + 1)
 
 
 def _whole_parts(body: Spooled, large: Large, around: _Around, notes: tuple[str, ...]) -> Iterator[Part]:
-    """The parts of an answer that is whole."""
+    """Yield the parts of a complete answer."""
     batch = _Batch()
     for element in _Listed(large, closely=False).records(body, checked=True):
         if batch.full:  # the last part is never empty: read strictly, a list has a record
@@ -336,19 +337,19 @@ def _whole_parts(body: Spooled, large: Large, around: _Around, notes: tuple[str,
 def _salvaged(
     body: Spooled, large: Large, notes: tuple[str, ...], error: MalformedAnswerError | AnswerTooLargeError
 ) -> Splitting:
-    """The parts of an answer that is broken, as far as its records can be read one by one.
+    """Return the parts of a broken answer, as far as its records can be read one by one.
 
-    Raises the error where no list begins in it.
+    Raises the error if no list begins in it.
     """
     with mmap.mmap(body.fileno(), len(body), access=mmap.ACCESS_READ) as whole:
         end = whole.rfind(b"OAI-PMH>") + len(b"OAI-PMH>")
-    # What stands behind the root would make it look as if the answer broke off.
+    # Data after the root would make the answer look truncated.
     mapped = mmap.mmap(body.fileno(), end if end >= len(b"OAI-PMH>") else len(body), access=mmap.ACCESS_READ)
     cut_up = cut(mapped, large.verb)
     if cut_up is None:
         raise error
     if hasattr(mmap, "MADV_DONTNEED"):
-        mapped.madvise(mmap.MADV_DONTNEED)  # what was looked through is in the file
+        mapped.madvise(mmap.MADV_DONTNEED)  # pages that were scanned can be read again from the file
     reason = error.failure.sentence() if isinstance(error, AnswerTooLargeError) else error.reason
     notes = (*notes, f"{reason}; its parts were read one by one")
     return Splitting(token="", parts=_sound_parts(cut_up, large, notes, error))

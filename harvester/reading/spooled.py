@@ -1,4 +1,4 @@
-"""An answer's bytes: in memory while they are few, else in a temporary file without a name."""
+"""An answer's bytes: small answers in memory, large ones in an unnamed temporary file."""
 
 import os
 import tempfile
@@ -7,19 +7,20 @@ from io import FileIO
 from typing import BinaryIO, Final
 
 IN_MEMORY: Final = 8 * 1024**2
-"""Bytes of the largest answer that is kept in memory as a whole."""
+"""Maximum bytes of an answer that is kept in memory as a whole."""
 _CHUNK: Final = 1024**2
 
 
 class Spooled:
-    """Bytes in a temporary file, which goes with this object; they are appended to and read from any thread.
+    """Bytes in a temporary file, which is removed with this object.
 
-    Slices are read from the file: `data[10:20]` is ten bytes.
+    One thread at a time appends; any thread may read. Slices are read from the file: `data[10:20]` is ten
+    bytes. Reading is safe from several threads, because `os.pread` does not move the file's position.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
-        """Bytes to come, or those of an open file, such as one that another process has handed over."""
-        # A file without a name leaves nothing behind when the process is killed.
+        """Create an empty file, or wrap an open descriptor, such as one passed by another process."""
+        # An unnamed file leaves nothing behind when the process is killed.
         self._file: BinaryIO | FileIO = (
             tempfile.TemporaryFile(prefix="zatva-answer-", buffering=0)  # noqa: SIM115 close() does
             if descriptor is None
@@ -39,7 +40,7 @@ class Spooled:
         return b"".join(pieces)
 
     def append(self, data: bytes) -> None:
-        """Add bytes at the end."""
+        """Append bytes."""
         view = memoryview(data)
         while view:
             written = self._file.write(view)
@@ -47,16 +48,16 @@ class Spooled:
             view = view[written:]
 
     def chunks(self) -> Iterator[bytes]:
-        """All the bytes, one mebibyte at a time."""
+        """Yield all bytes, one mebibyte at a time."""
         for begin in range(0, self._size, _CHUNK):
             yield self[begin : begin + _CHUNK]
 
     def fileno(self) -> int:
-        """The file's descriptor, to be handed to another process."""
+        """Return the file's descriptor, to be passed to another process."""
         return self._file.fileno()
 
     def __del__(self) -> None:
-        """Give the file's room back with the object: an answer is passed on, and no reader is the last."""
+        """Close the file with the object: an answer is passed on, so no reader knows that it is the last."""
         self._file.close()
 
 
@@ -64,7 +65,7 @@ Body = bytes | Spooled
 
 
 def chunks_of(body: Body) -> Iterator[bytes]:
-    """The bytes in pieces that are small enough to be handled."""
+    """Yield the bytes in pieces of manageable size."""
     if isinstance(body, Spooled):
         yield from body.chunks()
     else:
@@ -72,9 +73,10 @@ def chunks_of(body: Body) -> Iterator[bytes]:
 
 
 class Gathering:
-    """Bytes that come piece by piece, as a whole at the end.
+    """Collects bytes that arrive piece by piece.
 
-    With `spool`, they go to a file when they are many, and with `at_once` too, from the first one on.
+    With `spool`, they go to a file once there are many of them; with `at_once` as well, from the first one
+    on.
     """
 
     def __init__(self, *, spool: bool, at_once: bool = False) -> None:
@@ -96,5 +98,5 @@ class Gathering:
             self._pieces.clear()
 
     def whole(self) -> Body:
-        """All that came."""
+        """Return all bytes."""
         return b"".join(self._pieces) if self._file is None else self._file

@@ -1,7 +1,7 @@
-"""What the protocol's XML Schema demands of an answer's envelope and of its records' headers.
+"""The requirements of the protocol's XML Schema for an answer's envelope and its records' headers.
 
-Strict reading refuses what the schema (http://www.openarchives.org/OAI/2.0/OAI-PMH.xsd) refuses, without
-fetching it; what the metadata hold is for very strict harvests, which fetch the formats' schemas.
+Strict reading rejects what the schema (http://www.openarchives.org/OAI/2.0/OAI-PMH.xsd) rejects, without
+fetching it; the content of the metadata is checked by very strict harvests, which fetch the formats' schemas.
 
 Each function raises PartError that says what is wrong.
 """
@@ -65,7 +65,7 @@ def check_list(element: etree._Element, item: str) -> None:
 
 
 def check_record(element: etree._Element) -> None:
-    """Check a record: header, metadata with one element of another namespace, about containers alike."""
+    """Check a record: header, metadata with one element of another namespace, similar about containers."""
     _attributes(element, "record", frozenset())
     children = _children(element, "record")
     if children and _name(children[0]) == "header":
@@ -82,7 +82,7 @@ def check_record(element: etree._Element) -> None:
 
 
 def check_header(element: etree._Element) -> None:
-    """Check a header: identifier, datestamp, setSpecs, in this order, and a status of `deleted` alone."""
+    """Check a header: identifier, datestamp, setSpecs, in this order, and only the status `deleted`."""
     _attributes(element, "header", frozenset({"status"}))
     if element.get("status", "deleted") != "deleted":
         raise PartError(f"{_of(element)}the status is {element.get('status')!r}, not 'deleted'")
@@ -140,7 +140,7 @@ def _is_possible(kind: Callable[..., object], found: re.Match[str]) -> bool:
 
 
 def _children(element: etree._Element, name: str) -> list[etree._Element]:
-    """The elements in an element that may hold no text beside them."""
+    """Return the child elements of an element that may not contain text beside them."""
     texts = [element.text, *(child.tail for child in element)]
     stray = next((text for text in texts if text and text.strip()), "")
     if stray:
@@ -155,12 +155,12 @@ def _attributes(element: etree._Element, name: str, allowed: frozenset[str]) -> 
 
 
 def _name(element: etree._Element) -> str:
-    """The element's name; of another namespace than the protocol's, with that."""
+    """Return the element's name; with its namespace if that is not the protocol's."""
     return str(element.tag).removeprefix(_OAI)
 
 
 def _text(element: etree._Element) -> str:
-    """All the element's text; what is not text alone is refused elsewhere."""
+    """Return all text in the element; other checks reject child elements."""
     return "".join(map(str, element.itertext(etree.Element)))
 
 

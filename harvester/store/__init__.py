@@ -1,1 +1,1 @@
-"""Where harvested records are kept: a file for each, and their rows."""
+"""The store of harvested records: one file per record, and their rows."""

@@ -1,4 +1,4 @@
-"""Files below a folder, written whole and durable, or not at all; synchronous, for one caller at a time."""
+"""Files below a folder, each written completely and durably or not at all; synchronous, for one caller."""
 
 import contextlib
 import ctypes
@@ -10,25 +10,25 @@ from pathlib import Path
 from typing import Final, Protocol
 
 ENDING = "~part"
-"""Ends the names of files that are being written, where those need one; no record's path has a `~` there."""
+"""Suffix of files that are being written, if they need a name; no record's path has a `~` there."""
 _MODE: Final = 0o644
 
 
 class Unfinished(Protocol):
-    """How files are begun and finished. The caller syncs in between, and closes the descriptors."""
+    """How files are started and finished. The caller syncs in between, and closes the descriptors."""
 
     def begin(self, full: str, data: bytes) -> int:
-        """Write what will be the file at the path, whose folder exists; gives its open descriptor."""
+        """Write the data of the future file at the path, whose folder exists; return its open descriptor."""
 
     def finish(self, full: str, descriptor: int) -> None:
-        """Let the file appear at the path, instead of the one that may be there."""
+        """Let the file appear at the path, replacing an existing one."""
 
     def close(self) -> None:
-        """Let go of what this holds."""
+        """Release the resources of this object."""
 
 
 def unfinished_in(folder: str) -> Unfinished:
-    """The quickest way that the folder's file system has."""
+    """Return the fastest method that the folder's file system supports."""
     if not hasattr(os, "O_TMPFILE"):
         return Named()
     probe = f"{folder}/{os.getpid()}{ENDING}"
@@ -42,7 +42,7 @@ def unfinished_in(folder: str) -> Unfinished:
             os.close(descriptor)
         os.unlink(probe)  # noqa: PTH108 as below
     except OSError:
-        # Network file systems and old kernels refuse; what is wrong with the disk itself comes again.
+        # Network file systems and old kernels refuse; an error of the disk itself occurs again later.
         if nameless is not None:
             nameless.close()
         return Named()
@@ -50,37 +50,37 @@ def unfinished_in(folder: str) -> Unfinished:
 
 
 class Named:
-    """Files beside their paths, under a temporary name."""
+    """Files under a temporary name next to their paths."""
 
     def begin(self, full: str, data: bytes) -> int:
-        """As `Unfinished.begin`."""
+        """Start a file as `Unfinished.begin` says."""
         descriptor = os.open(full + ENDING, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE)
         return _written(descriptor, data)
 
     def finish(self, full: str, descriptor: int) -> None:
-        """As `Unfinished.finish`."""
+        """Finish a file as `Unfinished.finish` says."""
         del descriptor
         os.replace(full + ENDING, full)  # noqa: PTH105 many at once; a Path costs three times as much
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there are no resources to release."""
 
 
 class Nameless:
-    """Files without any name (Linux's O_TMPFILE): a process that is killed leaves nothing of them.
+    """Unnamed files (Linux's O_TMPFILE): a process that is killed leaves nothing of them.
 
-    A name less to make and to remove takes a sixth of a file's time.
+    Not creating and removing a name saves a sixth of the time of a file.
     """
 
     def __init__(self) -> None:
         self._descriptors = os.open("/proc/self/fd", os.O_RDONLY)
 
     def begin(self, full: str, data: bytes) -> int:
-        """As `Unfinished.begin`."""
+        """Start a file as `Unfinished.begin` says."""
         return _written(os.open(full.rpartition("/")[0], os.O_WRONLY | os.O_TMPFILE, _MODE), data)
 
     def finish(self, full: str, descriptor: int) -> None:
-        """As `Unfinished.finish`; a link cannot replace a file, so that takes a name after all."""
+        """Finish a file; a link cannot replace a file, so replacing needs a temporary name after all."""
         try:
             self._link(descriptor, full)
         except FileExistsError:
@@ -90,11 +90,11 @@ class Nameless:
             os.replace(named, full)  # noqa: PTH105 as above
 
     def close(self) -> None:
-        """Let go of the list of descriptors."""
+        """Close the directory of descriptors."""
         os.close(self._descriptors)
 
     def _link(self, descriptor: int, full: str) -> None:
-        # Python follows a symbolic link here only where it is told the folder of the source.
+        # Python follows a symbolic link here only if it is given the folder of the source.
         os.link(str(descriptor), full, src_dir_fd=self._descriptors, follow_symlinks=True)
 
 
@@ -112,16 +112,16 @@ def _written(descriptor: int, data: bytes) -> int:
 
 _THREADS = 8
 OPEN_AT_ONCE = 250
-"""Files open at a time: many systems allow a process a thousand."""
+"""Maximum number of files open at a time: many systems allow a process a thousand."""
 _WORTH_ONE_SYNC = 16
-"""From so many files on, one sync of the file system is quicker than one of each file."""
+"""Number of files from which one sync of the file system is faster than one per file."""
 
 
 class Disk:
     """Files below a base folder. Paths are relative to it, with `/`.
 
-    Up to `open_at_once` files are open at a time: half of them are being made, the disk works on the others.
-    The more they are, the fewer syncs it takes.
+    Up to `open_at_once` files are open at a time: one half is being written while the other half is synced.
+    The more there are, the fewer syncs are needed.
     """
 
     def __init__(self, base: str, *, open_at_once: int = OPEN_AT_ONCE) -> None:
@@ -135,7 +135,7 @@ class Disk:
         self._sync_file_system = _sync_file_system_call()
 
     def close(self) -> None:
-        """End the threads that sync; what has not settled need not be there."""
+        """End the syncing threads; files that have not settled may be lost."""
         if self._begun is not None:
             self._begun.close()
         self._pool.shutdown()
@@ -143,15 +143,15 @@ class Disk:
             self._unfinished.close()
 
     def missing(self, paths: Sequence[str]) -> list[str]:
-        """Those of the paths at which there is no file."""
+        """Return the paths at which there is no file."""
         self._finish()
         return [path for path in paths if not os.access(self._full(path), os.F_OK)]
 
     def begin(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str] = ()) -> None:
-        """Begin to write the files, and then to remove those that leave; `settle` brings it to its end.
+        """Start writing the files, and then removing those in `leaving`; `settle` completes it.
 
-        Each file gets its name when its bytes are on the disk, so that a reader finds the old file or the new
-        one. The disk works on the files of one call while the next one makes its own.
+        Each file gets its name once its bytes are on disk, so that a reader finds either the old file or the
+        new one. The disk works on the files of one call while the next call writes its own.
         """
         for start in range(0, len(files), self._at_once):
             self._begin_some(files[start : start + self._at_once])
@@ -160,17 +160,17 @@ class Disk:
             self.remove_all(leaving)
 
     def settle(self) -> None:
-        """Bring what was begun to its end: when this returns, it survives a power cut."""
+        """Complete what was started: when this returns, it survives a power failure."""
         self._finish()
         self._sync_folders()
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Begin to write the files, and settle."""
+        """Start writing the files, and settle."""
         self.begin(files)
         self.settle()
 
     def remove_all(self, paths: Sequence[str]) -> None:
-        """Remove the files durably; one that is not there is as good as removed."""
+        """Remove the files durably; a missing file counts as removed."""
         for path in paths:
             full = self._full(path)
             with contextlib.suppress(FileNotFoundError):
@@ -187,6 +187,7 @@ class Disk:
             undone.callback(begun.close)
             for full, data in whole:
                 begun.add(full, data)
+            # One sync at a time; the new one starts before the earlier files get their names.
             if self._begun is not None:
                 self._begun.wait()
             self._sync(begun)
@@ -195,15 +196,16 @@ class Disk:
         self._begun = begun
 
     def _finish(self) -> None:
-        """Give the files that were begun their names."""
+        """Give the started files their names."""
         begun, self._begun = self._begun, None
         if begun is not None:
             with contextlib.closing(begun):
+                # Names only after the sync: a name must never refer to bytes that are not on disk.
                 begun.wait()
                 self._unsynced |= begun.finish()
 
     def _way(self, paths: Iterable[str]) -> Unfinished:
-        """How the files are written, whose folders are there then."""
+        """Return how the files are written, after creating their folders."""
         folders = {_folder(full) for full in paths}
         for folder in folders - self._folders:
             self._make(folder)
@@ -215,7 +217,7 @@ class Disk:
         return f"{self._base}/{path}"
 
     def _make(self, folder: str) -> None:
-        """Make the folder and those above it, and see that they stay."""
+        """Create the folder and its parents, and make them durable."""
         missing = []
         step = Path(folder)
         while not step.exists():
@@ -239,7 +241,7 @@ class Disk:
             os.close(descriptor)
 
     def _sync(self, begun: "_Begun") -> None:
-        """Begin to bring the files' bytes to the disk, and with many all else that waits."""
+        """Start syncing the files; if there are many, sync the whole file system."""
         descriptors = begun.descriptors()
         if len(descriptors) >= _WORTH_ONE_SYNC and self._sync_file_system is not None:
             begun.syncing = self._pool.submit(self._sync_file_system, descriptors[0])
@@ -255,33 +257,33 @@ class _Begun:
         self._way = way
         self._files: list[tuple[str, int]] = []
         self.syncing: Future[None] | None = None
-        """What brings them to the disk, unless they are there."""
+        """The sync of the files, if one is running in a thread."""
 
     def add(self, full: str, data: bytes) -> None:
-        """Write one."""
+        """Write one file."""
         self._files.append((full, self._way.begin(full, data)))
 
     def has_any(self, paths: Iterable[str]) -> bool:
-        """Whether a file for one of the paths is among them."""
+        """Return whether one of the paths is among the files."""
         return not {full for full, _ in self._files}.isdisjoint(paths)
 
     def descriptors(self) -> list[int]:
-        """The open files."""
+        """Return the descriptors of the open files."""
         return [descriptor for _, descriptor in self._files]
 
     def wait(self) -> None:
-        """Wait until they are on the disk; raises what fails of that."""
+        """Wait until the files are on disk; raise the error if that failed."""
         if self.syncing is not None:
             self.syncing.result()
 
     def finish(self) -> set[str]:
-        """Give them their names; gives the folders that those are in."""
+        """Give the files their names; return their folders."""
         for full, descriptor in self._files:
             self._way.finish(full, descriptor)
         return {_folder(full) for full, _ in self._files}
 
     def close(self) -> None:
-        """Let go of them; those without a name are gone."""
+        """Close the files; those without a name are gone."""
         if self.syncing is not None:
             wait([self.syncing])
         for descriptor in self.descriptors():
@@ -293,7 +295,7 @@ def _folder(full: str) -> str:
 
 
 def _sync_folder(folder: str) -> None:
-    """Make new, changed and removed names in the folder durable, where the system can."""
+    """Make new, changed and removed names in the folder durable, if the system supports it."""
     if os.name != "posix":
         return
     try:
@@ -307,7 +309,7 @@ def _sync_folder(folder: str) -> None:
 
 
 def _sync_file_system_call() -> Callable[[int], None] | None:
-    """Linux's syncfs, which Python's os lacks; None elsewhere."""
+    """Return Linux's syncfs, which Python's os lacks; None on other systems."""
     if sys.platform != "linux":
         return None
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)

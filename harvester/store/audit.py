@@ -1,4 +1,4 @@
-"""A store's fixity: its files against their rows, one by one (STO-6). Commits its report by itself."""
+"""The fixity check of a store: its files against their rows (STO-6). Commits its report by itself."""
 
 import hashlib
 import os
@@ -21,14 +21,14 @@ from oai.database import Database
 _TOGETHER = 500
 _THREADS = 4
 _SETTLING_SECONDS = 5.0
-"""A harvest under way has its files a moment before their rows."""
+"""During a harvest, files exist a moment before their rows."""
 
 
 class StoreFindingKind(StrEnum):
     """What is wrong with a file."""
 
     MISSING = "missing"
-    """A row names it, and it is not there."""
+    """A row names it, but it does not exist."""
     ALTERED = "altered"
     """Its bytes are not those that were written."""
     STRAY = "stray"
@@ -37,19 +37,19 @@ class StoreFindingKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class StoreFinding:
-    """A file with which something is wrong; `path` is relative to the base directory."""
+    """A file with a problem; `path` is relative to the base directory."""
 
     kind: StoreFindingKind
     path: str
     identifier: str | None = None
     unfinished: bool = False
-    """Whether it is a stray one that a run left half-written."""
+    """Whether it is a stray file that a run left incomplete."""
     removed: bool = False
 
 
 @dataclass(kw_only=True)
 class Audit:
-    """What was found so far."""
+    """The results so far."""
 
     repository_id: int
     audit_id: int = 0
@@ -61,7 +61,7 @@ class Audit:
 
     @property
     def clean(self) -> bool:
-        """Whether every file is as its row says, and there is no other."""
+        """Whether every file matches its row, and there are no others."""
         return not (self.missing or self.altered or self.stray - self.repaired)
 
 
@@ -69,15 +69,15 @@ class Audit:
 class Auditor:
     """Compares one repository's files with its rows.
 
-    `busy` tells whether a harvest of it is under way: then what looks wrong is looked at again after a
-    moment. With `repair`, files that were left half-written are removed; no harvest may run meanwhile.
+    `busy` returns whether a harvest of the repository is running: then suspicious files are checked again
+    after a moment. With `repair`, incomplete files are removed; no harvest may run meanwhile.
     """
 
     database: Database
     repository_id: int
     folder: Path
     skip: Collection[str] = ()
-    """Folders below that are other repositories'."""
+    """Folders below that belong to other repositories."""
     repair: bool = False
     busy: Callable[[], bool] = lambda: False
     sleep: Callable[[float], None] = time.sleep
@@ -85,9 +85,9 @@ class Auditor:
     on_progress: Callable[[int], None] = lambda _files: None
 
     def run(self) -> Audit:
-        """Go through all files, and leave a row in `oai_store_audit`; neither names nor rows are gathered.
+        """Check all files, and write a row to `oai_store_audit`; memory holds neither all names nor all rows.
 
-        Raises OSError where the folder cannot be read.
+        Raises OSError if the folder cannot be read.
         """
         audit = Audit(repository_id=self.repository_id)
         with self.database.session() as session:
@@ -120,13 +120,15 @@ class Auditor:
     def _suspects(self, batch: Iterable[Pair], pool: ThreadPoolExecutor) -> Iterator[Pair]:
         both = [(row, path) for row, path in batch if row is not None and path is not None]
         yield from (pair for pair in batch if None in pair)
+        # The threads only read files; results arrive in the order of the rows.
         rights = pool.map(self._is_right, [row for row, _ in both])
         yield from (pair for pair, right in zip(both, rights, strict=True) if not right)
 
     def _confirmed(self, session: Session, suspects: Sequence[Pair]) -> Iterator[StoreFinding]:
-        """What is still wrong by what the rows say now."""
+        """Yield what is still wrong according to the present rows."""
         names = [os.fsdecode(path) for row, path in suspects if row is None and path is not None]
         ids = [row.record_id for row, _ in suspects if row is not None]
+        # Read again: a harvest that is running may have committed these rows after its files appeared.
         rows = rows_now(session, self.repository_id, record_ids=ids, names=names)
         session.commit()
         by_id = {row.record_id: row for row in rows}
@@ -154,8 +156,8 @@ class Auditor:
             return False
 
     def _is_named(self, path: bytes, rows: Iterable[FileRow]) -> bool:
-        """Whether a row names the file by now, or names it in another case on a system that knows none."""
-        full = os.path.join(os.fsencode(self.folder), path)  # noqa: PTH118 the name may be no UTF-8
+        """Return whether a row names the file by now, on some systems in another case."""
+        full = os.path.join(os.fsencode(self.folder), path)  # noqa: PTH118 the name may not be UTF-8
         for row in rows:
             named = os.fsencode(self.folder / row.filename)
             if row.filename == os.fsdecode(path) or (os.path.exists(named) and os.path.samefile(named, full)):  # noqa: PTH110, PTH121

@@ -1,4 +1,4 @@
-"""The change feed, `oai_change`: read in an order that misses nothing, and pruned (STO-7)."""
+"""The change feed, `oai_change`: read in an order that misses no change, and pruned (STO-7)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ _PRUNING_LOCK = 0x7A_72_70  # "zrp": one process prunes at a time
 _ROWS_AT_ONCE = 1000
 _PRUNED_AT_ONCE = 10_000
 _MOST_PIECES = 50
-"""What is left is pruned by the next run: nobody waits long for the end of one."""
+"""The next run prunes the rest, so that the end of a run is not delayed for long."""
 
 _PLACE = text("SELECT transaction_id FROM oai_change WHERE change_id = :change_id")
-# Rows of transactions above the oldest one under way may still get rows before them.
+# Before rows of transactions above the oldest running one, further rows may still appear.
 _READ = text(
     """
     SELECT change_id, changed, repository_id, identifier, metadata_prefix, change, filename, datestamp
@@ -32,8 +32,8 @@ _READ = text(
     ORDER BY transaction_id, change_id
     """
 )
-# Transaction numbers of a cluster that this database was copied from may be higher than ours will be for
-# long; their rows are older than all others.
+# In a copied database, transaction numbers may exceed ours for a long time; those rows are older than all
+# others.
 _ADOPT = text(
     """
     UPDATE oai_change SET transaction_id = 0
@@ -70,11 +70,11 @@ class ChangeLine:
 def read_changes(
     session: Session, *, since: int = 0, repository_id: int | None = None, run: RunKey | None = None
 ) -> Iterator[ChangeLine]:
-    """The changes after the line `since` (0: from the beginning), in the order in which to follow them.
+    """Return the changes after the line `since` (0: from the beginning), in the order of the feed.
 
-    Lines of transactions that began after the oldest one under way are left for the next time, so that a
-    reader who goes on from the last line it got never misses one. Raises UsageError where the line `since` is
-    not kept any more: what came after it may be gone, too.
+    Lines of transactions that began after the oldest running one are left for the next call, so that a reader
+    who continues after the last line it got never misses one. Raises UsageError if the line `since` is no
+    longer kept: the lines after it may have been removed, too.
     """
     transaction_id = _transaction(session, since)
     rows = session.execute(
@@ -92,13 +92,15 @@ def read_changes(
 
 
 def prune_changes(database: Database, *, keep_days: float, now: datetime | None = None) -> int:
-    """Forget changes older than so many days; gives how many. Commits by itself, in small pieces."""
+    """Delete changes older than so many days; return their number. Commits by itself, in small pieces."""
     before = (now or datetime.now(UTC)) - timedelta(days=keep_days)
     pruned = 0
     with database.session() as session:
         session.execute(_ADOPT)
         session.commit()
         for _ in range(_MOST_PIECES):
+            # Tried, not awaited: if another process prunes, this one need not. Each commit releases the
+            # lock.
             if not session.execute(_ALONE, {"key": _PRUNING_LOCK}).scalar_one():
                 break
             result: Any = session.execute(_PRUNE, {"before": before, "most": _PRUNED_AT_ONCE})

@@ -1,4 +1,4 @@
-"""Deletions that wait for their run's end (`oai_held_deletion`): staged, taken back, applied."""
+"""Deletions that wait for the end of their run (`oai_held_deletion`): staged, withdrawn, applied."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from oai.errors import MalformedXmlError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Departing:
-    """A record's file when the record is deleted: its path, its SHA-256, and the deletion's datestamp."""
+    """The file of a record being deleted: its path, its SHA-256, and the deletion's datestamp."""
 
     filename: str | None
     digest: bytes | None
@@ -28,7 +28,7 @@ class Departing:
 
 
 Left = tuple[str | None, bytes | None]
-"""Path and SHA-256 of what is left of a file."""
+"""Path and SHA-256 of the file that remains."""
 
 
 def part_with(
@@ -39,10 +39,10 @@ def part_with(
     policy: DeletionPolicy,
     repository_id: int,
 ) -> list[Left]:
-    """Do with the files as the policy says, durably; gives what their rows are to say.
+    """Treat the files according to the policy, durably; return what their rows are to state.
 
-    Doing it again, because rows were not committed, comes to the same. A file that is no record is moved or
-    kept as it is.
+    Repeating it, because rows were not committed, gives the same result. A file that is not a record is moved
+    or kept unchanged.
     """
     if policy is DeletionPolicy.REMOVE:
         store.remove_all([file.filename for file in files if file.filename])
@@ -74,7 +74,7 @@ def _targets(
 
 
 def _data(store: FileStore, filename: str | None, target: str) -> bytes | None:
-    """The record's bytes, where it is or where an undone transaction has moved it to."""
+    """Return the record's bytes, from its path or from where a rolled-back transaction has moved it."""
     if not filename:
         return None
     data = store.read(filename)
@@ -90,7 +90,7 @@ def _marked(data: bytes, datestamp: str, source: str) -> bytes:
 
 _TOGETHER = 1000
 
-# Each record by its key: as a join, it could become a pass through all records for each page.
+# Each record by its key: as a join, it could become a scan of all records for each page.
 _STAGE = text(
     """
     INSERT INTO oai_held_deletion (harvest_id, run_started, record_id, datestamp, set_specs, reason, digest)
@@ -136,7 +136,7 @@ _LIVING = """
 _ANY = text("SELECT EXISTS (SELECT FROM oai_held_deletion WHERE harvest_id = :harvest_id)")
 _COUNT = text(f"SELECT count(*) {_LIVING}")
 _SAMPLE = text(f"SELECT record.identifier {_LIVING} ORDER BY record_id LIMIT :most")
-# From one record's number to the next: what was applied before would be gone through again for each batch.
+# Continues after a record's number: otherwise each batch would scan the deletions applied before.
 _NEXT = text(
     """
     SELECT gone.record_id, gone.datestamp, gone.set_specs, gone.reason, record.identifier_key,
@@ -157,7 +157,7 @@ _NEXT = text(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tombstone:
-    """A deletion of a record that is here: `set_specs` are the tombstone's."""
+    """A deletion of a stored record: `set_specs` are the tombstone's."""
 
     record_id: int
     datestamp: str
@@ -173,11 +173,11 @@ class Estate:
     folder: Path
     policy: DeletionPolicy
     tell: bool
-    """Whether the change feed is told."""
+    """Whether the deletions are written to the change feed."""
 
 
 def stage(session: Session, run: RunKey, tombstones: Sequence[Tombstone]) -> int:
-    """Note deletions that the run has found; gives how many it had not before. The caller commits."""
+    """Stage deletions that the run found; return the number of new ones. The caller commits."""
     if not tombstones:
         return 0
     latest = {tombstone.record_id: tombstone for tombstone in tombstones}
@@ -195,45 +195,46 @@ def stage(session: Session, run: RunKey, tombstones: Sequence[Tombstone]) -> int
 
 
 def unstage(session: Session, run: RunKey, record_ids: Sequence[int]) -> None:
-    """Take deletions back, earlier runs' too, for the records came again alive. The caller commits."""
+    """Withdraw deletions, also of earlier runs, because the records are active again. The caller commits."""
     session.execute(_UNSTAGE, {"harvest_id": run.harvest_id, "ids": list(record_ids)})
 
 
 def staged_datestamps(session: Session, run: RunKey, record_ids: Sequence[int]) -> dict[int, str]:
-    """The datestamps of the deletions that the run has staged, by record."""
+    """Return the datestamps of the deletions staged by the run, by record."""
     rows = session.execute(_STAGED, {**_key(run), "ids": list(record_ids)})
     return {row.record_id: row.datestamp for row in rows}
 
 
 def any_staged(session: Session, run: RunKey) -> bool:
-    """Whether deletions wait, of this run of the harvest or of an earlier one."""
+    """Return whether deletions wait, of this run of the harvest or of an earlier one."""
     return bool(session.execute(_ANY, {"harvest_id": run.harvest_id}).scalar_one())
 
 
 def staged_count(session: Session, run: RunKey) -> int:
-    """How many deletions of the run wait."""
+    """Return the number of waiting deletions of the run."""
     return int(session.execute(_COUNT, _key(run)).scalar_one())
 
 
 def staged_sample(session: Session, run: RunKey, *, most: int) -> list[str]:
-    """Some identifiers of records that wait to be deleted."""
+    """Return some identifiers of records that wait to be deleted."""
     return list(session.execute(_SAMPLE, {**_key(run), "most": most}).scalars())
 
 
 def forget_stale(session: Session, run: RunKey) -> None:
-    """Forget what earlier runs of the harvest left, unless a person is asked about it. The caller commits."""
+    """Drop the deletions of earlier runs, unless they await a person's approval. The caller commits."""
     session.execute(_STALE, _key(run))
 
 
 def forget(session: Session, run: RunKey) -> None:
-    """Forget the run's deletions. The caller commits."""
+    """Drop the run's deletions. The caller commits."""
     session.execute(_FORGET, _key(run))
 
 
 def apply_staged(database: Database, run: RunKey, estate: Estate) -> int:
-    """Delete the records that the run has staged; gives how many. Commits by itself, in pieces.
+    """Delete the records that the run has staged; return their number. Commits by itself, in pieces.
 
-    Records that have changed since they were staged stay. No harvest of the repository may run elsewhere.
+    Records that have changed since they were staged are kept. The caller ensures that no harvest of the
+    repository is running.
     """
     applied = after = 0
     with database.session() as session, FileStore(estate.folder) as store:
@@ -251,7 +252,7 @@ def apply_staged(database: Database, run: RunKey, estate: Estate) -> int:
 
 
 def _next(session: Session, run: RunKey, after: int) -> Sequence[RowMapping]:
-    """The next deletions of the run, those of records that have changed since among them."""
+    """Return the run's next deletions, including those of records that have changed since."""
     return session.execute(_NEXT, {**_key(run), "after": after, "most": _TOGETHER}).mappings().all()
 
 
@@ -261,6 +262,7 @@ def _delete(
     files = [
         Departing(filename=row["filename"], digest=row["digest"], datestamp=row["datestamp"]) for row in rows
     ]
+    # Files before rows: if the commit fails, the same step can be repeated (see `part_with`).
     left = part_with(session, store, files, policy=estate.policy, repository_id=estate.repository_id)
     write_records(
         session,

@@ -1,4 +1,4 @@
-"""A repository's rows beside its files, both in the order of their paths, however many there are."""
+"""Compares a repository's rows with its files, both in path order, in bounded memory."""
 
 import heapq
 import os
@@ -19,7 +19,7 @@ _ROWS = text(
     ORDER BY filename COLLATE "C"
     """
 )
-# Names one by one through their index, which PostgreSQL would not use for "this or that".
+# Each name separately through the index, which PostgreSQL would not use for an OR.
 _ROWS_NOW = text(
     """
     SELECT record_id, filename, digest, identifier FROM oai_record
@@ -38,7 +38,7 @@ _ROWS_NOW = text(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileRow:
-    """What a row says of its record's file."""
+    """What a row states about its record's file."""
 
     record_id: int
     filename: str
@@ -47,11 +47,11 @@ class FileRow:
 
 
 Pair = tuple[FileRow | None, bytes | None]
-"""A row and the path that it names; either may be alone."""
+"""A row and the path that it names; either may be missing."""
 
 
 def file_rows(session: Session, repository_id: int) -> Iterator[FileRow]:
-    """The rows that name files, in the order of the names' bytes; the database sorts them, not we."""
+    """Yield the rows that name files, sorted in the database by the bytes of the names."""
     rows = session.execute(
         _ROWS, {"repository_id": repository_id}, execution_options={"yield_per": _ROWS_AT_ONCE}
     )
@@ -61,8 +61,8 @@ def file_rows(session: Session, repository_id: int) -> Iterator[FileRow]:
 def rows_now(
     session: Session, repository_id: int, *, record_ids: Sequence[int], names: Sequence[str]
 ) -> list[FileRow]:
-    """The rows as they are by now, of these records, and of these files whatever case their names have."""
-    # Names that are no UTF-8 are none that a row can have.
+    """Return the present rows of these records, and of these files regardless of the case of their names."""
+    # Names that are not UTF-8 cannot be in a row.
     writable = [name for name in names if name.isprintable()]
     rows = session.execute(
         _ROWS_NOW, {"repository_id": repository_id, "ids": list(record_ids), "names": writable}
@@ -71,7 +71,7 @@ def rows_now(
 
 
 def compare(rows: Iterable[FileRow], paths: Iterable[bytes]) -> Iterator[Pair]:
-    """Rows and paths, both in order, side by side."""
+    """Yield rows and paths, both sorted, in matching pairs."""
     rows, paths = iter(rows), iter(paths)
     row, path = next(rows, None), next(paths, None)
     while row is not None or path is not None:
@@ -88,19 +88,19 @@ def compare(rows: Iterable[FileRow], paths: Iterable[bytes]) -> Iterator[Pair]:
 
 
 def readable(path: bytes) -> str:
-    """The path for people, whatever bytes it has."""
+    """Return the path as readable text, whatever its bytes."""
     return path.decode(errors="backslashreplace")
 
 
 _SORTED_AT_ONCE = 20_000
-"""Names of one folder; of more, sorted runs wait in temporary files."""
+"""Maximum names of a folder in memory; of larger folders, sorted runs are in temporary files."""
 
 Counted = Callable[[bytes, int], None]
-"""Is told each folder (relative, empty for the base) with the number of record files directly in it."""
+"""Called with each folder (relative, empty for the base) and the number of record files directly in it."""
 
 
 def _not_counted(_folder: bytes, _files: int) -> None:
-    """Count nothing."""
+    """Ignore the count."""
 
 
 def walk(
@@ -110,11 +110,11 @@ def walk(
     skip: Collection[str] = (),
     in_memory: int = _SORTED_AT_ONCE,
 ) -> Iterator[bytes]:
-    """The paths of all files below `base`, relative to it, with `/`, in the order of their bytes.
+    """Yield the paths of all files below `base`, relative to it, with `/`, sorted by their bytes.
 
-    Links are files: they are not followed. `skip` has full paths of folders that are left out. A `base` that
-    is not there has no files. At most `in_memory` names of a folder are. Raises OSError where a folder cannot
-    be read.
+    Links count as files and are not followed. `skip` has full paths of folders to leave out. A missing `base`
+    has no files. At most `in_memory` names of a folder are in memory. Raises OSError if a folder cannot be
+    read.
     """
     root = os.fsencode(base)
     if not os.path.isdir(root):  # noqa: PTH112 names are bytes here
@@ -136,7 +136,7 @@ def walk(
 
 @dataclass(frozen=True, kw_only=True)
 class _Open:
-    """A folder that is gone through: its path with a `/`, the names left, and their temporary files."""
+    """A folder being traversed: its path with a `/`, the remaining names, and their temporary files."""
 
     folder: bytes
     names: Iterator[bytes]
@@ -153,7 +153,7 @@ def _closing(folders: list[_Open]) -> Iterator[None]:
 
 
 def _opened(root: bytes, folder: bytes, on_folder: Counted, in_memory: int) -> _Open:
-    """A folder with its names in the order in which the paths below them come: a folder's end with `/`."""
+    """Return a folder with its names in the order of the paths below them: folders end with `/`."""
     stack = ExitStack()
     runs: list[Iterable[bytes]] = []
     files = 0
@@ -167,7 +167,7 @@ def _opened(root: bytes, folder: bytes, on_folder: Counted, in_memory: int) -> _
 
 
 def _kept(names: list[bytes], stack: ExitStack) -> Iterator[bytes]:
-    """The names again, out of a temporary file."""
+    """Write the names to a temporary file, and yield them from there."""
     file = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 open for as long as the folder
     for name in names:
         file.write(len(name).to_bytes(2) + name)

@@ -1,7 +1,7 @@
-"""A process that works on files for another: `python -m harvester.store.disk_process FOLDER PARENT`.
+"""A process that handles files for its parent: `python -m harvester.store.disk_process FOLDER PARENT`.
 
-Each call to the system gives up the interpreter's lock and has to wait for it again. Beside a thread that
-parses pages, a thread that writes thousands of files would wait most of its time, so a process does it.
+Each system call releases the interpreter's lock and has to wait to get it again. Next to a thread that parses
+pages, a thread that writes thousands of files would wait most of its time; a separate process does not.
 """
 
 import sys
@@ -11,36 +11,36 @@ from harvester.store.atomic_files import OPEN_AT_ONCE, Disk
 from oai.child import Answer, Companion, CompanionEndedError, serve
 
 _OURS = 50
-"""Descriptors that the process needs besides those of files, at most."""
+"""Maximum number of descriptors that the process needs besides those of files."""
 _FILES_AND_OURS = 2 * 3000 + _OURS
-"""A group of pages has up to 3,000 records, and so one sync for them; the next one's are open beside."""
+"""A group of pages has up to 3,000 records, synced at once, while the files of the next group are open."""
 
 
 class DiskProcess:
-    """The other process, as its parent sees it; start it in a thread that lives as long as it."""
+    """The file process as its parent sees it; start it in a thread that outlives it."""
 
     def __init__(self, base: str) -> None:
         self._companion = Companion(__name__, base)
 
     @property
     def number(self) -> int:
-        """The process's id."""
+        """The process id."""
         return self._companion.number
 
     def close(self) -> None:
-        """End the process, which has answered all it was asked."""
+        """End the process, which has answered all requests."""
         self._companion.close()
 
     def missing(self, paths: Sequence[str]) -> list[str]:
-        """As `Disk.missing`."""
+        """Return the missing paths, as `Disk.missing` does."""
         return list(self._ask("missing", paths))
 
     def begin(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str] = ()) -> None:
-        """As `Disk.begin`."""
+        """Start writing and removing files, as `Disk.begin` does."""
         self._ask("begin", files, leaving)
 
     def settle(self) -> None:
-        """As `Disk.settle`."""
+        """Make the files durable, as `Disk.settle` does."""
         self._ask("settle")
 
     def _ask(self, *request: object) -> Sequence[str]:
@@ -58,7 +58,7 @@ class DiskProcess:
 
 
 def main() -> None:
-    """Work on files below the folder that the command line names."""
+    """Handle files below the folder given on the command line."""
     base = sys.argv[1]
     disk = Disk(base, open_at_once=_room())
 
@@ -66,7 +66,7 @@ def main() -> None:
         try:
             outcome = getattr(disk, name)(*arguments)
         except OSError as error:
-            # A write, unlike an open, does not say in its error where it was.
+            # Unlike an open, a write does not name the file in its error.
             unplaced = error.errno is not None and error.filename is None
             outcome = OSError(error.errno, error.strerror, base) if unplaced else error
         answer(outcome)
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def _room() -> int:
-    """How many files this process, which has nothing else open, may have open at a time."""
+    """Return how many files this process may have open at a time; it opens nothing else."""
     if sys.platform == "win32":
         return OPEN_AT_ONCE
     import resource  # noqa: PLC0415 Windows lacks it

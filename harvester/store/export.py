@@ -1,4 +1,4 @@
-"""A repository's records, or those that one run changed, as one file for others: tar, zip or JSON lines."""
+"""Exports a repository's records, or those that one run changed, as one file: tar, zip or JSON lines."""
 
 import hashlib
 import io
@@ -21,7 +21,7 @@ from harvester.store.records import RunKey
 _ROWS_AT_ONCE = 1000
 _IN_MEMORY = 1024**2
 LISTING = "++records.jsonl"
-"""Ends an archive: a line for each of its records, deleted ones included; no record's path begins so."""
+"""Last entry of an archive: a line per record, including deleted ones; no record's path begins like that."""
 
 _COLUMNS = """
     record.identifier, record.metadata_prefix, record.datestamp, record.status, record.filename,
@@ -33,7 +33,7 @@ _ALL = text(
     f"""
     SELECT {_COLUMNS}, NULL AS change FROM oai_record AS record
     WHERE repository_id = :repository_id ORDER BY record_id
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants only
 )
 _OF_RUN = text(
     f"""
@@ -46,12 +46,12 @@ _OF_RUN = text(
      AND record.identifier_key = CAST(substring(encode(sha256(convert_to(last.identifier, 'UTF8')), 'hex')
                                                 FOR 32) AS uuid)
     ORDER BY last.change_id
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants only
 )
 
 
 class Form(StrEnum):
-    """What an export is written as."""
+    """The format of an export."""
 
     TAR = "tar"
     ZIP = "zip"
@@ -60,7 +60,7 @@ class Form(StrEnum):
 
 @dataclass(kw_only=True)
 class Exported:
-    """What has been written; `missing` files are not there or not as they were written."""
+    """What has been written; `missing` files do not exist or have other bytes than were written."""
 
     records: int = 0
     files: int = 0
@@ -68,7 +68,7 @@ class Exported:
 
 
 class _Archive(Protocol):
-    """Where records go to."""
+    """The destination of the records."""
 
     def __enter__(self) -> Self: ...
 
@@ -77,7 +77,7 @@ class _Archive(Protocol):
     ) -> None: ...
 
     def add(self, facts: dict[str, Any], data: bytes | None) -> None:
-        """Add a record; `data` are its file's bytes, None where there is no file."""
+        """Add a record; `data` are its file's bytes, None if there is no file."""
 
 
 def export(
@@ -90,10 +90,10 @@ def export(
     run: RunKey | None = None,
     on_missing: Callable[[str], None] = lambda _name: None,
 ) -> Exported:
-    """Write the records, or with `run` those that it changed, as they are now; one at a time.
+    """Write the records in their present state, one at a time; with `run`, those that it changed.
 
-    tar and zip have the files at their paths, and a listing (`++records.jsonl`) at the end; of JSON lines
-    each has the record's XML. `on_missing` is told the path of each file that is not there, or has other
+    tar and zip have the files at their paths, and a listing (`++records.jsonl`) at the end; each JSON line
+    has the record's XML. `on_missing` is called with the path of each file that does not exist, or has other
     bytes than were written: it is left out. `out` need not be seekable.
     """
     exported = Exported()
@@ -147,7 +147,7 @@ def _facts(row: Any) -> dict[str, Any]:  # noqa: ANN401 a row of the database
 
 
 class _Lines:
-    """A JSON object a line, with the record's XML as text."""
+    """A JSON object per line, with the record's XML as text."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -158,7 +158,7 @@ class _Lines:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is left to write."""
+        """Do nothing: all lines are written."""
 
     def add(self, facts: dict[str, Any], data: bytes | None) -> None:
         xml = data.decode() if data is not None else None
@@ -166,10 +166,10 @@ class _Lines:
 
 
 class _Listed:
-    """An archive with a file for each record, and a listing of all of them at its end."""
+    """An archive with a file per record, and a listing of all records at its end."""
 
     def __init__(self) -> None:
-        self._listing = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 closed at the archive's end
+        self._listing = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 closed at the end of the archive
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""The record files of one repository: written whole and durable, or not at all."""
+"""The record files of one repository, each written completely and durably or not at all."""
 
 import os
 from collections.abc import Sequence
@@ -17,11 +17,15 @@ from oai.vocabulary import OAI_NAMESPACE
 from oai.xml import parse
 
 _WORTH_A_PROCESS = 200
-"""Files at a time from which on a process of its own has them done sooner."""
+"""From this number of files on, a separate process is faster."""
 
 
 class FileStore:
-    """Files below a base directory. Paths are relative to it, with `/`."""
+    """Files below a base directory. Paths are relative to it, with `/`.
+
+    `missing`, `begin` and `settle` use one background thread, which does their work in the order of the
+    calls. `write_all` and `remove_all` work in the calling thread; do not mix them with unsettled work.
+    """
 
     def __init__(self, base: Path) -> None:
         self._base = os.fspath(base)
@@ -46,42 +50,42 @@ class FileStore:
             self._disk.close()
 
     def missing(self, paths: Sequence[str]) -> "Future[Sequence[str]]":
-        """Those of the paths at which there is no file; they are looked for while the caller goes on."""
+        """Look for the paths at which there is no file, while the caller continues."""
         if paths:
             return self._thread.submit(self._missing, paths)
-        # Not to be waited for behind what is being written.
+        # An empty result need not wait for files that are being written.
         none: Future[Sequence[str]] = Future()
         none.set_result(())
         return none
 
     def read(self, path: str) -> bytes | None:
-        """The file's bytes; None where it is not there."""
+        """Return the file's bytes; None if it does not exist."""
         try:
             return Path(f"{self._base}/{path}").read_bytes()
         except FileNotFoundError:
             return None
 
     def begin(self, files: Sequence[tuple[str, bytes]], leaving: Sequence[str] = ()) -> None:
-        """Begin to write these files and then to remove those.
+        """Start writing these files and then removing those in `leaving`.
 
-        So the rows can go to the database meanwhile. Settle before they are committed. Raises what failed of
-        what was begun before.
+        Meanwhile the rows can be sent to the database. Settle before committing them. Raises the error of an
+        earlier call, if that failed.
         """
         self._wait()
         if files or leaving:
             self._begun = self._thread.submit(self._begin, files, leaving)
 
     def settle(self) -> None:
-        """Wait until what was begun is durable; raises what failed of it."""
+        """Wait until everything started is durable; raise the error if it failed."""
         self._wait()
         self._thread.submit(self._settle).result()
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """As `Disk.write_all`."""
+        """Write the files as `Disk.write_all` does."""
         self._disk.write_all(files)
 
     def remove_all(self, paths: Sequence[str]) -> None:
-        """As `Disk.remove_all`."""
+        """Remove the files as `Disk.remove_all` does."""
         self._disk.remove_all(paths)
 
     def _wait(self) -> None:
@@ -99,8 +103,9 @@ class FileStore:
         self._worker(0).settle()
 
     def _worker(self, number: int) -> Disk | DiskProcess:
-        """Who does work on so many files: what was begun by one is not begun again by another."""
+        """Return the worker for this number of files; work started by one is never repeated by the other."""
         if self._process is None and number >= _WORTH_A_PROCESS:
+            # Settled first, because the process knows only the files that it has started itself.
             self._disk.settle()
             self._process = DiskProcess(self._base)
         return self._process or self._disk
@@ -110,18 +115,18 @@ _OAI = f"{{{OAI_NAMESPACE}}}"
 
 
 def read_header(data: bytes, *, source: str) -> Header:
-    """The header in a record file's bytes.
+    """Return the header from a record file's bytes.
 
-    Raises MalformedXmlError where they are no XML, ValueError where they are no record with identifier and
+    Raises MalformedXmlError if they are not XML, ValueError if they are not a record with identifier and
     datestamp; both name `source`.
     """
     return _header(parse(data, source=source), source)
 
 
 def marked_deleted(data: bytes, *, datestamp: str, source: str) -> bytes:
-    """The record's bytes with a header that says `status="deleted"` since `datestamp`; the rest stays.
+    """Return the record's bytes with a header that has `status="deleted"` and `datestamp`; the rest stays.
 
-    Marking again gives the same bytes. Raises as `read_header` does.
+    Repeating it gives the same bytes. Raises as `read_header` does.
     """
     root = parse(data, source=source)
     _header(root, source)

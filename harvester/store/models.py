@@ -1,4 +1,4 @@
-"""The tables of the store: how full its folders are, what changed in it, how it was audited."""
+"""The tables of the store: the number of files in its folders, its changes, its audits."""
 
 import uuid
 from datetime import datetime
@@ -11,7 +11,7 @@ from oai.models import Base
 
 
 class Directory(Base):
-    """How many files a folder of a repository's store has got, so that nobody has to list it."""
+    """Number of files placed in a folder of a repository's store, so that it need not be listed."""
 
     __tablename__ = "oai_directory"
 
@@ -21,15 +21,15 @@ class Directory(Base):
     path_key: Mapped[uuid.UUID] = mapped_column(primary_key=True)
     """First 128 bits of the SHA-256 of the folder's path below the base directory."""
     files: Mapped[int]
-    """Files ever placed there, its `starting_at_` folders included."""
+    """Files ever placed there, including its `starting_at_` folders."""
 
 
 class RecordChange(Base):
-    """What changed in the store: a line for each new, updated or deleted record, kept for some days (STO-7).
+    """Changes in the store: a line for each new, updated or deleted record, kept for some days (STO-7).
 
-    Transactions do not commit in the order of their numbers. Whoever follows along reads in the order of
-    (`transaction_id`, `change_id`), and only below the oldest transaction under way, so as to miss nothing.
-    Neither repository nor run is a foreign key: a check of each line would slow every harvest.
+    Transactions do not commit in the order of their numbers. To miss no change, a consumer reads in the order
+    of (`transaction_id`, `change_id`), and only below the oldest running transaction. Neither repository nor
+    run is a foreign key: checking each line would slow down every harvest.
     """
 
     __tablename__ = "oai_change"
@@ -40,7 +40,7 @@ class RecordChange(Base):
     repository_id: Mapped[int]
     harvest_id: Mapped[int]
     run_started: Mapped[datetime]
-    """With `harvest_id` the run, as in `oai_history`."""
+    """With `harvest_id`, identifies the run, as in `oai_history`."""
     identifier: Mapped[str] = mapped_column(Text)
     metadata_prefix: Mapped[str] = mapped_column(Text)
     change: Mapped[str] = mapped_column(Text)
@@ -48,11 +48,11 @@ class RecordChange(Base):
     filename: Mapped[str | None] = mapped_column(Text)
     """Path of the record's file below the base directory, after the change."""
     datestamp: Mapped[str] = mapped_column(Text)
-    """As the repository wrote it."""
+    """Datestamp as the repository wrote it."""
     changed: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
-# One B-tree is what a line may cost; the table only grows at its end, so block ranges find the rest.
+# A line may cost only one B-tree; the table grows only at its end, so block ranges serve other lookups.
 Index("ix_oai_change_blocks", RecordChange.change_id, RecordChange.run_started, postgresql_using="brin")
 
 
@@ -67,10 +67,10 @@ class StoreAudit(Base):
     )
     started: Mapped[datetime]
     ended: Mapped[datetime | None]
-    """None while it goes on, or where it was cut off."""
+    """NULL while it is running, or if it was interrupted."""
     files: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """Files that rows name."""
+    """Files that are named in rows."""
     missing: Mapped[int] = mapped_column(BigInteger, server_default="0")
     altered: Mapped[int] = mapped_column(BigInteger, server_default="0")
     stray: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """Files that no row names, unfinished ones included."""
+    """Files that no row names, including incomplete ones."""

@@ -1,16 +1,18 @@
-"""Where a record's file lies below its base directory, and which record a path belongs to.
+"""Maps a record's identifier to the path of its file below the base directory, and back.
 
-`oai:ilLib:alliance:1234` lies at `ilLib/alliance/1234.xml` (UIUC, "File System"). The mapping is safe on any
-file system, unique and reversible:
+`oai:ilLib:alliance:1234` is stored at `ilLib/alliance/1234.xml` (UIUC, "File System"). The mapping is safe on
+any file system, unique and reversible:
 
 - all but ASCII letters, digits, `-`, `_` and `.` is written as `%XX` of its UTF-8 bytes; an empty part
   is `%`;
-- an identifier of another scheme than `oai` begins with `+`: `http://x` is `+http/%2F%2Fx.xml`;
+- an identifier with a scheme other than `oai` begins with `+`: `http://x` is `+http/%2F%2Fx.xml`;
 - a part that would be hidden, reserved or misleading (`.a`, `a.`, `con`, `a.xml` as a folder,
-  `starting_at_5`) has its first or last letter written as `%XX`; a long part goes on below: `aaa+/+aaa`;
-- beyond 1,000 characters, a digest names the file (`++sha256/…`), and the header inside the record;
-- files of deleted records that are kept apart lie at the same path below `++deleted`;
-- a second format's files are told apart by `@`, names that differ in case alone by `~2`, `~3`, …
+  `starting_at_5`) has its first or last letter written as `%XX`; a long part continues in a subfolder:
+  `aaa+/+aaa`;
+- beyond 1,000 characters, a digest names the file (`++sha256/…`), and the identifier is in the record's
+  header;
+- files of deleted records that are kept separately have the same path below `++deleted`;
+- a second format's files are distinguished by `@`, names that differ only in case by `~2`, `~3`, …
 """
 
 import hashlib
@@ -44,20 +46,20 @@ _PATH_LIMIT = 1000
 
 
 def identifier_key(identifier: str) -> uuid.UUID:
-    """First 128 bits of the identifier's SHA-256."""
+    """Return the first 128 bits of the identifier's SHA-256."""
     return uuid.UUID(hex=identifier_digits(identifier))
 
 
 def identifier_digits(identifier: str) -> str:
-    """The identifier's key in 32 hexadecimal digits: where many are compared, they cost less than a UUID."""
+    """Return the identifier's key in 32 hexadecimal digits, which are faster to compare than a UUID."""
     return hashlib.sha256(identifier.encode()).hexdigest()[:32]
 
 
 def record_path(identifier: str, *, parse_id: bool = True, metadata_prefix: str = "") -> str:
-    """The path of a record's file below the base directory, with `/`.
+    """Return the path of a record's file below the base directory, with `/`.
 
-    With `parse_id` the identifier's colons part folders, without it all is one name. `metadata_prefix` is
-    given for the formats whose files are not the base directory's plain ones.
+    With `parse_id` the identifier's colons separate folders, without it the identifier is one name.
+    `metadata_prefix` is given for formats whose files are not the plain ones of the base directory.
     """
     at = f"@{_encoded(metadata_prefix)}" if metadata_prefix else ""
     path = "/".join(_parts(identifier)) if parse_id else hardened(_encoded(identifier))
@@ -69,12 +71,12 @@ def record_path(identifier: str, *, parse_id: bool = True, metadata_prefix: str 
 
 
 def twin_path(path: str, number: int) -> str:
-    """The path for a record whose own is taken by one that differs in case alone; `number` is 2 or more."""
+    """Return the path of a record whose own is taken by one differing only in case; `number` is 2 or more."""
     return f"{path.removesuffix(_SUFFIX)}~{number}{_SUFFIX}"
 
 
 def placed(path: str, position: int, files_per_directory: int) -> str:
-    """The path of the file that comes as number `position` (from 0) to its folder (UIUC, `filesPerDIR`)."""
+    """Return the path of file number `position` (from 0) in its folder (UIUC, `filesPerDIR`)."""
     first = position // files_per_directory * files_per_directory
     if first == 0:
         return path
@@ -83,28 +85,28 @@ def placed(path: str, position: int, files_per_directory: int) -> str:
 
 
 def deleted_path(path: str) -> str:
-    """Where the file at the path goes when it is kept apart as a deleted record's."""
+    """Return the path to which the file of a deleted record is moved."""
     return path if is_deleted_path(path) else _DELETED + path
 
 
 def is_deleted_path(path: str) -> bool:
-    """Whether the path is one of those kept apart."""
+    """Return whether the path is that of a moved file of a deleted record."""
     return path.startswith(_DELETED)
 
 
 def prefix_of(path: str) -> str:
-    """The metadataPrefix that the path tells; empty where it is the base directory's plain one."""
+    """Return the metadataPrefix in the path; empty for the plain format of the base directory."""
     return _decoded(_TWIN.sub("", path.rpartition("/")[2].removesuffix(_SUFFIX)).partition("@")[2])
 
 
 def folder_and_start(folder: str) -> tuple[str, int]:
-    """The folder whose files are counted together, and the number of the first file in this part of it."""
+    """Return the folder in which files are counted together, and the number of this part's first file."""
     above, _, last = folder.rpartition("/")
     return (above, int(last.rpartition("_")[2])) if _STARTING_AT.fullmatch(last) else (folder, 0)
 
 
 def identifier_of(path: str, *, parse_id: bool = True) -> str | None:
-    """The identifier whose record lies at the path; None where a digest names the file."""
+    """Return the identifier of the record at the path; None if a digest names the file."""
     *folders, name = path.removeprefix(_DELETED).split("/")
     name = _TWIN.sub("", name.removesuffix(_SUFFIX).partition("@")[0])
     if folders and _STARTING_AT.fullmatch(folders[-1]):
@@ -136,7 +138,7 @@ def _parts(identifier: str) -> list[str]:
 
 @lru_cache(maxsize=1000)
 def _folders(text: str) -> tuple[str, ...]:
-    """The folders of an identifier's parts before the last, which many identifiers share."""
+    """Return the folders of an identifier's parts except the last; many identifiers share them."""
     return tuple(step for part in text.split(":") for step in _steps(hardened(_encoded(part), folder=True)))
 
 
@@ -151,7 +153,7 @@ def _decoded(part: str) -> str:
 
 
 def hardened(part: str, *, folder: bool = False) -> str:
-    """The part with its first or last letter encoded, where the name would be trouble somewhere."""
+    """Return the part with its first or last letter encoded, if some system could not handle the name."""
     if part.startswith(".") or _RESERVED.fullmatch(part):
         part = f"%{ord(part[0]):02X}{part[1:]}"
     if part.endswith(".") or (folder and _MISLEADING_FOLDER.fullmatch(part)):
@@ -160,7 +162,7 @@ def hardened(part: str, *, folder: bool = False) -> str:
 
 
 def _steps(part: str) -> list[str]:
-    """The part, or its pieces where it is longer than a name may be everywhere."""
+    """Return the part, in pieces if it is longer than every system allows."""
     if len(part) <= _PART_LIMIT:
         return [part]
     pieces = [part[start : start + _PART_LIMIT] for start in range(0, len(part), _PART_LIMIT)]
@@ -196,11 +198,13 @@ _SAVE = text(
 def place_files(
     session: Session, paths: Sequence[str], *, repository_id: int, files_per_directory: int
 ) -> list[str]:
-    """The final path of each new file: in a folder with room, and unlike every other even without case.
+    """Return the final path of each new file: in a folder with room, and unique regardless of case.
 
-    The folders' counts are saved; the caller commits, and sees that no one else does the same meanwhile.
+    The folders' counts are saved; the caller commits, and ensures that no other process does the same
+    meanwhile.
     """
     keys = [_folder_key(path) for path in paths]
+    # Read, then saved as absolute numbers: safe because the lock on the repository admits one harvest.
     counts = _counts(session, repository_id, set(keys))
     settled = []
     for path, key in zip(paths, keys, strict=True):
@@ -219,9 +223,9 @@ def place_files(
 
 
 def note_folders(session: Session, folders: Mapping[str, int], *, repository_id: int) -> None:
-    """See that the counts are at least what the folders (by path below the base) were found to hold.
+    """Raise the counts to at least the number of files found in the folders (by path below the base).
 
-    The folder `starting_at_5000` with 3 files tells that 5,003 files have been placed in the one above it.
+    The folder `starting_at_5000` with 3 files means that 5,003 files have been placed in its parent.
     """
     counts: dict[str, int] = {}
     for folder, files in folders.items():
@@ -245,7 +249,7 @@ def _counts(session: Session, repository_id: int, keys: Collection[str]) -> dict
 
 
 def without_twins(session: Session, paths: Sequence[str], *, repository_id: int) -> list[str]:
-    """The paths, with a number added to each that is another's twin, in the table or among themselves."""
+    """Return the paths, numbered if they equal another one but for case, in the table or among themselves."""
     plain = [path.lower() for path in paths]
     if len(set(plain)) == len(plain) and not taken_names(session, repository_id=repository_id, names=plain):
         return list(paths)

@@ -1,4 +1,4 @@
-"""A repository's rows from its files, for each file carries its record's header (STO-5)."""
+"""Rebuilds a repository's rows from its files, because each file contains its record's header (STO-5)."""
 
 import hashlib
 import os
@@ -41,7 +41,7 @@ _UNNAME = text(
     WHERE record_id = ANY(CAST(:ids AS bigint[])) AND filename = ANY(CAST(:names AS text[]))
     """
 )
-# So the next full harvest finds the record changed, and writes its file again.
+# The next full harvest then finds the record changed, and writes its file again.
 _DOUBT = text(
     """
     UPDATE oai_record SET digest = NULL
@@ -58,23 +58,23 @@ _FROM_THE_START = text(
 
 @dataclass(kw_only=True)
 class Rebuilt:
-    """What came of it so far."""
+    """The results so far."""
 
     files: int = 0
     """Record files."""
     kept: int = 0
-    """Rows that were right already."""
+    """Rows that were already correct."""
     added: int = 0
     changed: int = 0
-    """Rows that said something else than their files."""
+    """Rows that differed from their files."""
     dropped: int = 0
-    """Rows of living records whose files are gone, or are another record's now."""
+    """Rows of active records whose files are missing, or now belong to another record."""
     refused: int = 0
-    """Files that are no record (any more), or a second file of one."""
+    """Files that are not (or no longer) a record, or a second file of a record."""
 
     @property
     def begins_anew(self) -> bool:
-        """Whether the next harvest has to ask for everything, since newer records may have been lost."""
+        """Whether the next harvest has to request all records, since newer ones may have been lost."""
         return bool(self.changed or self.dropped or self.refused)
 
 
@@ -89,10 +89,10 @@ class _Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Rebuilder:
-    """Makes one repository's rows say what its files say. No harvest of it may run meanwhile.
+    """Corrects one repository's rows according to its files. No harvest of it may run meanwhile.
 
-    `plain_prefix` is the format of the files without one in their names. Files that a person altered are
-    believed: look with `store verify` first.
+    `plain_prefix` is the format of files without a format in their names. Files altered by a person are
+    trusted: run `store verify` first.
     """
 
     database: Database
@@ -100,17 +100,17 @@ class Rebuilder:
     folder: Path
     plain_prefix: str
     skip: Collection[str] = ()
-    """Folders below that are other repositories'."""
+    """Folders below that belong to other repositories."""
     on_refused: Callable[[str, str], None] = lambda _path, _reason: None
-    """Is told path and reason."""
+    """Called with path and reason."""
     on_progress: Callable[[int], None] = lambda _files: None
     _folders: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> Rebuilt:
-        """Go through all files; commits by itself, in pieces, and may be run again at any time.
+        """Process all files; commits by itself, in pieces, and may be repeated at any time.
 
-        Raises UsageError where the folder is not there or has no file, for that is rather a disk that is not
-        mounted than an empty store.
+        Raises UsageError if the folder does not exist or has no file, because then the disk is more likely
+        not mounted than the store empty.
         """
         rebuilt = Rebuilt()
         paths = walk(os.fspath(self.folder), on_folder=self._note_folder, skip=self.skip)
@@ -124,7 +124,7 @@ class Rebuilder:
                 make_statistics(self.database.engine, "oai_record", "oai_set_mapping")
                 self._take(session, batch, rebuilt)
                 gone = [row for row, path in batch if row is not None and path is None]
-                # On a system that knows no case the file may be there under another spelling.
+                # On a case-insensitive system, the file may exist under another spelling.
                 self._let_go(session, [row for row in gone if not self._is_there(row.filename)], rebuilt)
                 self._save_folders(session)
                 session.commit()
@@ -151,7 +151,7 @@ class Rebuilder:
     def _take(
         self, session: Session, pairs: Sequence[tuple[FileRow | None, bytes | None]], rebuilt: Rebuilt
     ) -> None:
-        """Write the rows of the files that are there, whatever the rows of their names say."""
+        """Write the rows of the existing files, whatever the rows with their names state."""
         by_prefix: dict[str, list[_Found]] = {}
         spoilt = []
         others = []
@@ -221,10 +221,10 @@ class Rebuilder:
         )
 
     def _let_go(self, session: Session, gone: Sequence[FileRow], rebuilt: Rebuilt) -> None:
-        """Drop the rows of living records whose files are gone; a deleted record's row stays without one."""
+        """Drop the rows of active records whose files are missing; keep the rows of deleted records."""
         if gone:
             dropped = session.execute(_FORGET, _named(gone))
-            rebuilt.dropped += dropped.rowcount  # type: ignore[attr-defined]  # of a DELETE it has one
+            rebuilt.dropped += dropped.rowcount  # type: ignore[attr-defined]  # present for a DELETE
             session.execute(_UNNAME, _named(gone))
 
     def _is_there(self, name: str | None) -> bool:
@@ -236,12 +236,12 @@ class Rebuilder:
 
 
 def _named(rows: Sequence[FileRow]) -> dict[str, list[object]]:
-    """Which rows these are: by number and file, for a row may have got another file by now."""
+    """Return which rows to change, by number and file, because a row may have another file by now."""
     return {"ids": [row.record_id for row in rows], "names": [row.filename for row in rows]}
 
 
 def _is_right(row: KnownRecord, sets: set[str], found: _Found) -> bool:
-    """Whether the row says what its file says; of a deletion the row may know a later one."""
+    """Return whether the row agrees with its file; for a deletion, the row may have a later date."""
     same = row.filename == found.path and row.digest == found.digest and row.status == _status(found)
     deleted = found.header.deleted
     return same and (

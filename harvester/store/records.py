@@ -1,4 +1,4 @@
-"""The rows of harvested records, read and written a page at a time; the caller commits."""
+"""Reads and writes the rows of harvested records, one page at a time; the caller commits."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _NULL = "NULL"
 
 
 def of_texts(values: Sequence[str | None]) -> str:
-    """An array of texts, with None as NULL. PostgreSQL refuses a text with the character NUL."""
+    """Return an array of texts, with None as NULL. PostgreSQL rejects a text with the character NUL."""
     given = [value for value in values if value is not None]
     plain = "".join(given)
     if len(given) == len(values) and '"' not in plain and "\\" not in plain:
@@ -23,17 +23,17 @@ def of_texts(values: Sequence[str | None]) -> str:
 
 
 def of_keys(values: Iterable[str]) -> str:
-    """An array of UUIDs, each given by its hexadecimal digits."""
+    """Return an array of UUIDs, each given by its hexadecimal digits."""
     return "{" + ",".join(values) + "}"
 
 
 def of_numbers(values: Iterable[int]) -> str:
-    """An array of whole numbers."""
+    """Return an array of whole numbers."""
     return "{" + ",".join(map(str, values)) + "}"
 
 
 def of_bytes(values: Iterable[bytes | None]) -> str:
-    """An array of byte strings, with None as NULL."""
+    """Return an array of byte strings, with None as NULL."""
     return "{" + ",".join([_NULL if value is None else f'"\\\\x{value.hex()}"' for value in values]) + "}"
 
 
@@ -43,7 +43,7 @@ def _quoted(value: str) -> str:
 
 
 class KnownRecord(NamedTuple):
-    """What the table has of a record that a page brings again; a tuple, for many are made."""
+    """The row of a record that a page contains again; a tuple, because many are created."""
 
     record_id: int
     filename: str | None
@@ -53,7 +53,7 @@ class KnownRecord(NamedTuple):
 
 
 class RecordRow(NamedTuple):
-    """A record as its row is to be; a tuple, for many are made."""
+    """The row to write for a record; a tuple, because many are created."""
 
     record_id: int | None
     """None for a record that has no row yet."""
@@ -66,13 +66,13 @@ class RecordRow(NamedTuple):
     change: Change
     digest: bytes | None
     set_specs: tuple[str, ...] | None
-    """None leaves the record in the sets that it is in."""
+    """None leaves the record in its present sets."""
     reason: DeletionReason | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunKey:
-    """Which run of a harvest it is, from its first page to its last, however often it was cut off."""
+    """Identifies a run of a harvest, from its first page to its last, including its interruptions."""
 
     harvest_id: int
     run_started: datetime
@@ -86,7 +86,7 @@ _KNOWN = text(
       AND identifier_key = ANY(CAST(:keys AS uuid[]))
     """
 )
-# Name by name through the index: left free, PostgreSQL reads the repository's whole table for each page.
+# Each name through the index: otherwise PostgreSQL scans all of the repository's rows for each page.
 _TAKEN = text(
     """
     SELECT name FROM unnest(CAST(:names AS text[])) AS name
@@ -119,7 +119,7 @@ _INSERT = """
     FROM page
     """
 _INSERT_NEW = text(_INSERT)
-"""For a page of records that have no rows yet: to look for each row first would take a tenth longer."""
+"""For a page of records without rows: looking for each row first would take a tenth longer."""
 _WRITE = text(
     _INSERT
     + """
@@ -129,8 +129,8 @@ _WRITE = text(
         deletion_reason = excluded.deletion_reason, harvest_time = excluded.harvest_time
     """
 )
-# So the sets can be written without asking for the new rows' ids one by one. The sequence is looked up once:
-# for each row it would cost as much as the row's sets.
+# Allocates ids, so that the sets can be written without querying the new rows. The sequence is looked up
+# once: for each row it would cost as much as the row's sets.
 _NEW_IDS = text(
     """
     WITH ours AS MATERIALIZED (
@@ -146,8 +146,8 @@ _UNCHANGED = text(
       AND harvest_time < :run_started
     """
 )
-# If it knows the length of an array, PostgreSQL takes each number for a part of a table without statistics,
-# and reads all of it. It does not know it of one that comes from a query.
+# If PostgreSQL knows the length of an array, it expects each number to match a fraction of a table without
+# statistics, and scans the whole table. It does not know the length of an array from a query.
 _FORGET_SETS = text(
     """
     DELETE FROM oai_set_mapping
@@ -170,13 +170,13 @@ _TEXTS = {
     "changes": "change",
     "reasons": "reason",
 }
-"""Parameters of the statement above that are arrays of texts, with the rows' fields."""
+"""The text-array parameters of the statement above, with the fields of the rows."""
 
 
 def known_records(
     session: Session, *, repository_id: int, metadata_prefix: str, keys: Sequence[str]
 ) -> dict[str, KnownRecord]:
-    """The rows of those records that the table has already, by identifier key."""
+    """Return the existing rows of these records, by identifier key."""
     rows = session.execute(
         _KNOWN, {"repository_id": repository_id, "prefix": metadata_prefix, "keys": of_keys(keys)}
     )
@@ -184,7 +184,7 @@ def known_records(
 
 
 def taken_names(session: Session, *, repository_id: int, names: Sequence[str]) -> set[str]:
-    """Those of the names (in lower case) that some record's file of the repository has."""
+    """Return those of the names (in lower case) that a record file of the repository has."""
     rows = session.execute(_TAKEN, {"repository_id": repository_id, "names": of_texts(names)})
     return set(rows.scalars())
 
@@ -198,9 +198,9 @@ def write_records(
     now: datetime,
     told_by: RunKey | None,
 ) -> list[int]:
-    """Insert or update the rows, with their sets, and give their ids. No two rows may have the same key.
+    """Insert or update the rows, with their sets; return their ids. No two rows may have the same key.
 
-    The change feed is told of the rows as the doing of the run `told_by`; without one it is not told.
+    The changes are written to the change feed under the run `told_by`; without a run they are not.
     """
     if not rows:
         return []
@@ -222,7 +222,7 @@ def write_records(
 
 
 def _ids(session: Session, rows: Sequence[RecordRow]) -> list[int]:
-    """Each row's id, a new one where it has none."""
+    """Return each row's id, a new one if it has none."""
     number = sum(row.record_id is None for row in rows)
     new = iter(session.scalars(_NEW_IDS, {"number": number}).all() if number else ())
     return [next(new) if row.record_id is None else row.record_id for row in rows]
@@ -238,7 +238,7 @@ def _columns(rows: Sequence[RecordRow]) -> dict[str, str]:
 
 
 def _teller(run: RunKey | None, now: datetime) -> dict[str, object]:
-    """Whose doing the change feed is told that it is; nobody's, and it is not told."""
+    """Return the parameters for the change feed: the run, or that nothing is written to it."""
     return {
         "tell": run is not None,
         "harvest_id": run.harvest_id if run else 0,
@@ -261,6 +261,6 @@ def _write_sets(session: Session, rows: Sequence[RecordRow], ids: Sequence[int])
 
 
 def mark_unchanged(session: Session, record_ids: Sequence[int], *, run_started: datetime) -> None:
-    """Flag records that came again as they were, unless this run itself brought them."""
+    """Flag records that were received again unchanged, unless this run itself stored them."""
     if record_ids:
         session.execute(_UNCHANGED, {"ids": of_numbers(record_ids), "run_started": run_started})
