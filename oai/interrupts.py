@@ -1,4 +1,4 @@
-"""Ctrl-C, which reaches the whole group of processes, in those that are none of its business."""
+"""Keeps Ctrl-C, which reaches the whole process group, from processes that must not handle it."""
 
 import contextlib
 import signal
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Start the block's processes deaf to Ctrl-C: the parent alone decides, once the block is over."""
+    """Block SIGINT in processes that the block starts; only the parent handles it, after the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,22 +1,22 @@
-"""Which network addresses are on the public internet."""
+"""Which IP addresses are on the public internet."""
 
 import ipaddress
 from typing import Final
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _REFUSED: Final = (
-    ipaddress.IPv6Network("::/96"),  # carry an IPv4 address in a way long out of use
+    ipaddress.IPv6Network("::/96"),  # embed an IPv4 address in an obsolete form
     ipaddress.IPv6Network("64:ff9b:1::/48"),  # NAT64 within a network
-    ipaddress.IPv6Network("fec0::/10"),  # site-local, as private addresses were called first
+    ipaddress.IPv6Network("fec0::/10"),  # site-local, the predecessor of private addresses
 )
-"""What the versions of Python that we run on do not all know to be private."""
+"""Networks that not all supported versions of Python know to be private."""
 _IPV4_BITS: Final = 0xFFFF_FFFF
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is on the public internet; those that carry an IPv4 address count as that.
+    """Return whether an IP address is public; an address that embeds an IPv4 address counts as that one.
 
-    Raises ValueError for what is no IP address.
+    Raises ValueError if `address` is not an IP address.
     """
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):

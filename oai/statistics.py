@@ -1,11 +1,11 @@
-"""Statistics of tables that were just filled: autovacuum makes them a minute later, or never if it is off."""
+"""Statistics of freshly filled tables: autovacuum creates them a minute later, or never if it is off."""
 
 from typing import Final
 
 from sqlalchemy import Engine, text
 
-# Without statistics, the rows of one key are taken for a two-hundredth of the table, so that a few look-ups
-# seem to be worth a pass through all of it. For a table that has doubled since, they are nearly as wrong.
+# Without statistics, PostgreSQL assumes that one key matches a two-hundredth of the table, so that it
+# prefers a sequential scan to a few look-ups. For a table that has doubled since, they are nearly as wrong.
 _WANTING: Final = text(
     """
     SELECT name FROM unnest(CAST(:tables AS text[])) AS name
@@ -17,10 +17,10 @@ _WANTING: Final = text(
 
 
 def make_statistics(engine: Engine, *tables: str) -> None:
-    """Let PostgreSQL look at samples of those tables that have no statistics yet, or old ones.
+    """Have PostgreSQL sample the tables that have no statistics yet, or outdated ones.
 
-    Each is looked at in a transaction of its own, over a connection of its own. It takes some tenths of a
-    second, however large the table is. One that another is looking at, or owns, is left out.
+    Each table is analysed in a separate transaction on a dedicated connection. It takes some tenths of a
+    second, however large the table is. A table that another session is analysing, or owns, is skipped.
     """
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         for name in connection.scalars(_WANTING, {"tables": list(tables)}).all():
