@@ -208,7 +208,7 @@ class _Publisher:
 
 
 async def aggregating(app: web.Application) -> AsyncIterator[None]:
-    """Publish in a thread every few seconds while the application runs; finish the current part at its end."""
+    """Publish every `aggregate_seconds` in a thread while the application runs; finish the current part."""
     settings = app[SETTINGS]
     engine = create_engine(
         app[DATABASE].url,
