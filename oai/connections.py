@@ -89,6 +89,7 @@ class Slowness:
     async def _keep_watching(self) -> None:
         while True:
             await asyncio.sleep(self._tick)
+            # A copy, because the loop removes responses from the set.
             for sending in list(self._under_way):
                 self._look_at(sending)
 

@@ -168,6 +168,7 @@ class _Site(web.BaseSite):
                 return
             connection.setblocking(False)  # noqa: FBT003 its only argument
             task = self._loop.create_task(self._take(connection))
+            # Kept in a set, because the loop holds only weak references to tasks; `stop` waits for them.
             self._taking.add(task)
             task.add_done_callback(self._taking.discard)
 

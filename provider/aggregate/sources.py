@@ -19,6 +19,8 @@ GONE: Final = "gone"
 WITHDRAWAL: Final = "withdrawal"
 """Delete all records."""
 
+# Starts below the oldest transaction in progress, so that no line committed later is missed; of two
+# commands that insert at once, one does nothing.
 _FOLLOW_FROM_HERE: Final = """
 INSERT INTO aggregate_feed (id, transaction_id, change_id, followed)
 SELECT 1, CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint) - 1, 0, clock_timestamp()

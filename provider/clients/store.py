@@ -250,6 +250,7 @@ def _upsert(session: Session, table: type[Base], rows: list[dict[str, Any]], cha
 
 
 def _client_changes(new: Insert) -> dict[str, Any]:
+    # Computed from the row as it is when locked, so that no count of a concurrent process is lost.
     own, more = ProviderClient, new.excluded
     return {
         "first_request": func.least(own.first_request, more.first_request),

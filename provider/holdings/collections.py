@@ -36,6 +36,8 @@ def add_collection(
     for spec in (*ancestors(set_spec), set_spec):
         default = _ROOT_NAME if spec == COLLECTION_ROOT else spec.rpartition(":")[2]
         row = {"set_spec": spec, "name": default, "parent_id": parent_id}
+        # If another transaction creates the same collection at once, the insert waits for it, and its row
+        # is read.
         session.execute(insert(Collection).values(row).on_conflict_do_nothing(index_elements=["set_spec"]))
         parent_id = session.scalars(select(Collection.id).where(Collection.set_spec == spec)).one()
     collection = session.get_one(Collection, parent_id)

@@ -16,6 +16,7 @@ from provider.holdings.publication import Check, no_check, publish_chosen
 from provider.holdings.rules import follow_rules, hold_tree
 from provider.models import Collection, DocumentCollection
 
+# A concurrent assignment of the same document waits for its locked row in `document`.
 _ASSIGN: Final = """
 WITH changed AS (
     INSERT INTO document_collection AS membership (document_id, collection_id, datestamp, direct)

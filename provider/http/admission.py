@@ -95,6 +95,7 @@ class Admission:
             _release(doors)
 
         def done(_: Future[Any]) -> None:
+            # Called in the worker thread, which must not touch semaphores and counters of the loop.
             loop.call_soon_threadsafe(leave)
 
         future.add_done_callback(done)

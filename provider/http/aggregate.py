@@ -195,6 +195,7 @@ class _Publisher:
         try:
             with updater(self._engine, self._settings, self._check) as mine:
                 if mine is not None:
+                    # Only this thread writes these figures; the metrics read each one in a single access.
                     self._told.records += mine.run().records
                     self._told.updated = time.monotonic()
         except _StopError:
@@ -227,6 +228,8 @@ async def aggregating(app: web.Application) -> AsyncIterator[None]:
 
     task = asyncio.create_task(keep_publishing())
     yield
+    # A plain flag is enough: only this thread sets it, and the publishing thread reads it between two
+    # parts.
     publisher.stopping = True
     stopping.set()
     await task

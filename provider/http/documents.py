@@ -129,6 +129,7 @@ async def _pieces(blocks: Iterator[bytes], begin: int, end: int | None) -> Async
     place = 0
     # Read to the very end for the whole document, because its digest is compared there.
     while begin == 0 or end is None or place < end:
+        # Each block is awaited before the next one is requested, so one thread at a time uses the iterator.
         block = await asyncio.to_thread(next, blocks, None)
         if block is None:
             return

@@ -109,6 +109,7 @@ class Statements:
 
     def _checkin(self, _connection: object, entry: ConnectionPoolEntry) -> None:
         errand = getattr(self._current, "errand", None)
+        # The cancel request may take effect late: the next user of this connection must not receive it.
         if errand is not None and errand.gave_back():
             entry.invalidate()
 

@@ -22,6 +22,7 @@ WHERE schemaname = current_schema() AND tablename = 'document'
 ORDER BY indexname
 ON CONFLICT (index_name) DO NOTHING
 """
+# Excludes writers, so that no document is inserted between the check for an empty table and the drop.
 _LOCK: Final = "LOCK TABLE document IN SHARE ROW EXCLUSIVE MODE"
 
 

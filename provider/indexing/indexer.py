@@ -44,6 +44,7 @@ from provider.reading.captures import Capture, Ignored, read_captures
 from provider.reading.cdx_files import CDX_SUFFIXES, FaultyLine, read_cdx
 from provider.reading.framing import FramingProblem, begins_as_archive
 
+# Rows are locked in id order, so that two loaders cannot deadlock.
 _COUNT_ARCS: Final = """
 WITH counted AS (SELECT arc_id, count(*) AS documents FROM fresh GROUP BY arc_id),
 locked AS (SELECT id FROM arc JOIN counted ON arc_id = id ORDER BY id FOR NO KEY UPDATE OF arc)

@@ -129,6 +129,7 @@ def _ids(session: Session, tree: str, nodes: Iterable[tuple[str, str]]) -> dict[
             }
             session.execute(text(_ADD[tree]), values | ({"level": level} if tree == "domain" else {}))
         session.commit()
+        # Read after the commit: the rows may have been inserted by another loader.
         ids |= _found(session, tree, missing)
     session.commit()
     return ids
