@@ -23,7 +23,7 @@ COMMIT_SECONDS = 0.5
 """Minimum time left before the datestamp is due when a transaction starts to commit."""
 
 _ROWS_PER_SECOND = 5000
-"""A conservative write rate; the margin grows with the size of a change."""
+"""Lower than any measured write rate; the margin grows with the size of a change."""
 _ATTEMPTS = 8
 
 CHUNK = 10_000
@@ -39,9 +39,8 @@ _BEGIN_CHUNK = (
     "CREATE TEMP TABLE chosen (id bigint PRIMARY KEY) ON COMMIT DROP",
     "CREATE TEMP TABLE altered (id bigint) ON COMMIT DROP",
 )
-# Rows are locked in id order, so that two changes of one document are serialised and cannot deadlock. Here
-# and below, documents are selected by an array of ids: as a join, one chunk can become a scan of the whole
-# archive.
+# Rows are locked in id order, so that two changes of one document are serialised. Here and below, documents
+# are selected by an array of ids: as a join, one chunk can become a scan of the whole archive.
 _CHOOSE = """
 INSERT INTO chosen
 SELECT id FROM document
