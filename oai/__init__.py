@@ -1,1 +1,1 @@
-"""The kernel that both sides share: protocol words, datestamps, errors, XML, settings, database."""
+"""The kernel that provider and harvester share: vocabulary, datestamps, errors, XML, settings, database."""

@@ -1,8 +1,8 @@
-"""Every change that a person or program can make: its verb, and the page, operation and command that make it.
+"""Every change that a user or program can make: its verb, and the page, operation and command that make it.
 
-The audit log takes its verbs from here, whichever surface a change came from. A test compares this table with
-the routes, the operations and the commands as they are: a new one must be added here or to `UNCHANGING`, and
-an action that a surface lacks says why.
+The audit log takes its verbs from here, whichever surface a change comes from. A test compares this table
+with the actual routes, operations and commands: a new one must be added here or to `UNCHANGING`, and an
+action that a surface lacks must state the reason.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 AUDITED: Final = "ZATVA_AUDITED"
-"""The environment variable of commands that the dashboard starts: it has written the entry already."""
+"""Environment variable set for commands that the dashboard starts, which has already written the entry."""
 _API: Final = "/api/v1"
 
 
@@ -25,19 +25,19 @@ def _given_none_of(*names: str) -> Callable[[Mapping[str, Any]], bool]:
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """A change by its verb, such as `schedule.pause`."""
+    """A change, identified by its verb, such as `schedule.pause`."""
 
     verb: str
     pages: tuple[str, ...] = ()
-    """Routes of the dashboard that are posted to, as they are declared: `/schedules/{id}/pause`."""
+    """Dashboard routes that receive the POST, as they are declared: `/schedules/{id}/pause`."""
     api: str | None = None
-    """Method and path of the API's operation, below its prefix: `DELETE /schedules/{schedule}`."""
+    """Method and path of the API operation, below the API's prefix: `DELETE /schedules/{schedule}`."""
     command: str | None = None
     """The command without `zatva`: `schedule pause`."""
     target: str | None = None
-    """The command's argument that names the object; None: the command adds it, or acts on none."""
+    """The command's argument that names the object; None if the command creates it or acts on none."""
     previews: Callable[[Mapping[str, Any]], bool] = _never
-    """Whether the command with these arguments only shows something."""
+    """Return whether the command, called with these arguments, only shows something."""
     shows_secret: bool = False
     """The page answers with a link or token that is shown once, instead of a redirect."""
     kind: str = ""
@@ -47,7 +47,7 @@ class Action:
 
     @property
     def object_kind(self) -> str:
-        """What the action changes: `schedule`."""
+        """The kind of object that the action changes: `schedule`."""
         return self.kind or self.verb.partition(".")[0]
 
     @property
@@ -221,7 +221,7 @@ ACTIONS: Final = (
 )  # fmt: skip
 
 UNCHANGING: Final[Mapping[str, str]] = MappingProxyType({
-    # Routes that are posted to and change nothing that is stored.
+    # Routes that accept POST and change nothing that is stored.
     "POST /api/v1/probe": "asks a repository and shows its answer",
     "POST /api/v1/repositories/{repository}/questions": "asks a repository and shows its answer",
     "POST /api/v1/rules/{rule}/trial": "tries a rule on samples",
@@ -242,26 +242,26 @@ UNCHANGING: Final[Mapping[str, str]] = MappingProxyType({
     "store verify": "compares files with the database and keeps when",
     "worker": "runs until it is ended; its work is in the history",
 })  # fmt: skip
-"""Why it is in no audit log, by route or command. Commands that list, show, check or serve are not here."""
+"""Why a route or command is not in the audit log. Commands that list, show, check or serve are omitted."""
 
 
 def action_of_route(method: str, path: str) -> Action | None:
-    """The action of a route as it was declared, such as `POST`, `/schedules/{id}/pause`."""
+    """Return the action of a declared route, such as `POST`, `/schedules/{id}/pause`."""
     return _BY_ROUTE.get(f"{method} {path}")
 
 
 def action_of_command(command: str) -> Action | None:
-    """The action of a command without `zatva`."""
+    """Return the action of a command, which is given without `zatva`."""
     return _BY_COMMAND.get(command)
 
 
 def action_of_verb(verb: str) -> Action:
-    """The action of that verb."""
+    """Return the action of a verb."""
     return _BY_VERB[verb]
 
 
 def _old_words(action: Action) -> tuple[str, ...]:
-    """What entries of earlier versions call it: `schedules.pause`, `api.v1.schedules.pause`."""
+    """Return the verbs that earlier versions stored: `schedules.pause`, `api.v1.schedules.pause`."""
     words = []
     for route in action.routes:
         method, _space, path = route.partition(" ")

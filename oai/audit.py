@@ -1,8 +1,8 @@
-"""The audit log: one entry for each change, whether a page, the API or a command made it.
+"""The audit log: one entry for each change, whether a page, the API or a command makes it.
 
-`begin` writes the entry in a transaction of its own before the work, `settle` completes it afterwards. So a
-process that is killed in between leaves an entry of status 0 instead of none, and work that rolls back cannot
-take its entry along. The table keeps the prefix `web_` of the package that made it.
+`begin` writes the entry in its own transaction before the work, and `settle` completes it afterwards. A
+process that is killed in between therefore leaves an entry with status 0 instead of none, and a rollback
+of the work does not remove the entry. The table keeps the prefix `web_` of the package that created it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,13 +34,13 @@ BEGUN: Final = 0
 _PAGE: Final = 50
 _FIRST_REFUSAL: Final = 400
 _FIRST_FAULT: Final = 500
-"""From here on, work may have been done before it failed."""
+"""From this status on, work may have been done before the failure."""
 _LONGEST_VALUE: Final = 1000
 _REFUSALS: Final = frozenset({401, 403, 404, 409})
 
 
 class AuditEntry(Base):
-    """Who did what to which object, when, from where. Rows outlive their users and objects."""
+    """Who changed which object, when and from where. Rows outlive their users and objects."""
 
     __tablename__ = "web_audit"
     __table_args__ = (Index(None, "user_name", "audit_id"), Index(None, "action", "audit_id"))
@@ -49,29 +49,29 @@ class AuditEntry(Base):
     at: Mapped[datetime] = mapped_column(server_default=func.now(), index=True)
     user_id: Mapped[int | None]
     user_name: Mapped[str | None] = mapped_column(Text)
-    """The dashboard's user; of a command the account on that machine. None: not signed in."""
+    """The dashboard's user, or the account on the machine for a command. None: not signed in."""
     via: Mapped[str] = mapped_column(Text, server_default="session")
-    """session, link, password, proxy, token or command; none for strangers."""
+    """session, link, password, proxy, token or command; none when not signed in."""
     action: Mapped[str] = mapped_column(Text)
-    """A verb of `oai.actions`, such as `schedule.pause`; older entries have a word for each surface."""
+    """A verb of `oai.actions`, such as `schedule.pause`; older entries have a verb for each surface."""
     object_kind: Mapped[str | None] = mapped_column(Text)
     object_id: Mapped[str | None] = mapped_column(Text)
     object_name: Mapped[str | None] = mapped_column(Text)
     status: Mapped[int] = mapped_column(SmallInteger, server_default=text("200"))
-    """The HTTP status of the answer; 200 for a command that succeeded; 0: begun, the result is unknown."""
+    """HTTP status of the response; 200 for a command that succeeded; 0: started, result unknown."""
     address: Mapped[str | None] = mapped_column(Text)
-    """The client's address; of a command the host name."""
+    """The client's address; for a command, the host name."""
     before: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    """The columns that changed, as they were; of a removed object all."""
+    """Values of the changed columns before the change; all columns of a removed object."""
     after: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    """The columns that changed, as they are; of a new object all; what the action itself adds."""
+    """Values of the changed columns after the change; all columns of a new object; the action's details."""
     count: Mapped[int] = mapped_column(server_default=text("1"))
-    """How many times: refusals of one user, action and status within an hour share an entry."""
+    """Number of occurrences: refusals with the same user, action and status within an hour share an entry."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Actor:
-    """Who acts, and how."""
+    """Who acts, and through which surface."""
 
     user_id: int | None = None
     name: str | None = None
@@ -81,18 +81,18 @@ class Actor:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """The object of a change, such as kind `repository`, number `12`, and the name that people know it by."""
+    """The object of a change: its kind (`repository`), number (`12`), and display name."""
 
     kind: str
     number: str | None = None
     name: str | None = None
     details: Mapping[str, Any] | None = None
-    """What the change did beside the object's own columns, such as `{"documents": 12}`."""
+    """What the change affected besides the object's own columns, such as `{"documents": 12}`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """Which entries; empty texts mean all. `since` is inclusive, `until` exclusive."""
+    """Which entries to list; empty texts match all. `since` is inclusive, `until` exclusive."""
 
     user: str = ""
     action: str = ""
@@ -104,7 +104,7 @@ class Filter:
 
 @dataclass(frozen=True, kw_only=True)
 class _Table:
-    """Where the objects of a kind are."""
+    """The table that holds the objects of a kind."""
 
     name: str
     key: str
@@ -112,7 +112,7 @@ class _Table:
     """A unique column by which commands name the object."""
     labels: tuple[str, ...] = ("name",)
     secret: tuple[str, ...] = ()
-    """Columns that the audit log must not hold: hashes of secrets, and bytes."""
+    """Columns that must not appear in the audit log: hashes of secrets, and bytes."""
 
 
 _TABLES: Final[Mapping[str, _Table]] = {
@@ -139,7 +139,7 @@ _TABLES: Final[Mapping[str, _Table]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """An object's row as it is now."""
+    """The current row of an object."""
 
     number: str
     name: str | None
@@ -147,14 +147,14 @@ class Snapshot:
 
 
 def snapshot(session: Session, kind: str, number: str | None) -> Snapshot | None:
-    """The row of an object by its number, or by the name that commands give; None where there is none."""
+    """Return the row of an object by its number or command-line name; None if there is none."""
     table = _TABLES.get(kind)
     if table is None or number is None:
         return None
     named = table.alias is not None and not number.isdecimal()
     column = table.alias if named else table.key
     statement = text(
-        f"SELECT CAST({table.key} AS text), to_jsonb(t) - CAST(:secret AS text[])"  # noqa: S608 names of ours
+        f"SELECT CAST({table.key} AS text), to_jsonb(t) - CAST(:secret AS text[])"  # noqa: S608 constant names
         f" FROM {table.name} t WHERE CAST({column} AS text) = :number"
     )
     row = session.execute(statement, {"secret": list(table.secret), "number": number}).first()
@@ -167,7 +167,7 @@ def snapshot(session: Session, kind: str, number: str | None) -> Snapshot | None
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
-    """A change under way: its entry, and the object as it was."""
+    """A change in progress: its entry, and the object before the change."""
 
     audit_id: int
     kind: str
@@ -175,7 +175,7 @@ class Begun:
 
 
 def begin(session: Session, action: str, who: Actor, subject: Subject) -> Begun:
-    """Write the entry of a change that begins, and commit it."""
+    """Write and commit the entry of a change before the change is made."""
     before = snapshot(session, subject.kind, subject.number)
     entry = AuditEntry(status=BEGUN, **_columns(action, who, subject))
     session.add(entry)
@@ -188,10 +188,10 @@ def begin(session: Session, action: str, who: Actor, subject: Subject) -> Begun:
 def settle(
     session: Session, begun: Begun, who: Actor, subject: Subject, *, status: int, audit_days: float
 ) -> None:
-    """Complete the entry of a change, or count it as a refusal; entries older than `audit_days` go. Commits.
+    """Complete a change's entry, or count it as a refusal; delete entries older than `audit_days`. Commits.
 
-    Input that was not accepted (400, 422) and requests that came too often (429) changed nothing, and no
-    right was refused: their entry goes.
+    Rejected input (400, 422) and rate-limited requests (429) change nothing and are not refusals of a
+    right: their entry is deleted.
     """
     entry = session.get(AuditEntry, begun.audit_id)
     if entry is None:
@@ -208,9 +208,9 @@ def settle(
 
 
 def refuse(session: Session, action: str, who: Actor, subject: Subject | None, status: int) -> None:
-    """Count a refusal in the entry of this user, action and status of this hour. The caller commits.
+    """Count a refusal in this hour's entry for the same user, action and status. The caller commits.
 
-    Two at the same moment may make two entries; their counts add up all the same.
+    Two concurrent refusals may create two entries; the sum of their counts is still correct.
     """
     same = (
         AuditEntry.action == action,
@@ -232,7 +232,7 @@ def refuse(session: Session, action: str, who: Actor, subject: Subject | None, s
 def record(
     session: Session, action: str, who: Actor, subject: Subject | None, *, status: int, audit_days: float
 ) -> None:
-    """Write the entry of what needs no snapshots: a sign-in, an export. The caller commits."""
+    """Write the entry of an action that needs no snapshots: a sign-in, an export. The caller commits."""
     session.add(AuditEntry(status=status, after=_details(subject), **_columns(action, who, subject)))
     _forget(session, audit_days)
 
@@ -240,7 +240,7 @@ def record(
 def list_entries(
     session: Session, wanted: Filter, *, limit: int = _PAGE, before: int | None = None
 ) -> list[AuditEntry]:
-    """Up to `limit` entries, the newest first; `before` is the last page's last `audit_id`."""
+    """Return up to `limit` entries, newest first; `before` is the last `audit_id` of the previous page."""
     rows = _filtered(wanted).limit(limit)
     if before is not None:
         rows = rows.where(AuditEntry.audit_id < before)
@@ -248,7 +248,7 @@ def list_entries(
 
 
 def list_actions(session: Session) -> list[str]:
-    """Every action in the last 10,000 entries."""
+    """Return every action in the last 10,000 entries."""
     last = select(AuditEntry.action).order_by(AuditEntry.audit_id.desc()).limit(10_000).subquery()
     return list(session.scalars(select(last.c.action).distinct().order_by(last.c.action)))
 
@@ -273,9 +273,9 @@ def _filtered(wanted: Filter) -> Select[AuditEntry]:
 
 
 def _complete(session: Session, entry: AuditEntry, begun: Begun, subject: Subject) -> None:
-    """Add the object as it was and as it is.
+    """Add the object's values before and after the change to the entry.
 
-    What was seen before belongs to another object when the work names the one that it made.
+    The earlier snapshot is discarded if the command names another object, the one that it created.
     """
     number = subject.number or (begun.before.number if begun.before else None)
     after = snapshot(session, subject.kind, number)
@@ -293,7 +293,7 @@ def _complete(session: Session, entry: AuditEntry, begun: Begun, subject: Subjec
 
 
 def _abridged(columns: Mapping[str, Any], names: set[str]) -> dict[str, Any] | None:
-    """These columns without NULLs; long values are cut, so that one entry cannot fill the log."""
+    """Return these columns without NULLs; long values are truncated so that one entry cannot fill the log."""
     found = {name: columns[name] for name in sorted(names) if columns.get(name) is not None}
     for name, value in found.items():
         if len(str(value)) > _LONGEST_VALUE:

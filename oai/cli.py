@@ -1,7 +1,7 @@
-"""How a command line is put together and run: shared options, lazy handlers, errors to exit codes.
+"""Assembling and running a command line: shared options, lazy handlers, exit codes for errors.
 
-Each part's `cli.py` describes its commands and imports nothing heavy; a handler is named as
-`"module:function"` and imported only when its command runs, for every harvest is a process of its own.
+The `cli.py` of each package describes its commands and imports nothing heavy. A handler is named as
+`"module:function"` and imported only when its command runs, because every harvest is a separate process.
 """
 
 import argparse
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
     from oai.errors import ZatvaError
     from oai.settings import Settings
 
-    Subcommands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 it has no public name
+    Subcommands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 no public name
 
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation:
-    """What a handler gets: the parsed arguments, the settings, and where to print."""
+    """What a handler receives: the parsed arguments, the settings, and the console to print to."""
 
     arguments: argparse.Namespace
     settings: "Settings"
     console: "Console"
     noted: dict[str, Any] = field(default_factory=dict)
-    """What `about` has been told."""
+    """What was passed to `about`."""
 
     def about(self, number: object, name: str | None = None, **details: object) -> None:
-        """Name the object that the command made, and what it did beside, for the audit log."""
+        """Record the object that the command created, and other effects, for the audit log."""
         self.noted.update(number=str(number), name=name, details=details)
 
 
 _DONE: Final = 200
 _WRONG_INPUT: Final = 422
 _FAULT: Final = 500
-"""What the audit log has instead of an answer's status."""
+"""Values that the audit log stores instead of a response status."""
 
 Handler = Callable[[Invocation], int]
 
@@ -54,19 +54,19 @@ def add_command(
     commands: "Subcommands",
     name: str,
     *,
-    help: str,  # noqa: A002 argparse's own word
+    help: str,  # noqa: A002 argparse's name
     handler: str,
 ) -> argparse.ArgumentParser:
     """Add a command with the options that all commands share; `handler` is `"module:function"`."""
     parser = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     add_shared_options(parser)
-    # argparse puts the commands above in front: `zatva schedule pause`.
+    # argparse prepends the names of the parent commands: `zatva schedule pause`.
     parser.set_defaults(handler=handler, command=parser.prog.partition(" ")[2])
     return parser
 
 
 def add_group(commands: "Subcommands", name: str, *, help: str) -> "Subcommands":  # noqa: A002
-    """Add a command that has commands of its own, and give the place to add them to."""
+    """Add a command group and return the object to which its commands are added."""
     parser = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     return parser.add_subparsers(metavar="COMMAND", required=True)
 
@@ -82,7 +82,7 @@ def add_shared_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
-    """Parse, run the command, and give its exit code; errors are told on standard error."""
+    """Parse the arguments, run the command, and return its exit code; errors go to standard error."""
     arguments = parser.parse_args(argv)
     from oai.errors import ExitCode, ZatvaError
 
@@ -95,13 +95,13 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
     except KeyboardInterrupt:
         return _interrupted()
     except BrokenPipeError:
-        # Whoever read our output has gone, as `head` does; that is no fault of ours.
+        # The reader of standard output closed the pipe, as `head` does; this is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
     except ZatvaError as error:
         return _told(error, verbose=arguments.verbose)
     except Exception as error:
-        # An interruption in the middle of a statement can leave a connection that cannot even roll back.
+        # An interrupt in the middle of a statement can leave a connection that cannot even roll back.
         if _came_of_an_interruption(error):
             return _interrupted()
         known = _mishap(error, invocation)
@@ -111,7 +111,7 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
 
 
 def _called(handler: Handler, invocation: Invocation) -> int:
-    """Run the command, with an entry in the audit log when it changes something."""
+    """Run the command, with an audit entry if it changes something."""
     from oai.actions import AUDITED, action_of_command
 
     arguments = invocation.arguments
@@ -122,7 +122,7 @@ def _called(handler: Handler, invocation: Invocation) -> int:
 
 
 def _audited(action: "Action", handler: Handler, invocation: Invocation) -> int:
-    """Run the command between its audit entry's beginning and end; gives its exit code."""
+    """Run the command between `begin` and `settle` of its audit entry; return its exit code."""
     from oai.audit import Actor, begin, settle
     from oai.database import open_database
     from oai.errors import ExitCode, UsageError
@@ -131,7 +131,7 @@ def _audited(action: "Action", handler: Handler, invocation: Invocation) -> int:
     with open_database(invocation.settings) as database:
         with database.session() as session:
             begun = begin(session, action.verb, who, _subject(action, invocation))
-        # The command may fork: no process may inherit an open connection.
+        # Close all connections, because the command may fork and a child must not inherit an open one.
         database.engine.dispose()
         status = _FAULT
         try:
@@ -150,7 +150,7 @@ def _audited(action: "Action", handler: Handler, invocation: Invocation) -> int:
 
 
 def _subject(action: "Action", invocation: Invocation) -> "Subject":
-    """The object that the command made and named, else the one that its arguments name."""
+    """Return the object that the command created and recorded, otherwise the one that its arguments name."""
     from oai.audit import Subject
 
     noted = invocation.noted
@@ -165,7 +165,7 @@ def _subject(action: "Action", invocation: Invocation) -> "Subject":
 
 
 def _account() -> str | None:
-    """The account's name on this machine; containers may run under a number that has none."""
+    """Return the account name; None in containers that run under a user id without a name."""
     import getpass
 
     try:
@@ -175,7 +175,7 @@ def _account() -> str | None:
 
 
 def _told(error: "ZatvaError", *, verbose: bool) -> int:
-    """Tell the error, and where the one that is being handled arose if that is asked for."""
+    """Print the error; with `verbose`, also the traceback of the exception being handled."""
     if verbose:
         traceback.print_exc()
     sys.stderr.write(f"zatva: {error}\n")
@@ -183,7 +183,7 @@ def _told(error: "ZatvaError", *, verbose: bool) -> int:
 
 
 def _mishap(error: Exception, invocation: Invocation | None) -> "ZatvaError | None":
-    # Most commands need no database; what knows its errors takes a while to import.
+    # Imported late: most commands need no database, and the module that knows its errors is slow to import.
     from oai.error_translation import mishap
 
     return mishap(error, invocation.settings if invocation else None)
@@ -210,8 +210,8 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
 
 def _handler(name: str) -> Handler:
     module, function = name.split(":")
-    # Modules are no garbage. Looking for some among them takes a tenth of a command's start, as much when
-    # it goes on, and a fifth of a second at its end.
+    # Imported modules are never garbage. Collecting among them takes a tenth of a command's start-up time,
+    # the same again while it runs, and a fifth of a second at its end.
     gc.disable()
     try:
         handler: Handler = getattr(importlib.import_module(module), function)

@@ -1,9 +1,9 @@
-"""How many connections a server holds open, from whom, and how long each may keep it waiting.
+"""How many connections a server holds open, from which addresses, and how long each may keep it waiting.
 
-A connection costs a file and some memory, and whoever opens one can leave it open and say nothing. When there
-are too many, those that have been idle longest are closed, since they came or since their last answer. A
-request that is under way, an answer that is still being taken and a stream of events are never closed for
-others; if nothing is idle, the newcomer is refused.
+A connection costs a file descriptor and some memory, and a client can open one and stay silent. When
+there are too many, the server closes those that have been idle longest, counted from their opening or
+their last response. A request in progress, a response still being sent and a stream of events are never
+closed to make room; if no connection is idle, the new one is refused.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _SHORT_TICK: Final = 0.05
 
 @dataclass(eq=False, kw_only=True)
 class _Sending:
-    """An answer on its way; `taken` and `owed_seconds` are as of the beginning of its time of grace."""
+    """A response being sent; `taken` and `owed_seconds` refer to the start of its grace period."""
 
     transport: asyncio.Transport
     writer: AbstractStreamWriter
@@ -45,7 +45,7 @@ class _Sending:
 
 
 class Slowness:
-    """Watches answers on their way; who takes less than `rate` bytes a second for `seconds` is cut off."""
+    """Watches responses being sent; disconnects clients that read less than `rate` bytes/s for `seconds`."""
 
     def __init__(self, *, seconds: float, rate: int) -> None:
         self._seconds = seconds
@@ -54,11 +54,11 @@ class Slowness:
         self._under_way: set[_Sending] = set()
         self._known: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
         self.cut_off = 0
-        """Connections that were ended."""
+        """Connections that were aborted."""
 
     @contextlib.contextmanager
     def sending(self, request: web.Request) -> Iterator[None]:
-        """Watch the request's answer from now on, until the client has taken all of it."""
+        """Watch the request's response from now on, until the client has read all of it."""
         transport = request.transport
         if transport is None:
             yield
@@ -75,7 +75,7 @@ class Slowness:
 
     @contextlib.asynccontextmanager
     async def watch(self) -> AsyncIterator[None]:
-        """Look after them for the time of the block."""
+        """Watch responses for the duration of the block."""
         task = asyncio.create_task(self._keep_watching())
         yield
         task.cancel()
@@ -83,13 +83,14 @@ class Slowness:
             await task
 
     async def all_taken(self) -> None:
-        """Wait until no answer is left in memory; those that were ended are taken from there, too."""
-        while any(sending.transport.get_write_buffer_size() for sending in self._under_way):  # noqa: ASYNC110 nothing tells of it
+        """Wait until no response is left in memory, including responses that have been ended."""
+        while any(sending.transport.get_write_buffer_size() for sending in self._under_way):  # noqa: ASYNC110 no event to wait for
             await asyncio.sleep(_SHORT_TICK)
 
     async def _keep_watching(self) -> None:
         while True:
             await asyncio.sleep(self._tick)
+            # A copy, because the loop removes responses from the set.
             for sending in list(self._under_way):
                 self._look_at(sending)
 
@@ -111,7 +112,7 @@ class Slowness:
         sending.taken, sending.owed_seconds = taken, 0.0
 
     def _prepare(self, transport: asyncio.Transport) -> None:
-        """Tell the kernel to hold little, so that we see what the client takes, and to give up, too."""
+        """Limit the kernel's send buffer, so that the client's reading speed shows, and set its timeout."""
         if transport in self._known:
             return
         self._known.add(transport)
@@ -125,11 +126,11 @@ class Slowness:
 
 
 _OTHER_FILES: Final = 200
-"""Files that a process has open beside its connections, and some to spare."""
+"""Files that a process has open besides its connections, with a reserve."""
 _LEAST_SHARE: Final = 4
-"""Where that leaves too little, connections get one file in so many."""
+"""If the reserve leaves too few files, connections get one file in this many."""
 _BATCH: Final = 16
-"""When there are too many, one in so many is closed, so that not every newcomer has to close one."""
+"""When there are too many connections, one in this many is closed, so that not each new one closes one."""
 _MINUTE: Final = 60.0
 _REFUSED: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\n"
@@ -141,22 +142,22 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:
-    """What one server allows; the defaults are for small servers such as those for metrics."""
+    """The limits of one server; the defaults are for small servers such as the metrics endpoint."""
 
     connections: int = 64
     connections_per_address: int = 0
     """0: no limit."""
     idle_seconds: float = 75
-    """How long a connection may be without a whole request head."""
+    """How long a connection may stay without a complete request head."""
     body_seconds: float = 30
     slow_seconds: float = 60
     slow_rate: int = 1024
     trusted: tuple[Network, ...] = ()
-    """Proxies, which have no limit of their own: they speak for many."""
+    """Proxies, which are exempt from the limit per address because they forward for many clients."""
 
 
 def limits_of(section: ProviderSettings | WebSettings) -> ConnectionLimits:
-    """The limits as the settings have them."""
+    """Return the limits from a section of the settings."""
     return ConnectionLimits(
         connections=section.connections,
         connections_per_address=section.connections_per_address,
@@ -169,7 +170,7 @@ def limits_of(section: ProviderSettings | WebSettings) -> ConnectionLimits:
 
 
 class Seldom:
-    """Logs what strangers can cause as often as they like: at most one warning a minute."""
+    """Limits log messages that clients can trigger at will to one warning a minute."""
 
     def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = log
@@ -178,7 +179,7 @@ class Seldom:
         self._unlogged = 0
 
     def warn(self, message: str) -> None:
-        """Log the message, with how many were left out since the last, or leave it out."""
+        """Log the message with the number suppressed since the last one, or suppress it."""
         now = self._clock()
         if now < self._next:
             self._unlogged += 1
@@ -189,19 +190,23 @@ class Seldom:
 
 
 class Connections:
-    """The open connections of one server."""
+    """The open connections of one server.
+
+    All methods run in the event loop's thread and do not await, so the collections need no lock.
+    """
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self.most = limits.connections
-        """As many as the system lets the process have files, if that is fewer; see `share_files`."""
+        """The configured limit, or fewer if the process may open fewer files; see `share_files`."""
         self.slowness = Slowness(seconds=limits.slow_seconds, rate=limits.slow_rate)
         self.closed = 0
         """Connections that were closed to make room."""
         self.refused = 0
-        """Newcomers that were turned away because nothing was idle."""
+        """New connections that were refused because no connection was idle."""
         self._whose: dict[asyncio.Transport, str | None] = {}
-        # Both in the order in which they became idle. A dictionary keeps it, and finds a connection at once.
+        # Both are ordered by the time at which a connection became idle. A dictionary keeps that order and
+        # finds a connection in constant time.
         self._idle: dict[asyncio.Transport, None] = {}
         self._of: dict[str, dict[asyncio.Transport, None]] = {}
         self._under_way: Counter[asyncio.Transport] = Counter()
@@ -209,13 +214,14 @@ class Connections:
 
     @property
     def open(self) -> int:
-        """How many there are."""
+        """Number of open connections."""
         return len(self._whose)
 
     def share_files(self, servers: int) -> None:
-        """Allow no more than there are files, which so many servers of this process share evenly.
+        """Limit connections to the available files, which `servers` servers of this process share evenly.
 
-        Each has its own part, so that clients who use up one server's part leave the other's alone.
+        Each server has its own share, so that clients that exhaust one server's share do not affect
+        another server.
         """
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if files != resource.RLIM_INFINITY:
@@ -223,7 +229,7 @@ class Connections:
             self.most = max(1, min(self.limits.connections, room // servers))
 
     def admit(self, transport: asyncio.Transport) -> bool:
-        """Whether the newcomer may stay; idle connections are closed for it where that is needed."""
+        """Return whether the new connection may stay; closes idle connections for it if necessary."""
         peer = transport.get_extra_info("peername")
         whose = visitor(peer[0] if peer else None, (), self.limits.trusted).limited_as
         own = self._of.get(whose, {}) if whose is not None else {}
@@ -241,7 +247,7 @@ class Connections:
         return True
 
     def lose(self, transport: asyncio.Transport) -> None:
-        """The connection is closed, or is about to be."""
+        """Remove a connection that is closed or about to be closed."""
         whose = self._whose.pop(transport, None)
         self._idle.pop(transport, None)
         if whose is not None:
@@ -250,20 +256,21 @@ class Connections:
                 del self._of[whose]
 
     def make_room(self) -> int:
-        """Close the connections that have been idle longest; gives how many."""
+        """Close the connections that have been idle longest; return how many."""
         return self._close(self._idle, max(1, self.most // _BATCH))
 
     def use(self, request: web.Request) -> None:
-        """The request's connection is in use until its answer is sent; to be called in the request's task.
+        """Mark the request's connection as in use until its response is sent; call it in the request's task.
 
-        A client who does not take the answer is cut off.
+        A client that does not read the response is disconnected.
         """
         transport, task = request.transport, asyncio.current_task()
         if transport is None or task is None:
             return
         watched = contextlib.ExitStack()
         watched.enter_context(self.slowness.sending(request))
-        # Counted, for the next request of the connection may begin before this task is known to have ended.
+        # A counter, because the connection's next request may begin before the end of this task is
+        # reported.
         self._under_way[transport] += 1
         self._idle.pop(transport, None)
 
@@ -279,7 +286,7 @@ class Connections:
 
     @contextlib.contextmanager
     def body_in_time(self, request: web.Request) -> Iterator[None]:
-        """Reading the request's body raises HTTPRequestTimeout when it has not come within `body_seconds`."""
+        """Make reading the request's body raise HTTPRequestTimeout if it takes longer than `body_seconds`."""
         body, seconds = request.content, self.limits.body_seconds
         if body.is_eof():
             yield
@@ -299,7 +306,7 @@ class Connections:
                 leave_unread(request)
 
     def _is_full(self, own: dict[asyncio.Transport, None]) -> bool:
-        """Whether an address has all that one may have: never more than half of what there is."""
+        """Return whether an address has reached its limit, which is at most half of all connections."""
         limit = self.limits.connections_per_address
         return bool(limit) and len(own) >= max(1, min(limit, self.most // 2))
 
@@ -314,7 +321,7 @@ class Connections:
     def _close(self, among: Iterable[asyncio.Transport], most: int) -> int:
         idle = list(itertools.islice(filter(self._is_idle, among), most))
         for transport in idle:
-            # At once, for the transport reports it only in the loop's next round.
+            # Immediately, because the transport reports the loss only in the loop's next iteration.
             self.lose(transport)
             transport.abort()
         self.closed += len(idle)
@@ -332,16 +339,16 @@ CONNECTIONS: Final = web.AppKey("connections", Connections)
 
 
 def leave_unread(request: web.Request) -> None:
-    """Read no more of a body that cannot be read: the server would fail at it again, and log that as ours.
+    """Discard the rest of an unreadable body; otherwise the server fails on it again and logs an error.
 
-    The connection is closed behind the answer.
+    The connection is closed after the response.
     """
     request.content.feed_eof()
     request.protocol.close()
 
 
 def bound(app: web.Application, limits: ConnectionLimits) -> None:
-    """Hold the application's connections to these limits; to be called before it is given middlewares."""
+    """Apply these limits to the application's connections; call this before adding other middlewares."""
     app[CONNECTIONS] = Connections(limits)
     app.middlewares.append(_bounded)
     app.cleanup_ctx.append(_slow_clients)
@@ -354,7 +361,7 @@ async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse
     with connections.body_in_time(request):
         response = await handler(request)
     if isinstance(response, web.FileResponse):
-        # Else it is sent by sendfile, of which nobody sees how much the client takes.
+        # Otherwise sendfile sends it, which does not reveal how much the client has read.
         response.enable_compression(web.ContentCoding.identity)
     return response
 
@@ -365,7 +372,7 @@ async def _slow_clients(app: web.Application) -> AsyncIterator[None]:
 
 
 class CountedConnection(asyncio.Protocol):
-    """Hands everything on to the HTTP server's own protocol, once the connection is admitted."""
+    """Passes everything to the HTTP server's own protocol once the connection is admitted."""
 
     def __init__(self, connections: Connections, server: web.Server) -> None:
         self._connections = connections
@@ -374,7 +381,7 @@ class CountedConnection(asyncio.Protocol):
         self._http: asyncio.Protocol | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Admit it, or close it at once."""
+        """Admit the connection, or refuse and close it."""
         transport = of_kind(transport, asyncio.Transport, "it carries a stream")
         if not self._connections.admit(transport):
             transport.write(_REFUSED)
@@ -384,26 +391,26 @@ class CountedConnection(asyncio.Protocol):
         self._http.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Remove the connection and inform the HTTP protocol."""
         if self._transport is not None and self._http is not None:
             self._connections.lose(self._transport)
             self._http.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Hand bytes on."""
+        """Pass bytes on."""
         if self._http is not None:
             self._http.data_received(data)
 
     def eof_received(self) -> bool | None:
-        """Hand the client's end of sending on."""
+        """Pass on that the client has finished sending."""
         return self._http.eof_received() if self._http is not None else None
 
     def pause_writing(self) -> None:
-        """Hand on that the client takes its answer slowly."""
+        """Pass on that the client reads its response slowly."""
         if self._http is not None:
             self._http.pause_writing()
 
     def resume_writing(self) -> None:
-        """Hand on that there is room for more of the answer."""
+        """Pass on that the send buffer has space again."""
         if self._http is not None:
             self._http.resume_writing()

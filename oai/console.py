@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, notes and progress on standard error."""
+"""Output of commands: results on standard output, notes and progress on standard error."""
 
 import contextlib
 import json
@@ -16,35 +16,36 @@ _LINE_SECONDS = 30.0
 
 
 def counted(number: int, noun: str) -> str:
-    """The number with its noun, whose plural ends in an s: `1 record`, `2,000 records`."""
+    """Return the number with its noun, whose plural must end in s: `1 record`, `2,000 records`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def checked_output(file: Path) -> Path:
-    """The file that a command is to write, absolute.
+    """Return the absolute path of the file that a command will write.
 
-    Raises UsageError where it is a folder, or its folder is not there: that is a slip rather than a wish.
+    Raises UsageError if it is a folder, or if its folder does not exist, which is more likely a typing
+    error than an intention.
     """
     file = file.absolute()
     if file.is_dir():
         raise UsageError(f"{file} is a folder; give a file name")
     there = next(folder for folder in file.parents if folder.exists())
-    # Below a file there is never a folder: that is told when the file is opened.
+    # A path below a regular file is not checked here: opening the file reports that error.
     if there != file.parent and there.is_dir():
         raise UsageError(f"{file.parent}: no such folder; create it or give another file")
     return file
 
 
 class Advance(Protocol):
-    """Tells the progress display how far the work is."""
+    """Reports to the progress display how far the work has advanced."""
 
     def __call__(self, done: int, *, total: int | None = None, note: str = "") -> None:
-        """Set the number done so far, the total where it is known, and a short note."""
+        """Set the number done so far, the total if known, and a short note."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Console:
-    """Writes a command's results as text for people, or as JSON for programs."""
+    """Writes a command's results as text, or as JSON for programs."""
 
     as_json: bool = False
     quiet: bool = False
@@ -52,17 +53,18 @@ class Console:
     err: TextIO = field(default_factory=lambda: sys.stderr)
 
     def result(self, data: Mapping[str, Any], text: str) -> None:
-        """Print one result: the object on a line of its own with `--json`, else the text."""
+        """Print one result: with `--json` the object on one line, otherwise the text."""
         self._print(json.dumps(data, default=_plain, ensure_ascii=False) if self.as_json else text)
 
     def facts(self, data: Mapping[str, Any]) -> None:
-        """Print what is known of one thing, a line for each fact; with `--json` the object."""
+        """Print the properties of one object, one per line; with `--json` the object."""
         self.result(data, "\n".join(f"{name}: {_cell(value, name)}" for name, value in data.items()))
 
     def table(self, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, empty: str) -> None:
         """Print rows as an aligned table under the headings of `columns` (key to heading).
 
-        With `--json` each whole row is an object on a line of its own. `empty` is said where there is none.
+        With `--json`, each whole row is an object on its own line. `empty` is printed if there are no
+        rows.
         """
         if self.as_json:
             for row in rows:
@@ -73,13 +75,13 @@ class Console:
             self._print(empty)
 
     def note(self, text: str) -> None:
-        """Say something on standard error, unless asked to be quiet."""
+        """Print a note on standard error, unless `--quiet` is set."""
         if not self.quiet:
             print(text, file=self.err, flush=True)
 
     @contextlib.contextmanager
     def progress(self, label: str) -> Iterator[Advance]:
-        """Show progress for the block: a bar on a terminal, else a line every 30 seconds."""
+        """Show progress for the block: a bar on a terminal, otherwise a line every 30 seconds."""
         if self.quiet:
             yield _silent
         elif self.err.isatty():
@@ -93,11 +95,11 @@ class Console:
 
 
 def _silent(done: int, *, total: int | None = None, note: str = "") -> None:
-    """Show nothing."""
+    """Ignore progress (`--quiet`)."""
 
 
 class _Lines:
-    """A line every 30 seconds, for logs."""
+    """Progress as a line every 30 seconds, for logs."""
 
     def __init__(self, label: str, console: Console) -> None:
         self._label = label
@@ -153,7 +155,7 @@ def _aligned(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> s
 
 
 def _cell(value: object, key: str) -> str:
-    """A value in words, also one that consists of several."""
+    """Return a value as text, including lists and mappings."""
     if isinstance(value, list) and value:
         return ", ".join(_cell(part, key) for part in value)
     if isinstance(value, Mapping) and value:
@@ -162,7 +164,7 @@ def _cell(value: object, key: str) -> str:
 
 
 def _word(value: object, key: str) -> str:
-    """A value in words; numbers that are names, such as those of rows and processes, are not parted."""
+    """Return a value as text; numbers used as names, such as row and process ids, get no separators."""
     if value is None or value in ([], {}):
         return "–"  # noqa: RUF001 a dash on purpose
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The database: engine and sessions over PostgreSQL, the embedded one where no other is named."""
+"""The database: engine and sessions over PostgreSQL, embedded unless the settings name another server."""
 
 import contextlib
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _POOL = 5
 _DRIVER = "postgresql+psycopg"
 _CONNECTION = {
     "connect_timeout": 10,
-    # A server that is silently gone is noticed in half a minute (these are seconds and milliseconds).
+    # Detects within half a minute a server that vanished silently (values in seconds and milliseconds).
     "keepalives_idle": 30,
     "tcp_user_timeout": 30_000,
 }
@@ -27,12 +27,12 @@ _CONNECTION = {
 
 @dataclass(frozen=True, kw_only=True)
 class Database:
-    """An open database. `session()` begins a unit of work; whoever begins it commits it."""
+    """An open database. `session()` begins a unit of work; the caller that begins it commits it."""
 
     engine: Engine
 
     def session(self) -> Session:
-        """A new session; use it as a context manager and commit in it."""
+        """Return a new session; use it as a context manager and commit in it."""
         return Session(self.engine)
 
     @property
@@ -42,15 +42,15 @@ class Database:
 
     @property
     def conninfo(self) -> str:
-        """Address with password, as libpq and psycopg take it."""
-        # Not as a URL: SQLAlchemy leaves spaces in passwords as they are, and libpq reads up to those.
+        """Address with password, in the form that libpq and psycopg take."""
+        # Not as a URL: SQLAlchemy does not escape spaces in passwords, and libpq stops reading at a space.
         return make_conninfo(**self.parameters)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the address says, by libpq's names (PostgreSQL documentation, "Parameter Key Words")."""
+        """The address as libpq's parameters (PostgreSQL documentation, "Parameter Key Words")."""
         _, arguments = self.engine.dialect.create_connect_args(self.url)
-        # What is psycopg's own, and no word of libpq's.
+        # `context` is psycopg's own parameter, not one of libpq's.
         return {name: value for name, value in arguments.items() if name != "context"}
 
 
@@ -64,11 +64,11 @@ def open_database(
 ) -> Iterator[Database]:
     """Open the database that the settings name, and close it at the end of the block.
 
-    The embedded server is started where no URL is set, and its tables are brought to this version; an empty
-    database on a server of one's own gets its tables, too. The pool never grows beyond `pool_size`
-    connections. `statement_seconds` is the longest time for one statement.
+    If no URL is set, the embedded server is started and its tables are upgraded to this version; an empty
+    database on an external server also gets its tables. The pool never grows beyond `pool_size`
+    connections. `statement_seconds` is the time limit for one statement.
 
-    Raises DatabaseNotReadyError when the server cannot be reached, or its tables are of another version.
+    Raises DatabaseNotReadyError if the server cannot be reached, or its tables are of another version.
     """
     with contextlib.ExitStack() as stack:
         url = _url(settings, stack)
@@ -84,7 +84,7 @@ def open_database(
 
 
 def place(settings: Settings) -> str:
-    """Where the database is, for people: the folder of the embedded one, or the address without password."""
+    """Return the database's location for display: the embedded one's folder, or the URL without password."""
     if settings.database_url is None:
         return str(cluster_folder(settings.data))
     return make_url(settings.database_url.get_secret_value()).render_as_string(hide_password=True)
@@ -110,8 +110,9 @@ def _url(settings: Settings, stack: contextlib.ExitStack) -> URL:
 
 
 def _engine(url: URL, pool_size: int, statement_seconds: float | None) -> Engine:
-    # Temporary tables' memory can be set only before their first use, so it is set for every connection. Of
-    # tables that have no statistics yet, PostgreSQL expects so much that it would compile short statements.
+    # Memory for temporary tables can be set only before their first use, so it is set for every connection.
+    # For tables without statistics PostgreSQL estimates so many rows that it would JIT-compile short
+    # statements.
     options = "-c timezone=UTC -c temp_buffers=64MB -c jit=off"
     if statement_seconds is not None:
         options += f" -c statement_timeout={int(statement_seconds * 1000)}"

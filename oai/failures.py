@@ -1,8 +1,8 @@
-"""Failures as data: a code and its facts, from which sentences are made where people read them.
+"""Failures as data: a code and facts, from which texts are made where users read them.
 
-Rows keep the code and the facts beside the technical reason in English; programs compare codes, and no
-program reads a sentence. What a code means to people, and what they can do, is in `translations/`, in each
-language: `explained` gives it.
+Rows store the code and the facts besides the technical reason in English; programs compare codes and
+never parse text. The explanation of each code, and what the user can do, is in `translations/` for each
+language; `explained` returns it.
 """
 
 import tomllib
@@ -21,25 +21,25 @@ _UNKNOWN: Final = "?"
 
 
 class FailureCode(StrEnum):
-    """What failed. The values are stored in rows and stay; the comments name the facts of each."""
+    """What failed. The values are stored in rows and must not change; the comments list the facts of each."""
 
-    # The way to the repository. Facts: url, where the request is known.
+    # Connection to the repository. Facts: url, if the request is known.
     HOST_UNKNOWN = "host_unknown"
     CONNECTION_REFUSED = "connection_refused"
     TLS = "tls"
     TIMEOUT = "timeout"
     DISCONNECTED = "disconnected"
-    """The connection or the answer broke off."""
+    """The connection was closed before the answer was complete."""
     REDIRECT = "redirect"
     ADDRESS_INVALID = "address_invalid"
     ADDRESS_PRIVATE = "address_private"
-    # HTTP. Facts: url, status; seconds (or null) of a server that is busy.
+    # HTTP. Facts: url, status; seconds (or null) for a busy server.
     HTTP_GONE = "http_gone"
     HTTP_FORBIDDEN = "http_forbidden"
     HTTP_SERVER_ERROR = "http_server_error"
     HTTP_STATUS = "http_status"
     SERVER_BUSY = "server_busy"
-    # The protocol. Facts: url; error and message, as the repository sent them.
+    # Protocol. Facts: url; error and message, as the repository sent them.
     NOT_OAI_PMH = "not_oai_pmh"
     MALFORMED_ANSWER = "malformed_answer"
     BAD_REQUEST = "bad_request"
@@ -47,14 +47,14 @@ class FailureCode(StrEnum):
     FORMAT_NOT_OFFERED = "format_not_offered"
     NO_SETS = "no_sets"
     REPOSITORY_ERROR = "repository_error"
-    """Another error of the protocol, or one that the repository made up."""
+    """Another protocol error, or a code that the protocol does not define."""
     INVALID = "invalid"
-    """A strict harvest met something that the protocol or the format does not allow."""
-    # Limits. Facts: limit, setting, and what the comment names.
+    """A strict harvest found something that the protocol or the format does not allow."""
+    # Limits. Facts: limit, setting, and those that the comment names.
     ANSWER_BYTES = "answer_bytes"
-    """An answer has more bytes than are accepted; facts: limit, setting."""
+    """An answer exceeds the limit on bytes; facts: limit, setting."""
     ANSWER_RATIO = "answer_ratio"
-    """A compressed answer unpacks to too many times its size; facts: limit, sent, unpacked, setting."""
+    """A compressed answer exceeds the maximum compression ratio; facts: limit, sent, unpacked, setting."""
     PART_BYTES = "part_bytes"
     """One record, or one part around the records, is too large; facts: limit, offset, setting."""
     PART_ELEMENTS = "part_elements"
@@ -62,36 +62,36 @@ class FailureCode(StrEnum):
     PART_DEPTH = "part_depth"
     """Elements are nested too deeply; facts: limit, offset, setting."""
     MEMORY = "memory"
-    """A process that reads answers met its memory limit; facts: limit, setting."""
+    """A process that parses answers reached its memory limit; facts: limit, setting."""
     EMPTY_PAGES = "empty_pages"
-    """Too many pages in a row have no record; facts: pages, setting."""
+    """Too many consecutive pages have no record; facts: pages, setting."""
     NO_NEW_RECORDS = "no_new_records"
-    """Too many pages in a row repeat records of the same list; facts: pages, setting."""
+    """Too many consecutive pages repeat records of the same list; facts: pages, setting."""
     LIST_IN_CIRCLES = "list_in_circles"
-    """A resumption token leads back to a page that the list has had already; facts: token."""
+    """A resumption token leads back to a page that was already received; facts: token."""
     RECOVERY_TIME = "recovery_time"
-    """Working around faults took longer than a run may spend on it; facts: limit, setting."""
+    """Recovering from faults took longer than a run may spend on it; facts: limit, setting."""
     WAITING_TIME = "waiting_time"
-    """The repository asked to wait again and again and sent no page; facts: limit, setting."""
-    # How a list ended. Facts: count.
+    """The repository repeatedly asked to wait and sent no page; facts: limit, setting."""
+    # End of a list. Facts: count.
     RECORDS_MISSING = "records_missing"
     LIST_ENDED_ABRUPTLY = "list_ended_abruptly"
-    """A full page without the empty token of a last page."""
+    """The last page was full and had no empty resumption token."""
     LIST_ENDED_BY_ERROR = "list_ended_by_error"
-    """noRecordsMatch in place of a last page."""
+    """noRecordsMatch instead of a last page."""
     LIST_UNCONFIRMED = "list_unconfirmed"
-    """An answer was broken, and the repository does not say how many records there are."""
+    """An answer was malformed, and the repository does not state how many records there are."""
     REQUESTS_SPENT = "requests_spent"
-    """Looking for the record that breaks an answer took more requests than allowed; facts: setting."""
+    """Isolating the record that makes an answer unreadable took too many requests; facts: setting."""
     RECORDS_REFUSED = "records_refused"
-    # What waits for a person.
+    # Runs that wait for a decision.
     HELD = "held"
     RELEASED = "released"
-    """A held run that somebody released; facts: at."""
-    # Our side.
+    """A held run that a user released; facts: at."""
+    # Local causes.
     RULES = "rules"
     REQUEST_INVALID = "request_invalid"
-    """What was asked for or planned is impossible."""
+    """The request or the schedule is impossible."""
     REPOSITORY_BUSY = "repository_busy"
     INTERRUPTED = "interrupted"
     DATABASE = "database"
@@ -100,9 +100,9 @@ class FailureCode(StrEnum):
     INTERNAL_ERROR = "internal_error"
     """Facts: error, the name of its class."""
     OTHER = "other"
-    """Not classified; also rows of versions before this one."""
-    # Jobs that were ended between two pages, and processes that were ended. Facts of processes: number, host;
-    # said, the last line that it wrote.
+    """Not classified; also rows written by earlier versions."""
+    # Jobs stopped between two pages, and processes that ended. Facts of processes: number, host; said, the
+    # last line of their output.
     JOB_STOPPED = "job_stopped"
     JOB_PAUSED = "job_paused"
     JOB_RESTARTED = "job_restarted"
@@ -116,19 +116,19 @@ class FailureCode(StrEnum):
     PROCESS_LOST = "process_lost"
     PROCESS_NOT_STARTED = "process_not_started"
     PROCESS_SIGNALLED = "process_signalled"
-    """Facts also: signal."""
+    """Additional fact: signal."""
     PROCESS_EXITED = "process_exited"
-    """Facts also: exit_code."""
+    """Additional fact: exit_code."""
     IMPORT_LOST = "import_lost"
-    # Due times at which no run began. Facts: count, more (whether there are more), first, last.
+    # Due times at which no run started. Facts: count, more (whether there are more), first, last.
     RUN_SKIPPED = "run_skipped"
     RUN_MISSED = "run_missed"
-    # Schedules that make no more jobs.
+    # Schedules that create no further jobs.
     SCHEDULE_FAILING = "schedule_failing"
     """Facts: count, schedule; last, the last run's failure as `Failure.as_json`; reason, in English."""
     SCHEDULE_OVER = "schedule_over"
     """Facts: end."""
-    # One record, or one part of an answer. Facts: line and column, where the parser knows them.
+    # One record, or one part of an answer. Facts: line and column, if the parser knows them.
     RECORD_CHARACTER = "record_character"
     """A character that XML does not allow."""
     RECORD_ENCODING = "record_encoding"
@@ -136,16 +136,16 @@ class FailureCode(StrEnum):
     RECORD_HEADER = "record_header"
     RECORD_METADATA_MISSING = "record_metadata_missing"
     RECORD_STRUCTURE = "record_structure"
-    """Not header, metadata and about; or something else in place of a record."""
+    """Not header, metadata and about; or another element instead of a record."""
     RECORD_INVALID = "record_invalid"
     RECORD_RULE_LIMIT = "record_rule_limit"
     RECORD_MISMATCH = "record_mismatch"
-    """Another record came than was asked for; facts: found."""
+    """The answer has another record than the requested one; facts: found."""
     RECORD_OTHER = "record_other"
-    """Also rows of versions before this one."""
+    """Also rows written by earlier versions."""
     # Waits.
     WAITING = "waiting"
-    """Facts: until; for, the failure that the wait is for as `Failure.as_json`."""
+    """Facts: until; for, the failure that causes the wait as `Failure.as_json`."""
 
 
 _KINDS: Final[Mapping[FailureCode, str]] = MappingProxyType(
@@ -199,10 +199,10 @@ _KINDS: Final[Mapping[FailureCode, str]] = MappingProxyType(
         FailureCode.PROCESS_EXITED: "process",
     }
 )
-"""`failure_kind` of letters, webhooks and hooks, which is coarser and stays; of the others it is `other`."""
+"""`failure_kind` in mails, webhooks and hooks; it is coarser and must not change. Others have `other`."""
 
 
-# Numbers that are names are written as they are.
+# Numbers that serve as names are written without thousands separators.
 _NAMES: Final = frozenset({"number", "signal", "exit_code", "schedule", "status"})
 SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
     {
@@ -297,15 +297,15 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """What failed, and the facts that its sentence needs; both are stored as they are."""
+    """What failed, and the facts for its text; both are stored unchanged."""
 
     code: FailureCode
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Texts and whole numbers, as JSON has them."""
+    """Texts and integers, as in JSON."""
 
     @classmethod
     def stored(cls, code: str | None, facts: Mapping[str, Any] | None) -> Self | None:
-        """The failure as a row keeps it; None where it keeps none, `OTHER` for a code of a later version."""
+        """Return the failure that a row stores; None if it has none, `OTHER` for a later version's code."""
         if code is None:
             return None
         known = code in set(FailureCode)
@@ -313,39 +313,39 @@ class Failure:
 
     @classmethod
     def from_json(cls, found: object) -> Self | None:
-        """The failure as `as_json` gave it; None where it is nothing like that."""
+        """Return the failure from the output of `as_json`; None for anything else."""
         if not isinstance(found, dict) or not isinstance(found.get("code"), str):
             return None
         return cls.stored(found["code"], {name: value for name, value in found.items() if name != "code"})
 
     def as_json(self) -> dict[str, Any]:
-        """The code and the facts in one object."""
+        """Return the code and the facts as one object."""
         return {"code": self.code.value, **self.facts}
 
     @property
     def kind(self) -> str:
-        """`failure_kind` in what is sent to others."""
+        """`failure_kind` in notifications, webhooks and hooks."""
         return _KINDS.get(self.code, FailureCode.OTHER.value)
 
     @property
     def is_limit(self) -> bool:
-        """Whether a limit was met that a setting can raise."""
+        """Whether the failure is a limit that a setting can raise."""
         return "setting" in self.facts
 
     def sentence(self) -> str:
-        """The technical reason in English, for rows, logs and exceptions."""
+        """Return the technical reason in English, for rows, logs and exceptions."""
         facts = _Shown({name: _shown(name, value) for name, value in self.facts.items()})
         return SENTENCES[self.code] % facts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """A failure in words that need no knowledge of the protocol."""
+    """A failure explained without protocol terms."""
 
     what: str
     todo: str = ""
     who: str = ""
-    """Who can do it, for the reference; in English alone."""
+    """Who can act on it, for the reference; in English only."""
 
 
 def explained(
@@ -355,10 +355,10 @@ def explained(
     *,
     fact: Callable[[str], str] = lambda _name: _UNKNOWN,
 ) -> Explanation:
-    """What happened and what to do, in the language (`en`, `cs`, `sk`).
+    """Return what happened and what to do, in the language (`en`, `cs`, `sk`).
 
-    `show_time` writes a time (ISO 8601, UTC) as the reader reads it; `fact` gives the text in place of a fact
-    that the failure lacks.
+    `show_time` formats a time (ISO 8601, UTC) for the reader; `fact` returns the text for a fact that the
+    failure lacks.
     """
     words = _words(language)[failure.code]
 
@@ -389,7 +389,7 @@ def _words(language: str) -> Mapping[str, Explanation]:
 
 
 class _Shown(dict[str, str]):
-    """Facts as they are shown."""
+    """Facts as displayed."""
 
     def __init__(
         self, facts: Mapping[str, str], missing: Callable[[str], str] = lambda _name: _UNKNOWN

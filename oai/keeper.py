@@ -1,7 +1,7 @@
-"""The embedded server's keeper: stops it as soon as no process uses it any more.
+"""The embedded server's keeper: stops the server as soon as no process uses it.
 
-Run as a script with the data folder and the cluster folder. It needs the standard library alone, so
-that it starts at once and stays small.
+Runs as a script with the data folder and the cluster folder as arguments. It needs only the standard
+library, so that it starts immediately and stays small.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ _PID_LINE_COUNT = 8
 
 
 def postmaster_lines(cluster: Path) -> list[str]:
-    """The lines of `postmaster.pid`: process id, folder, start time, port, socket folder, …; else none."""
+    """Return the lines of `postmaster.pid`, if any (process id, folder, start time, port, socket folder)."""
     try:
         return (cluster / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
@@ -26,7 +26,7 @@ def postmaster_lines(cluster: Path) -> list[str]:
 
 
 def postmaster_pid(cluster: Path) -> int | None:
-    """The running server's process id, or None where none runs."""
+    """Return the process id of the running server, or None if it is not running."""
     lines = postmaster_lines(cluster)
     if len(lines) < _PID_LINE_COUNT:
         return None
@@ -35,7 +35,7 @@ def postmaster_pid(cluster: Path) -> int | None:
 
 
 def _is_postgres(pid: int) -> bool:
-    """Whether the process lives and is PostgreSQL: after a crash, a stranger may have its process id."""
+    """Return whether the process lives and is PostgreSQL: after a crash, its id may be another program's."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -45,11 +45,11 @@ def _is_postgres(pid: int) -> bool:
     try:
         return b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes()  # empty for a zombie
     except OSError:
-        return not Path("/proc/self").exists()  # no /proc on this system: believe the pid
+        return not Path("/proc/self").exists()  # no /proc on this system: trust the pid
 
 
 def stop(cluster: Path) -> None:
-    """Stop the server, rolling open transactions back, and wait for its end; none running is fine."""
+    """Stop the server, rolling back open transactions, and wait for its end; does nothing if none runs."""
     pid = postmaster_pid(cluster)
     if pid is None:
         return
@@ -63,10 +63,12 @@ def stop(cluster: Path) -> None:
 
 
 def keep(data: Path, cluster: Path) -> None:
-    """Wait until nobody holds the users' lock in the data folder, then stop the server."""
+    """Wait until no process holds the users' lock in the data folder, then stop the server."""
     with (data / KEEPER_LOCK).open("w") as only_one, (data / USERS_LOCK).open("w") as users:
         fcntl.flock(only_one, fcntl.LOCK_EX)
         while postmaster_pid(cluster):
+            # While this holds the exclusive lock, no process can start using the server, so stopping it is
+            # safe.
             fcntl.flock(users, fcntl.LOCK_EX)
             stop(cluster)
             fcntl.flock(users, fcntl.LOCK_UN)

@@ -1,4 +1,4 @@
-"""Limits on what a foreign server sends: bytes, compression ratio, elements and depth."""
+"""Limits on what a remote server sends: bytes, compression ratio, elements and depth."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from oai.failures import Failure, FailureCode
 
 RATIO_COUNTS_FROM: Final = 64 * 1024**2
-"""Bytes that a compressed answer may unpack to before its ratio matters: short answers pack very well."""
+"""Bytes that a compressed answer may unpack to before its ratio is checked: short ones compress very well."""
 _SETTINGS: Final = {
     FailureCode.ANSWER_BYTES: "max_answer_bytes",
     FailureCode.ANSWER_RATIO: "max_answer_ratio",
@@ -19,9 +19,9 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerLimits:
-    """What one answer, and each part of it, may have at most.
+    """Limits of one answer and of each part of it.
 
-    A part is one record, or what is around the records. `section` is the section of the settings that the
+    A part is one record, or everything around the records. `section` is the settings section that the
     limits come from, for messages that name the setting to raise.
     """
 
@@ -32,13 +32,13 @@ class AnswerLimits:
     part_bytes: int = 64 * 1024**2
     part_elements: int = 1_000_000
     part_depth: int = 256
-    """Of nested elements, counted from the answer's root."""
+    """Nesting of elements, counted from the answer's root."""
     memory: int = 640 * 1024**2
-    """Bytes that a process which reads answers may take beyond what it has at its start."""
+    """Bytes that a process that parses answers may use in addition to its memory at start."""
     section: str = "harvester"
 
     def failure(self, code: FailureCode, limit: int, **facts: int) -> Failure:
-        """The failure of an answer that is beyond a limit, with the setting that raises it."""
+        """Return the failure of an answer that exceeds a limit, with the setting that raises the limit."""
         setting = f"{self.section}.{_SETTINGS[code]}"
         return Failure(code=code, facts={"limit": limit, **facts, "setting": setting})
 

@@ -1,4 +1,4 @@
-"""Logging to standard error, for people or as JSON lines for programs."""
+"""Logging to standard error, as text or as JSON lines."""
 
 import json
 import logging
@@ -9,7 +9,7 @@ from oai.sections import LogSettings
 
 
 class _JsonLines(logging.Formatter):
-    """One JSON object a line: time (UTC), level, logger, message, and an error's trace."""
+    """One JSON object per line: time (UTC), level, logger, message, and an error's traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {
@@ -24,7 +24,7 @@ class _JsonLines(logging.Formatter):
 
 
 def configure(settings: LogSettings, *, verbose: bool = False, quiet: bool = False) -> None:
-    """Set the root logger up; `verbose` and `quiet` come from the command line and win over the level set."""
+    """Configure the root logger; `verbose` and `quiet` (command line) override the configured level."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         _JsonLines()
@@ -33,6 +33,6 @@ def configure(settings: LogSettings, *, verbose: bool = False, quiet: bool = Fal
     )
     level = "DEBUG" if verbose else "WARNING" if quiet else settings.level.upper()
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # These tell each step at INFO; that is for debugging only.
+    # These log every step at INFO, which is useful only for debugging.
     for chatty in ("alembic", "procrastinate", "apscheduler", "aiohttp.access"):
         logging.getLogger(chatty).setLevel("DEBUG" if verbose else "WARNING")

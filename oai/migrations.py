@@ -1,7 +1,7 @@
-"""The schema's versions: what the database has, what this version wants, and the way there.
+"""The schema's versions: the database's revision, the required revision, and the upgrade.
 
-The migrations lie in `alembic/` of a checkout, and inside this package (`oai/alembic`) once installed.
-Alembic itself is imported only when something has to be done, for it takes time that every command would pay.
+The migrations are in `alembic/` of a checkout, and inside this package (`oai/alembic`) once installed.
+Alembic is imported only when an upgrade is necessary, because the import would slow down every command.
 """
 
 from functools import cache
@@ -19,19 +19,19 @@ _UPGRADE_LOCK = 0x7A_61_74_76_61  # "zatva": one upgrade at a time
 
 
 def folder() -> Path:
-    """Where the migrations are."""
+    """Return the folder of the migrations."""
     installed = Path(__file__).parent / "alembic"
     return installed if installed.is_dir() else Path(__file__).parent.parent / "alembic"
 
 
 @cache
 def head() -> str:
-    """The revision that this version of Zatva works with: that of the newest migration."""
+    """Return the revision that this version of Zatva works with: that of the newest migration."""
     return max(file.name.partition("_")[0] for file in (folder() / "versions").glob("[0-9]*_*.py"))
 
 
 def current(connection: Connection) -> str | None:
-    """The revision of the connected database, or None where it has no tables of ours yet."""
+    """Return the revision of the connected database, or None if it has no tables of Zatva yet."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     revision: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
@@ -39,10 +39,12 @@ def current(connection: Connection) -> str | None:
 
 
 def upgrade(engine: Engine) -> tuple[str | None, str]:
-    """Bring the tables to this version; give the revisions before and after. Others wait meanwhile."""
+    """Upgrade the tables to this version; return the revisions before and after. Concurrent upgrades wait."""
     from alembic import command  # noqa: PLC0415 see the module's docstring
 
     with engine.connect() as connection:
+        # The lock belongs to the session, not to the transaction, so it survives the commits of the
+        # migrations.
         connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _UPGRADE_LOCK})
         connection.commit()
         before = current(connection)
@@ -60,7 +62,7 @@ def upgrade(engine: Engine) -> tuple[str | None, str]:
 
 
 def ensure_current(engine: Engine, *, may_upgrade: bool) -> None:
-    """See that the tables are those of this version; empty databases, and ours to change, are upgraded."""
+    """Check that the tables are of this version; upgrade if the database is empty or `may_upgrade` is set."""
     with engine.connect() as connection:
         found = current(connection)
     if found == head():

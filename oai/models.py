@@ -16,14 +16,14 @@ _NAMES = {
 
 
 class Base(DeclarativeBase):
-    """The base of every table; times carry their zone and are UTC."""
+    """The base of every table; times have a zone and are UTC."""
 
     metadata = MetaData(naming_convention=_NAMES)
-    type_annotation_map = {datetime: DateTime(timezone=True)}  # noqa: RUF012 as SQLAlchemy reads it
+    type_annotation_map = {datetime: DateTime(timezone=True)}  # noqa: RUF012 SQLAlchemy's convention
 
 
 class SigningKey(Base):
-    """The key that signs resumption tokens, kept here so that every instance and restart shares it."""
+    """The key that signs resumption tokens, stored here so that every instance shares it across restarts."""
 
     __tablename__ = "signing_key"
 
@@ -33,5 +33,5 @@ class SigningKey(Base):
 
 
 def columns_of(row: Base) -> dict[str, Any]:
-    """The values of a row's columns by their names."""
+    """Return the values of a row's columns by column name."""
     return {attribute.key: getattr(row, attribute.key) for attribute in inspect(type(row)).column_attrs}

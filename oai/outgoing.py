@@ -1,4 +1,4 @@
-"""The sections of the settings about what we send: mail, webhooks, hooks."""
+"""The sections of the settings about outgoing messages: mail, webhooks, hooks."""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self

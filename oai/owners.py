@@ -1,4 +1,4 @@
-"""Organisations and their repositories. The tables keep the prefix `web_` of the package that made them."""
+"""Organisations and their repositories. Tables keep the prefix `web_` of the package that created them."""
 
 from datetime import datetime
 
@@ -9,19 +9,19 @@ from oai.models import Base
 
 
 class Organisation(Base):
-    """Whose repositories, schedules and users they are."""
+    """An organisation that owns repositories, schedules and users."""
 
     __tablename__ = "web_organisation"
 
     organisation_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     short_name: Mapped[str] = mapped_column(Text, unique=True)
-    """Stands in `oai_recurring_job.owner` and `oai_job.owner`, where owners take turns."""
+    """Also the value of `oai_recurring_job.owner` and `oai_job.owner`, between which workers alternate."""
     name: Mapped[str] = mapped_column(Text)
     created: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class RepositoryOwner(Base):
-    """The organisation that a repository belongs to; one without a row here is the administrators'."""
+    """The organisation that a repository belongs to; without a row here, it belongs to the administrators."""
 
     __tablename__ = "web_repository_owner"
 
@@ -34,7 +34,7 @@ class RepositoryOwner(Base):
 
 
 def owner_of(session: Session, repository_id: int) -> Organisation | None:
-    """The organisation that the repository belongs to; None: the administrators."""
+    """Return the organisation that the repository belongs to; None: the administrators."""
     owner = (
         select(Organisation)
         .join(RepositoryOwner, RepositoryOwner.organisation_id == Organisation.organisation_id)

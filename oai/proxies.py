@@ -1,4 +1,4 @@
-"""Network addresses: the client's behind our own proxies, and which addresses are public."""
+"""The client's address of a request, from the connection or from the headers of trusted proxies."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -9,37 +9,37 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _LIMITED_PREFIX: Final = {4: 32, 6: 64}
-"""Bits by which clients are told apart for limits: one IPv6 host has a /64 to itself."""
+"""Prefix lengths that distinguish clients for limits: one IPv6 host has a whole /64."""
 _KEPT_PREFIX: Final = {4: 24, 6: 48}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Visitor:
-    """Who sent a request."""
+    """The client that sent a request."""
 
     address: Address | None
-    """None where nobody knows, as behind a Unix socket."""
+    """None if unknown, as behind a Unix socket."""
     ours: bool
-    """One of our own proxies, which did not say for whom it asks."""
+    """Whether it is a trusted proxy that did not name its client."""
 
     @property
     def limited_as(self) -> str | None:
-        """By what requests are counted for limits; None for one that is not limited."""
+        """The key by which requests are counted for limits; None if the client is not limited."""
         return None if self.ours or self.address is None else _masked(self.address, _LIMITED_PREFIX)
 
     def kept_as(self, how: str) -> str:
-        """The address as it is kept: `whole`, `truncated` (to a network), or nothing."""
+        """Return the address as it is stored: `whole`, `truncated` (to a network), or empty."""
         if self.address is None or how == "none":
             return ""
         return str(self.address) if how == "whole" else _masked(self.address, _KEPT_PREFIX)
 
 
 def visitor(peer: str | None, forwarded: Iterable[str], trusted: Iterable[Network]) -> Visitor:
-    """The client of a connection from `peer`.
+    """Return the client of a connection from `peer`.
 
-    `forwarded` are the values of X-Forwarded-For, to which each proxy adds the address it was asked from.
-    They are believed from the right, as far as each was written by a proxy in `trusted`; what stands further
-    left anybody may have made up.
+    `forwarded` are the values of X-Forwarded-For, to which each proxy appends the address of its client.
+    They are trusted from the right, as long as each was written by a proxy in `trusted`; anything further
+    left may be forged.
     """
     networks = tuple(trusted)
     found = _address(peer or "")
@@ -53,7 +53,7 @@ def visitor(peer: str | None, forwarded: Iterable[str], trusted: Iterable[Networ
 
 
 def is_trusted(peer: str | None, trusted: Iterable[Network]) -> bool:
-    """Whether a connection from `peer` is one of our own proxies'."""
+    """Return whether a connection from `peer` comes from a trusted proxy."""
     return _within(_address(peer or ""), tuple(trusted))
 
 
@@ -62,7 +62,7 @@ def _within(address: Address | None, networks: tuple[Network, ...]) -> bool:
 
 
 def _address(text: str) -> Address | None:
-    """The address in `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`."""
+    """Parse the address in `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1` or `[2001:db8::1]:80`."""
     text = text.strip().strip('"')
     if text.startswith("["):
         text = text[1:].partition("]")[0]

@@ -1,4 +1,4 @@
-"""Roles, the rights that each gives, and the scopes that an API token can be limited to."""
+"""Roles, the rights of each, and the scopes that limit an API token."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -7,33 +7,33 @@ from typing import Final
 
 
 class Role(StrEnum):
-    """What a user is; `RIGHTS` says what follows from it."""
+    """The role of a user; `RIGHTS` maps it to rights."""
 
     VIEWER = "viewer"
     PARTNER = "partner"
     """Harvests for its own organisation, and sees nothing of others."""
     CURATOR = "curator"
-    """Keeps the archive: collections, access rules, hidden documents."""
+    """Maintains the archive: collections, access rules, hidden documents."""
     ADMINISTRATOR = "administrator"
 
 
 class Right(StrEnum):
-    """What a route asks of whoever calls it."""
+    """The right that a route requires of its caller."""
 
     ANYBODY = "anybody"
-    """Strangers, too."""
+    """Everyone, including visitors who are not signed in."""
     ACCOUNT = "account"
-    """One's own account: every person who is signed in, but no API token."""
+    """The user's own account: every signed-in user, but no API token."""
     LOOK = "look"
-    """To look at repositories, schedules, jobs and runs, as far as one sees them."""
+    """View repositories, schedules, jobs and runs, as far as they are visible to the user."""
     LOOK_AROUND = "look around"
-    """To look at what belongs to no organisation: the archive, who harvests it, the parts' health."""
+    """View what belongs to no organisation: the archive, its harvesters, the system's health."""
     HARVEST = "harvest"
-    """To add and change repositories, schedules, jobs and runs, as far as one sees them."""
+    """Add and change repositories, schedules, jobs and runs, as far as they are visible to the user."""
     ARCHIVE = "archive"
-    """To change the archive's collections, access rules and documents."""
+    """Change the archive's collections, access rules and documents."""
     ADMINISTER = "administer"
-    """Users, organisations, everybody's tokens, the audit log, workers."""
+    """Users, organisations, all users' tokens, the audit log, workers."""
 
 
 class Scope(StrEnum):
@@ -69,9 +69,9 @@ SCOPED: Final[Mapping[Scope, frozenset[Right]]] = MappingProxyType(
 def rights_of(
     role: Role, *, organisation_id: int | None, scopes: frozenset[Scope] | None
 ) -> frozenset[Right]:
-    """The rights of a user of that role and organisation, by a token with these scopes or (None) in person.
+    """Return a user's rights by role and organisation, through a token with `scopes` or (None) signed in.
 
-    A viewer without an organisation belongs to the house and looks at everything.
+    A viewer without an organisation is on the institution's staff and sees everything.
     """
     rights = RIGHTS[role]
     if role is Role.VIEWER and organisation_id is None:
@@ -82,7 +82,7 @@ def rights_of(
 
 
 def sees_everything(role: Role, organisation_id: int | None) -> bool:
-    """Whether somebody of that role sees every repository, or only those of the organisation.
+    """Return whether a user with this role sees every repository, or only those of the organisation.
 
     A partner without an organisation sees none.
     """
@@ -90,6 +90,6 @@ def sees_everything(role: Role, organisation_id: int | None) -> bool:
 
 
 def scopes_for(role: Role) -> list[Scope]:
-    """The scopes that make sense for a user of that role."""
+    """Return the scopes that are useful for a user with this role."""
     more = RIGHTS[role] - _PERSON
     return [Scope.READ, *(scope for scope in Scope if scope is not Scope.READ and SCOPED[scope] & more)]

@@ -1,4 +1,4 @@
-"""How our servers listen, run and stop."""
+"""How the servers listen, run and stop."""
 
 import asyncio
 import contextlib
@@ -21,18 +21,19 @@ _BACKLOG: Final = 512
 _PORTS: Final = 1 << 16
 _FILES: Final = 65_536
 _ACCEPTED_AT_ONCE: Final = 64
-"""Connections taken in one round of the loop, so that clients who are connected get on meanwhile."""
+"""Connections accepted in one iteration of the loop, so that connected clients are served in between."""
 _RETRY_SECONDS: Final = 0.2
 _LINGER_SECONDS: Final = 1.0
-"""How long a form that nobody reads may still come in after its answer."""
+"""How long the rest of an unread request body may still arrive after its response."""
 
 _log = logging.getLogger(__name__)
 
 
 def open_listener(host: str, port: int, *, shared: bool = False, option: str = "--port") -> socket.socket:
-    """A bound TCP socket; `port` 0 takes a free one. With `shared`, several processes may bind the same.
+    """Return a bound TCP socket; `port` 0 takes a free one. With `shared`, several processes may bind it.
 
-    Raises UsageError when the address is not ours or the port is taken; `option` is what to change then.
+    Raises UsageError if the address is not local or the port is in use; `option` is the option to change
+    then.
     """
     if port not in range(_PORTS):
         raise UsageError(
@@ -58,15 +59,15 @@ def open_listener(host: str, port: int, *, shared: bool = False, option: str = "
 
 
 def address(listener: socket.socket) -> str:
-    """The listener's address as a URL without a path: `http://127.0.0.1:8080`."""
+    """Return the listener's address as a URL without a path: `http://127.0.0.1:8080`."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def own_address(listener: socket.socket) -> str:
-    """The listener's address as programs of this machine reach it.
+    """Return the listener's address as programs on this machine reach it.
 
-    One that listens on all addresses (0.0.0.0, ::) is at the loopback address among them.
+    A listener on all addresses (0.0.0.0, ::) is reachable at the loopback address.
     """
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host.partition("%")[0]).is_unspecified:
@@ -75,10 +76,10 @@ def own_address(listener: socket.socket) -> str:
 
 
 class _ServerLog(logging.Filter):
-    """Leaves out requests that are no HTTP, each of which aiohttp reports as an error of ours."""
+    """Drops reports of requests that are not HTTP, each of which aiohttp would log as a server error."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is kept."""
+        """Return whether the log record is kept."""
         return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -90,10 +91,11 @@ def create_runner(
     longest_line: int = 8190,
     handler_cancellation: bool = False,
 ) -> web.AppRunner:
-    """A runner for an application whose connections are bound (`oai.connections.bound`).
+    """Return a runner for an application whose connections are limited (`oai.connections.bound`).
 
-    `log` names the logger of errors, `longest_line` are the bytes of a request's first line, and open answers
-    have `stop_seconds` to finish at the end. With `handler_cancellation`, a request ends with its client.
+    `log` names the logger for errors, `longest_line` is the maximum length of a request line in bytes,
+    and open responses have `stop_seconds` to finish at shutdown. With `handler_cancellation`, a request
+    is cancelled when its client disconnects.
     """
     server_log = logging.getLogger(log)
     if not server_log.filters:
@@ -113,9 +115,10 @@ def create_runner(
 class _Site(web.BaseSite):
     """Accepts connections from a listening socket.
 
-    asyncio's own server goes on accepting after the process has run out of files, as often as its backlog is
-    long; each failure is logged with a traceback and leads to a further try a second later, which fails as
-    often again. Clients who open more connections than there are files fill the log, and the loop.
+    When the process runs out of files, asyncio's own server retries accepting as often as its backlog is
+    long. It logs each failure with a traceback and schedules another attempt a second later, which fails
+    as often again. Clients that open more connections than there are files would fill the log and block
+    the loop.
     """
 
     def __init__(self, runner: web.AppRunner, listener: socket.socket) -> None:
@@ -129,18 +132,18 @@ class _Site(web.BaseSite):
 
     @property
     def name(self) -> str:
-        """The address that is listened on."""
+        """The address of the listener."""
         return address(self._listener)
 
     async def start(self) -> None:
-        """Begin to accept."""
+        """Begin to accept connections."""
         await super().start()
         self._listener.setblocking(False)  # noqa: FBT003 its only argument
         self._listener.listen(_BACKLOG)
         self._resume()
 
     async def stop(self) -> None:
-        """Accept no more; what was accepted is known to the server then."""
+        """Stop accepting; returns once the server knows every accepted connection."""
         if self._retry is not None:
             self._retry.cancel()
         self._loop.remove_reader(self._listener)
@@ -165,6 +168,7 @@ class _Site(web.BaseSite):
                 return
             connection.setblocking(False)  # noqa: FBT003 its only argument
             task = self._loop.create_task(self._take(connection))
+            # Kept in a set, because the loop holds only weak references to tasks; `stop` waits for them.
             self._taking.add(task)
             task.add_done_callback(self._taking.discard)
 
@@ -179,7 +183,7 @@ class _Site(web.BaseSite):
             self._failures.warn(f"{self.name}: a connection was lost while it was accepted: {error}")
 
     def _pause(self, error: OSError) -> None:
-        """Make room and try again in a moment; not watched meanwhile, for the listener stays readable."""
+        """Close idle connections and retry shortly; unregistered meanwhile: the listener stays readable."""
         closed = self._connections.make_room()
         self._failures.warn(
             f"{self.name}: cannot accept connections: {error.strerror}; {closed} idle ones were "
@@ -190,7 +194,7 @@ class _Site(web.BaseSite):
 
 
 def _take_all_files() -> None:
-    """Each connection is an open file; many systems give a process 1,024 unless it asks for more."""
+    """Raise the limit on open files: each connection is one, and the default is often 1,024."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if most == resource.RLIM_INFINITY else min(_FILES, most)
     if now != resource.RLIM_INFINITY and now < wanted:
@@ -199,9 +203,9 @@ def _take_all_files() -> None:
 
 @contextlib.asynccontextmanager
 async def serving(runner: web.AppRunner, listener: socket.socket, *, servers: int = 1) -> AsyncIterator[None]:
-    """Serve during the block; at its end open answers have the runner's shutdown time to finish.
+    """Serve during the block; at its end, open responses have the runner's shutdown time to finish.
 
-    `servers` is how many of this process share its files, this one included.
+    `servers` is the number of servers that share this process's files, including this one.
     """
     _take_all_files()
     await runner.setup()
@@ -214,10 +218,10 @@ async def serving(runner: web.AppRunner, listener: socket.socket, *, servers: in
 
 
 def told_to_stop(parent: int | None = None) -> asyncio.Event:
-    """From now on SIGTERM and SIGINT set this event, and so does the end of `parent`.
+    """Return an event that SIGTERM, SIGINT and the end of `parent` set from now on.
 
-    `parent` is the reading end of a pipe whose writing end the parent process alone has. Take the event
-    before announcing that the server is ready, so that no signal comes too early.
+    `parent` is the reading end of a pipe whose writing end only the parent process holds. Create the
+    event before announcing that the server is ready, so that no signal is lost.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -33,7 +33,7 @@ CONFIG_VARIABLE = "ZATVA_CONFIG"
 
 
 def default_data_folder() -> Path:
-    """Where the data goes when nobody says: `/var/lib/zatva` for root, else the user's data folder."""
+    """Return the default data folder: `/var/lib/zatva` for root, otherwise the user's data folder."""
     if os.name == "posix" and os.geteuid() == 0:
         return Path("/var/lib/zatva")
     return platformdirs.user_data_path("zatva")
@@ -70,20 +70,20 @@ class Settings(BaseSettings):
         return value if value is not None and value.get_secret_value() else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For other processes, as the class that they know: `load_settings` makes one for each file."""
+        """Support pickling for other processes with a class they know: `load_settings` makes one per file."""
         return _rebuilt, (dict(self),)
 
     @property
     def store(self) -> Path:
-        """The folder under which relative base directories of repositories lie."""
+        """The folder that relative base directories of repositories are resolved against."""
         return self.data / "store"
 
     @property
     def guarded(self) -> "Settings":
-        """The settings for asking at addresses that users typed, and for what that leads to.
+        """Settings for requests to addresses that users entered, and for requests that follow from them.
 
-        Unless `web.private_addresses` allows it, such requests do not leave the public internet, whatever a
-        name or a redirect leads to: nobody reads this machine's own services, or its neighbours', through us.
+        Unless `web.private_addresses` allows it, such requests stay on the public internet, whatever a
+        name or redirect resolves to, so that they cannot read services of this machine or its network.
         """
         allowed = self.web.private_addresses and self.harvester.private_addresses
         harvester = self.harvester.model_copy(update={"private_addresses": allowed})
@@ -91,7 +91,7 @@ class Settings(BaseSettings):
 
     @property
     def interactive(self) -> "Settings":
-        """The settings for asking a repository while a person waits: its answers have to be far smaller."""
+        """Settings for requests while a user waits: with smaller limits for answers."""
         ours, web = self.harvester, self.web
         harvester = InteractiveSettings.model_construct(
             **{
@@ -105,7 +105,7 @@ class Settings(BaseSettings):
 
     @property
     def schemas(self) -> Path:
-        """The folder of XML Schemas that were fetched for validation."""
+        """The folder of XML Schemas downloaded for validation."""
         return self.data / "schemas"
 
     @classmethod
@@ -117,7 +117,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments win over variables, and those over the file."""
+        """Order the sources: arguments override variables, and variables override the file."""
         del dotenv_settings, file_secret_settings
         sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
         if cls.toml_file is not None:
@@ -130,10 +130,10 @@ def _rebuilt(values: dict[str, Any]) -> Settings:
 
 
 def load_settings(config: Path | None = None, **overrides: Any) -> Settings:  # noqa: ANN401 any setting's type
-    """Read the settings from `config`, or `$ZATVA_CONFIG`, or `./zatva.toml` where there is one.
+    """Load the settings from `config`, `$ZATVA_CONFIG`, or `./zatva.toml` if it exists.
 
-    `overrides` win over everything. Raises SettingsError that names each wrong setting, what was found and
-    what is allowed.
+    `overrides` take precedence over everything. Raises SettingsError, which names each invalid setting,
+    the value found and what is allowed.
     """
     file = _config_file(config)
     from_file: type[Settings] = type("Settings", (Settings,), {"toml_file": file, "__module__": __name__})

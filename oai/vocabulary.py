@@ -1,4 +1,4 @@
-"""The words of OAI-PMH 2.0 as data: verbs with their arguments and errors, codes, namespaces.
+"""The vocabulary of OAI-PMH 2.0 as data: verbs with their arguments and errors, codes, namespaces.
 
 Source: The Open Archives Initiative Protocol for Metadata Harvesting, version 2.0, sections 2 to 4.
 """
@@ -45,14 +45,14 @@ class Verb(StrEnum):
 
 
 class Granularity(StrEnum):
-    """The two granularities of section 3.3.1, written as Identify writes them."""
+    """The two granularities of section 3.3.1, written as in Identify."""
 
     DAY = "YYYY-MM-DD"
     SECOND = "YYYY-MM-DDThh:mm:ssZ"
 
 
 class DeletedRecord(StrEnum):
-    """How a repository keeps track of deletions (section 2.5.1)."""
+    """How a repository records deletions (section 2.5.1)."""
 
     NO = "no"
     PERSISTENT = "persistent"
@@ -61,7 +61,7 @@ class DeletedRecord(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class VerbRule:
-    """Which arguments a verb takes, and which errors it may answer with besides badVerb."""
+    """Arguments that a verb takes, and errors that it may return besides badVerb."""
 
     required: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
@@ -70,7 +70,7 @@ class VerbRule:
 
     @property
     def allowed(self) -> frozenset[str]:
-        """Every argument that the verb knows, the exclusive one included, `verb` itself left out."""
+        """Every argument of the verb, including the exclusive one, without `verb` itself."""
         return (
             self.required | self.optional | (frozenset({self.exclusive}) if self.exclusive else frozenset())
         )
@@ -118,7 +118,7 @@ RULES: Mapping[Verb, VerbRule] = MappingProxyType(
         ),
     }
 )
-"""Each verb's arguments and errors (sections 4.1 to 4.6)."""
+"""Arguments and errors of each verb (sections 4.1 to 4.6)."""
 
 ARGUMENTS: frozenset[str] = frozenset({"verb"}).union(*(rule.allowed for rule in RULES.values()))
-"""Every argument name that the protocol knows."""
+"""Every argument name that the protocol defines."""

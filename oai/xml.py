@@ -1,4 +1,4 @@
-"""Safe XML in and out: one escaping function, one parser without entities, network or DTD."""
+"""Safe XML input and output: one escaping function, one parser without entities, network or DTD."""
 
 import codecs
 import contextlib
@@ -26,7 +26,7 @@ _REPLACEMENTS: Final[dict[str, str]] = {
     "<": "&lt;",
     ">": "&gt;",
     '"': "&quot;",
-    # A parser would turn these into blanks inside an attribute, or into line feeds.
+    # A parser would normalise these to blanks inside an attribute, or to line feeds.
     "\t": "&#9;",
     "\n": "&#10;",
     "\r": "&#13;",
@@ -62,17 +62,17 @@ _CODES: Final[Mapping[int, FailureCode]] = MappingProxyType(
         81: FailureCode.RECORD_ENCODING,
     }
 )
-"""By libxml2's errors (xmlParserErrors): character references and characters; encodings."""
+"""By libxml2's error codes (xmlParserErrors): character references and characters; encodings."""
 LIMIT_CODES: Final = frozenset({45, 110, 114})
-"""Of libxml2's errors: a comment or a name is too long, any other limit of its own is met."""
+"""libxml2's error codes for its own limits: a comment or name that is too long, any other limit."""
 
 
 def escape(text: str) -> str:
-    """Make text fit for element content and for attributes in double quotes.
+    """Escape text for element content and for attributes in double quotes.
 
-    Characters that XML 1.0 forbids (production 2 of its specification) are left out.
+    Characters that XML 1.0 forbids (production 2 of its specification) are omitted.
     """
-    # Three times as fast as str.translate where something is to be replaced, as in most URLs.
+    # Three times as fast as str.translate if something has to be replaced, as in most URLs.
     return _SPECIAL.sub(_replacement, text)
 
 
@@ -88,14 +88,14 @@ def parse(
     limits: AnswerLimits = DEFAULT_LIMITS,
     offset: int = 0,
 ) -> etree._Element:
-    """Parse one document strictly and give its root element.
+    """Parse one document strictly and return its root element.
 
-    `source` names the document in errors. Nothing is fetched and no entity is expanded; a document type
-    declaration is refused, because it serves nobody here and carries every known attack. The document counts
-    as one part of an answer for `limits`; `offset` is where the part begins in it.
+    `source` names the document in errors. Nothing is fetched and no entity is expanded. A document type
+    declaration is refused, because it has no use here and enables all known attacks. The document counts
+    as one part of an answer for `limits`; `offset` is where the part begins in the answer.
 
-    Raises XmlLimitError for a document beyond the limits, and MalformedXmlError with line and column where
-    the parser knows them.
+    Raises XmlLimitError for a document that exceeds the limits, and MalformedXmlError with line and
+    column if the parser knows them.
     """
     if max_bytes is not None and len(data) > max_bytes:
         raise MalformedXmlError(source, f"{len(data):,} bytes; the limit is {max_bytes:,}")
@@ -108,10 +108,10 @@ def parse(
 
 
 def _parsed(data: bytes, limits: AnswerLimits, source: str, offset: int) -> etree._Element:
-    """The document's root.
+    """Parse the document and return its root.
 
-    libxml2's own limits (256 levels, texts of 10 MB) cost nothing and hold for nearly every document. What
-    is beyond them is looked at closely and, within ours, parsed without them.
+    libxml2's own limits (256 levels, texts of 10 MB) cost nothing and suffice for nearly every document.
+    A document that exceeds them is scanned first and, if it is within ours, parsed without them.
     """
     careful = limits.part_depth < DEFAULT_LIMITS.part_depth
     try:
@@ -128,18 +128,18 @@ def _parsed(data: bytes, limits: AnswerLimits, source: str, offset: int) -> etre
 
 
 def malformed(error: etree.XMLSyntaxError, source: str) -> MalformedXmlError:
-    """The parser's error as one of ours; libxml2 reports a lack of memory as an error, too: MemoryError."""
+    """Translate the parser's error; raise MemoryError for libxml2's code for a lack of memory."""
     if getattr(error, "code", 0) == _NO_MEMORY:
         raise MemoryError
     line, column = error.position or (0, 0)
     words = error.msg or "not XML"
-    # libxml2 tells bytes that are not UTF-8 from characters that are not allowed in words alone.
+    # libxml2 distinguishes bytes that are not UTF-8 from forbidden characters only in the message.
     code = _CODES.get(0 if "UTF-8" in words else getattr(error, "code", 0), FailureCode.RECORD_XML)
     return MalformedXmlError(source, words, line=line or 0, column=column or 0, code=code)
 
 
 def tags_in(data: bytes) -> int:
-    """How many elements begin in the bytes at most: CDATA and comments may have what looks like a tag."""
+    """Return the maximum number of start tags: CDATA and comments may contain what looks like a tag."""
     return data.count(b"<") - data.count(b"</")
 
 
@@ -147,13 +147,13 @@ def _check_size(data: bytes, limits: AnswerLimits, source: str, offset: int) -> 
     if len(data) > limits.part_bytes:
         failure = limits.failure(FailureCode.PART_BYTES, limits.part_bytes, offset=offset)
         raise XmlLimitError(source, failure)
-    # No element is shorter than `<a/>`, so that most documents are too short for too many.
+    # No element is shorter than `<a/>`, so most documents are too short to have too many.
     if len(data) // 4 > limits.part_elements and tags_in(data) > limits.part_elements:
         _scan(data, limits, source, offset)
 
 
 def _scan(data: bytes, limits: AnswerLimits, source: str, offset: int) -> None:
-    """Count elements and levels one by one. Raises XmlLimitError where there are too many."""
+    """Count elements and levels one by one. Raises XmlLimitError if there are too many."""
     counted = depth = 0
 
     def begin(_name: str, _attributes: object) -> None:
@@ -172,12 +172,12 @@ def _scan(data: bytes, limits: AnswerLimits, source: str, offset: int) -> None:
 
     scanner = expat.ParserCreate()
     scanner.StartElementHandler, scanner.EndElementHandler = begin, end
-    with contextlib.suppress(expat.ExpatError, ValueError):  # what is malformed is reported by the parser
+    with contextlib.suppress(expat.ExpatError, ValueError):  # the parser reports malformed input
         scanner.Parse(data, True)  # noqa: FBT003 expat's signature
 
 
 def refuse_doctype(data: bytes, source: str) -> None:
-    """Raise MalformedXmlError where a document type declaration stands before the root."""
+    """Raise MalformedXmlError if a document type declaration precedes the root."""
     head = data
     for mark, encoding in _WIDE_ENCODINGS:
         if data.startswith(mark):

@@ -1,4 +1,4 @@
-"""What `zatva provider aggregate` does."""
+"""Handlers of `zatva provider aggregate`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ _NONE: Final = "no repositories in the aggregate; add one with `zatva provider a
 
 
 def add(invocation: Invocation) -> ExitCode:
-    """`provider aggregate add`: put a repository in."""
+    """`provider aggregate add`: add a repository."""
     arguments = invocation.arguments
     with _session(invocation) as session:
         repository = sources.find_repository(session, arguments.repository)
@@ -73,7 +73,7 @@ def remove(invocation: Invocation) -> ExitCode:
 
 
 def _number(session: Session, named: str) -> int:
-    """The number of a source by its set, or else of a repository."""
+    """Return the repository number of a source, given its set, or of a repository."""
     found = session.scalar(select(AggregateSource.repository_id).where(AggregateSource.name == named))
     if found is None and named.isdecimal():
         return int(named)
@@ -81,7 +81,7 @@ def _number(session: Session, named: str) -> int:
 
 
 def show_sources(invocation: Invocation) -> ExitCode:
-    """`provider aggregate list`: what is in it."""
+    """`provider aggregate list`: list the source repositories."""
     with _session(invocation) as session:
         rows = [sources.values_of(source) for source in sources.list_sources(session)]
     invocation.console.table(rows, _COLUMNS, empty=_NONE)
@@ -89,7 +89,7 @@ def show_sources(invocation: Invocation) -> ExitCode:
 
 
 def show_status(invocation: Invocation) -> ExitCode:
-    """`provider aggregate status`: how much of it is given out."""
+    """`provider aggregate status`: show how much of each source is published."""
     with _session(invocation) as session:
         status = read_status(session)
     invocation.console.table([_row(one) for one in status], _STATUS_COLUMNS, empty=_NONE)
@@ -101,7 +101,7 @@ def _row(status: Status) -> dict[str, Any]:
 
 
 def update(invocation: Invocation) -> ExitCode:
-    """`provider aggregate update`: publish what was harvested."""
+    """`provider aggregate update`: publish harvested records."""
     settings = invocation.settings
     with open_database(settings) as database, updater(database.engine, settings) as mine:
         if mine is None:

@@ -1,4 +1,4 @@
-"""The provider over HTTP, put together: its routes, and what all of them share."""
+"""Assembles the provider's HTTP application: its routes, and what all of them share."""
 
 from collections.abc import AsyncIterator
 from typing import Final
@@ -23,7 +23,7 @@ READY: Final = "/readyz"
 
 
 def _add_health(app: web.Application) -> None:
-    """Add both paths; they are for our own watchers and are not counted."""
+    """Add both health-check paths, which are for monitoring and are not counted."""
     app.router.add_get(ALIVE, _alive)
     app.router.add_get(READY, _ready)
     app[ATTENDANCE].uncounted.update({ALIVE, READY})
@@ -34,7 +34,7 @@ async def _alive(_: web.Request) -> web.Response:
 
 
 async def _ready(request: web.Request) -> web.Response:
-    """Ready is who gets a thread and an answer from the database in time; else 503 says why."""
+    """Return 200 if a thread and a database answer are available in time; otherwise 503 with the reason."""
 
     def work() -> None:
         with request.app[DATABASE].session() as session:
@@ -58,14 +58,14 @@ _ROUTES: Final = (
     documents.add_routes,
     cdx.add_routes,
 )
-"""Each adds the routes of its module, whose database work goes through `provider.http.admission.admitted`."""
+"""Each adds the routes of its module; their database work goes through `provider.http.admission.admitted`."""
 
 
 def create_app(settings: Settings, database: Database, *, base_url: str) -> web.Application:
-    """The provider's application; `base_url` is its address as the world sees it.
+    """Return the provider's application; `base_url` is its public address.
 
     `database` should have as many connections as the settings have provider threads, and their statement
-    timeout. It is not touched before the first request.
+    timeout. It is not used before the first request.
     """
     app = web.Application(client_max_size=_LONGEST_BODY)
     bound(app, limits_of(settings.provider))
@@ -94,7 +94,7 @@ async def _admission(app: web.Application) -> AsyncIterator[None]:
 
 
 def _watch(app: web.Application) -> None:
-    """Tell Prometheus what changes from moment to moment."""
+    """Register the gauges for Prometheus."""
     metrics: Metrics = app[METRICS]
     admission, attends, pool = app[ADMISSION], app[ATTENDANCE], app[DATABASE].engine.pool
     metrics.watch("threads", "Threads for database work.", lambda: admission.threads)

@@ -1,4 +1,4 @@
-"""The commands of the provider, described; their handlers are in the modules that each names."""
+"""The provider's command-line parsers; each command names its handler's module."""
 
 import argparse
 from pathlib import Path
@@ -14,7 +14,7 @@ _HANDLERS = "provider.aggregate_commands"
 
 
 def _add_aggregate_commands(aggregate: "Subcommands") -> None:
-    """Add what can be done with the aggregate."""
+    """Add the commands of the aggregate."""
     _add_sources(aggregate)
     add_command(
         aggregate,
@@ -95,7 +95,7 @@ def add_commands(commands: "Subcommands") -> None:
 
 
 def index_command(commands: "Subcommands") -> argparse.ArgumentParser:
-    """The parser of `provider index`, for a part above this one to add an option to."""
+    """Return the parser of `provider index`, so that a higher layer can add an option to it."""
     groups = commands.choices["provider"]._subparsers  # noqa: SLF001 argparse has no public name for it
     if groups is None:
         raise RuntimeError("internal error: `provider` has no commands yet")
@@ -104,7 +104,7 @@ def index_command(commands: "Subcommands") -> argparse.ArgumentParser:
 
 
 def build_process_parser() -> argparse.ArgumentParser:
-    """The command line of the indexing process."""
+    """Return the command line of the indexing process."""
     parser = argparse.ArgumentParser(prog="python -m provider", description="Index one file of a run.")
     add_shared_options(parser)
     parser.add_argument("file_id", type=_number, metavar="ID", help="row in index_file")

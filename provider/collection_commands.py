@@ -1,4 +1,4 @@
-"""What `zatva provider collection`, `access`, `hide` and `unhide` do."""
+"""Handlers of `zatva provider collection`, `access`, `hide`, `unhide` and `find`."""
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ _COLUMNS = {"set_spec": "Set", "name": "Name", "documents": "Documents", "rule":
 
 
 def collection_add(invocation: Invocation) -> ExitCode:
-    """`provider collection add`: make a collection, or name and describe it anew."""
+    """`provider collection add`: create a collection, or change its name and description."""
     arguments = invocation.arguments
     spec = collection_set_spec(arguments.spec)
     with _session(invocation) as session:
@@ -41,7 +41,7 @@ def collection_add(invocation: Invocation) -> ExitCode:
 
 
 def collection_list(invocation: Invocation) -> ExitCode:
-    """`provider collection list`: the tree with its numbers of documents."""
+    """`provider collection list`: show the tree with numbers of documents."""
     with _session(invocation) as session:
         rows = [_row(one) for one in collections.list_collections(session)]
     empty = "no collections yet; add one with `zatva provider collection add`"
@@ -63,7 +63,7 @@ def _row(collection: Collection) -> dict[str, object]:
 
 
 def collection_move(invocation: Invocation) -> ExitCode:
-    """`provider collection move`: another place or spelling."""
+    """`provider collection move`: move or rename a collection."""
     arguments = invocation.arguments
     old, new = collection_set_spec(arguments.spec), collection_set_spec(arguments.new_spec)
     with _session(invocation) as session:
@@ -76,7 +76,7 @@ def collection_move(invocation: Invocation) -> ExitCode:
 
 
 def collection_drop(invocation: Invocation) -> ExitCode:
-    """`provider collection drop`: do away with it."""
+    """`provider collection drop`: remove a collection."""
     arguments = invocation.arguments
     spec = collection_set_spec(arguments.spec)
     with _session(invocation) as session:
@@ -87,7 +87,7 @@ def collection_drop(invocation: Invocation) -> ExitCode:
 
 
 def collection_access(invocation: Invocation) -> ExitCode:
-    """`provider collection access`: who may see its documents."""
+    """`provider collection access`: set who may see its documents."""
     arguments = invocation.arguments
     spec = collection_set_spec(arguments.spec)
     rule = Rule(
@@ -112,12 +112,12 @@ def access_refresh(invocation: Invocation) -> ExitCode:
 
 
 def collection_assign(invocation: Invocation) -> ExitCode:
-    """`provider collection assign`: put documents in."""
+    """`provider collection assign`: add documents to a collection."""
     return _change_collection(invocation, collections.assign, "added to")
 
 
 def collection_remove(invocation: Invocation) -> ExitCode:
-    """`provider collection remove`: take documents out."""
+    """`provider collection remove`: remove documents from a collection."""
     return _change_collection(invocation, collections.remove, "removed from")
 
 
@@ -133,12 +133,12 @@ def _change_collection(invocation: Invocation, change: Callable[..., int], done:
 
 
 def hide(invocation: Invocation) -> ExitCode:
-    """`provider hide`: show documents as deleted."""
+    """`provider hide`: report documents as deleted."""
     return _mark(invocation, selection.hide, "hidden")
 
 
 def unhide(invocation: Invocation) -> ExitCode:
-    """`provider unhide`: show them again."""
+    """`provider unhide`: show hidden documents again."""
     return _mark(invocation, selection.unhide, "shown again")
 
 
@@ -176,7 +176,7 @@ def _selection(arguments: Namespace, **named: object) -> Selection:
 
 
 def parse_moment(option: str, value: str | None, *, last: bool = False) -> datetime | None:
-    """The first moment that an option's datestamp covers, or the last one to the microsecond."""
+    """Return the first moment that an option's datestamp covers, or with `last` the last microsecond."""
     if value is None:
         return None
     try:
@@ -208,7 +208,7 @@ _LISTED = tuple(rule for rule in Access if rule is not Access.WITHHELD)
 
 
 def find(invocation: Invocation) -> ExitCode:
-    """`provider find`: what is archived of a URL."""
+    """`provider find`: list captures of a URL."""
     arguments, settings = invocation.arguments, invocation.settings
     closest = parse_moment("--closest", arguments.closest)
     order = ReadOrder.REVERSE if arguments.reverse else ReadOrder.FORWARD

@@ -1,4 +1,4 @@
-"""What `zatva provider index` and `status` do."""
+"""Handlers of `zatva provider index`, `status`, `harvesters` and `verify`."""
 
 import os
 from argparse import Namespace
@@ -89,9 +89,9 @@ def index(invocation: Invocation) -> ExitCode:
 
 
 def index_options(database: Database, arguments: Namespace, margin: float) -> IndexOptions:
-    """What the command line asks for; the collection is made where it is not there.
+    """Return the indexing options of the command line; creates the collection if it does not exist.
 
-    Raises UsageError where an option is impossible.
+    Raises UsageError for an invalid option.
     """
     spec = collection_set_spec(arguments.collection) if arguments.collection else None
     folder: Path | None = arguments.archive_dir
@@ -135,7 +135,7 @@ def _family(session: Session, spec: str | None) -> tuple[int, ...]:
 
 
 def _row(report: FileReport) -> dict[str, Any]:
-    """The report as JSON shows it."""
+    """Return the report as JSON output."""
     merged = report.merged
     return {
         "file": os.fsencode(report.path).decode(errors="replace"),
@@ -173,7 +173,7 @@ def _ignored(kinds: dict[str, int]) -> str:
 
 
 def status(invocation: Invocation) -> ExitCode:
-    """`provider status`: figures of the archive, or of the runs that workers index."""
+    """`provider status`: show figures of the archive, or of an indexing run."""
     if invocation.arguments.run is not None:
         return _show_run(invocation, invocation.arguments.run)
     with _session(invocation) as session:
@@ -248,7 +248,7 @@ _LIST_COLUMNS: Final = {
 
 
 def show_harvesters(invocation: Invocation) -> ExitCode:
-    """`provider harvesters`: who harvests, or with `--lists` how far through which lists."""
+    """`provider harvesters`: show harvesters, or with `--lists` their progress through lists."""
     settings, console = invocation.settings, invocation.console
     after = timedelta(hours=settings.provider.abandoned_hours)
     with open_database(settings) as database, database.session() as session:
@@ -275,7 +275,7 @@ def _list_row(list_: HarvestedList, client: Harvester | None) -> dict[str, Any]:
 
 
 _SHOWN = 20
-"""Findings of one file that people are shown; programs get all."""
+"""Maximum number of findings per file in text output; JSON output contains all."""
 
 
 def verify(invocation: Invocation) -> ExitCode:
@@ -308,7 +308,7 @@ def verify(invocation: Invocation) -> ExitCode:
 
 
 def _by_name(folders: Sequence[Path]) -> dict[str, Path]:
-    """Archive files below folders, by the name that they are known again by."""
+    """Return archive files below folders by the name under which they are identified."""
     return {path.name.removesuffix(".gz"): path for path in find_archives(folders)}
 
 

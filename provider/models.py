@@ -1,6 +1,6 @@
 """The archive's tables: files, documents, and the three trees of sets that documents belong to.
 
-Every list request is one range scan over one of the indexes here (DESIGN: flat paging): each level of a set
+Every list request is one range scan of one of the indexes here (DESIGN: flat paging): each level of a set
 tree has its own column in `document`, and its index ends in (datestamp, id).
 """
 
@@ -24,12 +24,12 @@ from sqlalchemy.orm import Mapped, mapped_column
 from oai.models import Base
 
 UNLISTED = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
-"""Datestamp of a document that is withheld and was never listed: it is never due, so no list and no record
-shows it, and no range scan has to look for it."""
+"""Datestamp of a withheld document that was never listed: it is never due, so no list or record shows it, and
+no range scan reads it."""
 
 
 class Access(StrEnum):
-    """Who may see documents, from the loosest rule to the strictest."""
+    """Who may see documents, from the most permissive to the strictest rule."""
 
     OPEN = "open"
     READING_ROOM = "reading room"
@@ -44,27 +44,27 @@ class Arc(Base):
 
     id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     path: Mapped[str | None] = mapped_column(Text, unique=True)
-    """Absolute path at the last indexing; none while only a CDX file has told of the file."""
+    """Absolute path at the last indexing; none if only a CDX file has listed the file."""
     name: Mapped[str] = mapped_column(Text, index=True)
-    """File name without folder and without `.gz`, by which a moved or re-compressed file is known again."""
+    """File name without folder and `.gz`, which identifies a moved or re-compressed file."""
     size: Mapped[int] = mapped_column(BigInteger)
-    """Bytes in the file; 0 while it has not been seen."""
+    """Bytes in the file; 0 if it has not been seen."""
     modified: Mapped[datetime]
-    """The file's own time of change."""
+    """The file's modification time."""
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """Documents whose place is this file."""
+    """Documents whose records are in this file."""
     indexed: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class ArcProblem(Base):
-    """Something in an archive file that could not be read or taken."""
+    """A place in an archive file that could not be read or indexed."""
 
     __tablename__ = "arc_problem"
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     arc_id: Mapped[int] = mapped_column(ForeignKey("arc.id", ondelete="CASCADE"), index=True)
     offset: Mapped[int] = mapped_column(BigInteger)
-    """Byte in the file (compressed as it lies there) where the faulty record begins."""
+    """Byte offset of the faulty record in the file as stored, compressed or not."""
     reason: Mapped[str] = mapped_column(Text)
 
 
@@ -77,15 +77,15 @@ class Domain(Base):
     parent_id: Mapped[int | None] = mapped_column(ForeignKey("domain.id"))
     set_spec: Mapped[str] = mapped_column(Text(collation="C"), unique=True)
     name: Mapped[str] = mapped_column(Text)
-    """The host or domain as people write it: `www.webarchiv.cz`."""
+    """The host or domain in its usual spelling: `www.webarchiv.cz`."""
     level: Mapped[int] = mapped_column(SmallInteger)
     """Labels from the right: 1 is a top-level domain."""
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """Documents in this set and below, deleted ones included; kept while loading."""
+    """Documents in this set and below, including deleted ones; maintained while loading."""
 
 
 class Mimetype(Base):
-    """A node of the tree `mimetype:`: a major type or a full one."""
+    """A node of the tree `mimetype:`: a major or a full type."""
 
     __tablename__ = "mimetype"
 
@@ -98,7 +98,7 @@ class Mimetype(Base):
 
 
 class Collection(Base):
-    """A node of the tree `collection:`, made by the archive's staff."""
+    """A node of the tree `collection:`, maintained by the archive's staff."""
 
     __tablename__ = "collection"
     __table_args__ = (
@@ -112,22 +112,23 @@ class Collection(Base):
     name: Mapped[str] = mapped_column(Text)
     description: Mapped[str | None] = mapped_column(Text)
     access: Mapped[str] = mapped_column(Text, server_default=Access.OPEN)
-    """Of its own; a document's effective rule is the strictest of all the collections above it."""
+    """Its own rule; a document's effective rule is the strictest of all its collections and their
+    ancestors."""
     embargo_until: Mapped[datetime | None]
-    """End of the embargo, where the rule is one."""
+    """End of the embargo, if the rule is an embargo."""
     unsettled: Mapped[datetime | None]
-    """When rule or place in the tree last changed, as long as its documents do not all follow."""
+    """When its rule or position in the tree last changed, until all its documents are updated."""
     moved: Mapped[datetime | None]
-    """When its set spec last changed: documents dated before it told the old one."""
+    """When its set spec last changed: records of documents dated before it have the old one."""
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
 
 
 class Document(Base):
-    """One capture: what stood at a URL at a moment.
+    """One capture: the response of a URL at a certain time.
 
-    Its references to `arc`, `domain` and `mimetype` are no declared foreign keys: checking them took a third
-    of the time of publishing. Only `indexing.merging` writes them, rows of domains and types are never
-    deleted, and a file's row is deleted only where it has no documents.
+    Its references to `arc`, `domain` and `mimetype` are not declared as foreign keys, because checking
+    them took a third of the publishing time. Only `provider.indexing.merge` writes them, rows of domains
+    and types are never deleted, and a file's row is deleted only if it has no documents.
     """
 
     __tablename__ = "document"
@@ -137,17 +138,17 @@ class Document(Base):
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     key: Mapped[uuid.UUID] = mapped_column(unique=True)
-    """From URL and capture time; the last part of the OAI identifier."""
+    """Derived from URL and capture time; the last part of the OAI identifier."""
     arc_id: Mapped[int] = mapped_column(index=True)
     offset: Mapped[int] = mapped_column(BigInteger)
-    """Byte in the archive file where the record begins."""
+    """Byte offset of the record in the archive file."""
     length: Mapped[int | None] = mapped_column(BigInteger)
-    """Bytes of the archived content, HTTP headers left out; none while only a CDX file has told of it."""
+    """Bytes of the archived content without HTTP headers; none if only a CDX file has listed it."""
     url: Mapped[str] = mapped_column(Text(collation="C"))
     archived: Mapped[datetime]
     """Time of capture."""
     datestamp: Mapped[datetime]
-    """Time of the last change as OAI-PMH tells it, whole seconds."""
+    """Time of the last change in OAI-PMH, whole seconds."""
     tld_id: Mapped[int | None]
     domain_id: Mapped[int | None]
     host_id: Mapped[int | None]
@@ -155,21 +156,22 @@ class Document(Base):
     mime_id: Mapped[int]
     http_status: Mapped[int | None] = mapped_column(SmallInteger)
     digest: Mapped[str | None] = mapped_column(Text)
-    """Of the content, as the archive gives it: `sha1:` and base32, mostly."""
+    """Digest of the content as in the archive: usually `sha1:` and base32."""
     record_type: Mapped[str] = mapped_column(Text)
     """WARC record type: response, resource or revisit."""
     title: Mapped[str | None] = mapped_column(Text)
     deleted: Mapped[bool] = mapped_column(server_default=text("false"))
     """Hidden by the staff. Harvesters see a withheld document (`access`) as deleted, too."""
     access: Mapped[str] = mapped_column(Text, server_default=Access.OPEN)
-    """The effective rule: the strictest of the document's collections; open in none (`holdings.rules`)."""
+    """The effective rule: the strictest of the document's collections; open without any
+    (`holdings.rules`)."""
     embargo_until: Mapped[datetime | None]
-    """When the latest embargo ends, where that is the effective rule."""
+    """When the latest embargo ends, if the effective rule is an embargo."""
 
 
 # There are few of them among millions, and the landing page shows them.
 Index("ix_domain_top", Domain.set_spec, postgresql_where=text("parent_id IS NULL"))
-# One level of the tree; the counts are left out, for they change with every file that is loaded.
+# One level of the tree; the counts are not included, because they change with every loaded file.
 Index("ix_domain_below", Domain.parent_id, Domain.set_spec)
 Index("ix_document_datestamp", Document.datestamp, Document.id)
 Index("ix_document_tld", Document.tld_id, Document.datestamp, Document.id)
@@ -177,14 +179,14 @@ Index("ix_document_domain", Document.domain_id, Document.datestamp, Document.id)
 Index("ix_document_host", Document.host_id, Document.datestamp, Document.id)
 Index("ix_document_mime_major", Document.mime_major_id, Document.datestamp, Document.id)
 Index("ix_document_mime", Document.mime_id, Document.datestamp, Document.id)
-# Few are hidden; this counts them without reading the table.
+# Few documents are hidden; this counts them without reading the table.
 Index("ix_document_deleted", Document.id, postgresql_where=text("deleted"))
-# URLs may be longer than an index entry can be; the full URL is compared after the scan.
+# URLs may exceed the maximum size of an index entry; the full URL is compared after the scan.
 Index("ix_document_url", func.left(Document.url, 512), Document.archived)
 
 
 class DocumentCollection(Base):
-    """A document's membership in a collection, its ancestors included; survives the document's deletion."""
+    """A document's membership in a collection or one of its ancestors; survives the document's deletion."""
 
     __tablename__ = "document_collection"
     __table_args__ = (Index("ix_document_collection_page", "collection_id", "datestamp", "document_id"),)
@@ -196,11 +198,11 @@ class DocumentCollection(Base):
     datestamp: Mapped[datetime]
     """The document's datestamp, repeated for the index."""
     direct: Mapped[bool]
-    """Assigned to this very collection, not to one below it."""
+    """Assigned to this collection itself, not to a descendant."""
 
 
 class DocumentMonth(Base):
-    """How many documents of a major type were captured in a month; kept while loading."""
+    """Number of documents of a major type captured in a month; maintained while loading."""
 
     __tablename__ = "document_month"
 
@@ -208,21 +210,21 @@ class DocumentMonth(Base):
     """The month's first day, UTC."""
     mime_major_id: Mapped[int] = mapped_column(ForeignKey("mimetype.id"), primary_key=True)
     documents: Mapped[int] = mapped_column(BigInteger)
-    """Hidden and withheld ones included, as in the sets' own counts."""
+    """Including hidden and withheld ones, as in the counts of sets."""
 
 
 class FirstLoad(Base):
-    """The indexes that a first load has taken off `document` and must build again; empty otherwise."""
+    """Indexes of `document` that a first load has dropped and must rebuild; empty otherwise."""
 
     __tablename__ = "first_load"
 
     index_name: Mapped[str] = mapped_column(Text, primary_key=True)
     definition: Mapped[str] = mapped_column(Text)
-    """The SQL statement that builds it."""
+    """The SQL statement that creates it."""
 
 
 class IndexFileState(StrEnum):
-    """How far the indexing of one archive file is."""
+    """Progress of indexing one archive file."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -231,20 +233,20 @@ class IndexFileState(StrEnum):
 
 
 class IndexRun(Base):
-    """Archive files that were put into the task queue together, to be indexed by workers."""
+    """Archive files that were queued together, to be indexed by workers."""
 
     __tablename__ = "index_run"
 
     id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     queued: Mapped[datetime] = mapped_column(server_default=func.now())
     host: Mapped[str] = mapped_column(Text)
-    """The machine where it was asked for."""
+    """The machine from which it was requested."""
     collection: Mapped[str | None] = mapped_column(Text)
-    """setSpec of the collection that new documents go into."""
+    """setSpec of the collection for new documents."""
     again: Mapped[bool]
     """Unchanged files are read, too."""
     archive_dir: Mapped[str | None] = mapped_column(Text)
-    """Where the archive files lie that CDX files tell of."""
+    """Folder of the archive files that CDX files list."""
 
 
 class IndexFile(Base):
@@ -259,14 +261,14 @@ class IndexFile(Base):
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     run_id: Mapped[int] = mapped_column(ForeignKey("index_run.id", ondelete="CASCADE"))
     path: Mapped[str] = mapped_column(Text)
-    """Absolute; workers must see the file there."""
+    """Absolute path; workers must be able to read the file there."""
     size: Mapped[int] = mapped_column(BigInteger)
     """Bytes, when it was queued."""
     state: Mapped[str] = mapped_column(Text, server_default=IndexFileState.WAITING)
     reason: Mapped[str | None] = mapped_column(Text)
-    """Why it failed, or why it waits again."""
+    """Why it failed, or why it is waiting again."""
     host: Mapped[str | None] = mapped_column(Text)
-    """The machine whose worker took it."""
+    """The machine whose worker claimed it."""
     tries: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     started: Mapped[datetime | None]
     ended: Mapped[datetime | None]

@@ -29,9 +29,10 @@ from provider.indexing.first_load import refuse_unserved
 
 Announce = Callable[[], None]
 Work = Callable[[Announce, int, int], None]
-"""What a child does: announce itself when it is ready, and end on SIGTERM or when the pipe ends.
+"""A child's work: announce that it is ready, and end on SIGTERM or when the pipe ends.
 
-It is given the announcing, the pipe and its number: 0 and up, which the one that replaces it takes over.
+Its arguments are the announcing function, the pipe and its number, from 0, which its replacement
+inherits.
 """
 
 _PAUSE_SECONDS: Final = 1.0
@@ -42,8 +43,8 @@ _log = logging.getLogger("provider.processes")
 def run_processes(count: int, work: Work, *, announce: Announce) -> ExitCode:
     """Run `count` processes until SIGTERM or SIGINT; one that ends by itself is replaced.
 
-    The parent must have no threads and no open database, for the children are forked from it. When a child
-    ends before it is ready, all are ended and its exit code is given.
+    The parent must have no threads and no open database, because the children are forked from it. If a
+    child ends before it is ready, all are ended and its exit code is returned.
     """
     family = _Family(work)
     try:
@@ -66,7 +67,7 @@ class _Family:
         self._lifeline, self._held = os.pipe()
 
     def start(self, number: int) -> ExitCode | None:
-        """Start a child and wait until it is ready; gives its exit code if it ends instead."""
+        """Start a child and wait until it is ready; return its exit code if it ends instead."""
         ready, tell = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -85,7 +86,7 @@ class _Family:
         return _exit_code(status)
 
     def keep(self) -> ExitCode:
-        """Replace children that end, for ever; gives the exit code of one that cannot be replaced."""
+        """Replace children that end, indefinitely; return the exit code of one that cannot be replaced."""
         while True:
             pid, status = os.wait()
             number = self._children.pop(pid)
@@ -94,14 +95,14 @@ class _Family:
                 pid,
                 os.waitstatus_to_exitcode(status),
             )
-            # A child that always ends at once must not keep the machine busy.
+            # A child that always fails immediately must not keep the machine busy.
             time.sleep(_PAUSE_SECONDS)
             code = self.start(number)
             if code is not None:
                 return code
 
     def end(self) -> None:
-        """End all children as SIGTERM does, and wait for them."""
+        """Send all children SIGTERM, and wait for them."""
         for pid in self._children:
             os.kill(pid, signal.SIGTERM)
         while self._children:
@@ -110,7 +111,7 @@ class _Family:
         os.close(self._lifeline)
 
     def _be_child(self, tell: int, number: int) -> NoReturn:
-        """Do the work and end, past everything that the parent would do at its end."""
+        """Do the work and exit without running the parent's cleanup."""
         code: int = ExitCode.FAULT
         try:
             self._work(lambda: _tell(tell), self._lifeline, number)
@@ -120,7 +121,7 @@ class _Family:
         except ZatvaError as error:
             sys.stderr.write(f"zatva: {error}\n")
             code = error.exit_code
-        except BaseException:  # noqa: BLE001 nothing may get past here into the parent's code
+        except BaseException:  # noqa: BLE001 no exception may reach the parent's code
             traceback.print_exc()
         finally:
             sys.stderr.flush()
@@ -144,9 +145,9 @@ _WEB_ADDRESS: Final = re.compile(r"https?://\S+")
 
 
 def serve(invocation: Invocation) -> ExitCode:
-    """Serve until SIGTERM or SIGINT; open answers are finished first."""
+    """Serve until SIGTERM or SIGINT; open responses are finished first."""
     arguments, settings = invocation.arguments, invocation.settings
-    # Alone at first, even for several processes: a shared port would be shared with a stranger, too.
+    # Exclusive at first, even for several processes: otherwise another program could share the port.
     listener = open_listener(arguments.host, arguments.port)
     port = listener.getsockname()[1]
     at = f"{address(listener)}{PATH}"
@@ -177,10 +178,10 @@ def serve(invocation: Invocation) -> ExitCode:
 
 
 def create_runner(app: web.Application) -> web.AppRunner:
-    """A runner for the provider's application.
+    """Return a runner for the provider's application.
 
-    A client that goes away gives up its place, URLs may be as long as forms, and at the end open answers are
-    finished.
+    A request is cancelled when its client disconnects, URLs may be as long as forms, and open responses
+    are finished at shutdown.
     """
     return oai.serving.create_runner(
         app,
@@ -198,7 +199,7 @@ def _base_url(text: str) -> str:
 
 
 def _numbered(settings: Settings, number: int) -> Settings:
-    """The settings of one of several processes: each has a port of its own for its figures."""
+    """Return the settings of one of several processes: each has its own port for metrics."""
     port = settings.provider.metrics_port
     if not port:
         return settings
@@ -236,14 +237,15 @@ async def _until_stopped(
         await stop.wait()
         _end_at_last()
         latest = asyncio.get_running_loop().time() + _STOP_SECONDS
-    # What clients have still to take of finished answers is in memory, and would end with this process.
+    # The parts of finished responses that clients have not read are in memory, and would be lost with this
+    # process.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(latest):
             await app[CONNECTIONS].slowness.all_taken()
 
 
 def _end_at_last() -> None:
-    """See that the process ends even while a statement goes on; it keeps nothing that would be lost."""
+    """End the process even if a statement does not finish; no unsaved data is lost by this."""
     timer = threading.Timer(_STOP_SECONDS + _MERCY_SECONDS, os._exit, [ExitCode.FAULT])
     timer.daemon = True
     timer.start()

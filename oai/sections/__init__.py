@@ -1,4 +1,4 @@
-"""The sections of the settings: what each part can be told, with its default and what is allowed."""
+"""The sections of the settings: each part's settings, with defaults and constraints."""
 
 import ipaddress
 from typing import Literal

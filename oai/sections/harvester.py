@@ -1,4 +1,4 @@
-"""What the harvester can be told, with its defaults and what is allowed."""
+"""The harvester's settings, with defaults and constraints."""
 
 from typing import ClassVar
 
@@ -124,7 +124,7 @@ class HarvesterSettings(Section):
 
     @property
     def limits(self) -> AnswerLimits:
-        """What one answer may have at most."""
+        """The limits of one answer."""
         return AnswerLimits(
             answer_bytes=self.max_answer_bytes,
             ratio=self.max_answer_ratio,

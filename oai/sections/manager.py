@@ -1,4 +1,4 @@
-"""What the manager can be told, with its defaults and what is allowed."""
+"""The manager's settings, with defaults and constraints."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""What the provider can be told, with its defaults and what is allowed."""
+"""The provider's settings, with defaults and constraints."""
 
 import ipaddress
 import re
@@ -19,7 +19,7 @@ from oai.sections.section import (
 )
 from oai.vocabulary import XSI_NAMESPACE, Granularity
 
-# As the oai-identifier schema has it: at least two labels, the first of which begins with a letter.
+# As in the oai-identifier schema: at least two labels, the first of which begins with a letter.
 _DOMAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9\-]*(?:\.[A-Za-z0-9][A-Za-z0-9\-]*)+")
 
 _WEB_ADDRESS = r"^https?://\S+$"
@@ -64,7 +64,7 @@ def _replay_template(value: str) -> str:
 
 
 def _xml_container(value: str) -> str:
-    # Imported here, for the settings are read by commands that need no XML.
+    # Imported here because commands that need no XML read the settings, too.
     from oai.xml import parse  # noqa: PLC0415
 
     try:

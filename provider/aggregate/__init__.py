@@ -1,1 +1,1 @@
-"""Harvested records as a second repository: published from the harvester's tables, and given out again."""
+"""Harvested records as a second repository: published from the harvester's tables and served over OAI-PMH."""

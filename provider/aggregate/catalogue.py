@@ -1,4 +1,4 @@
-"""The aggregate as a catalogue: harvested records under the protocol's six verbs."""
+"""The aggregate's catalogue: harvested records for the protocol's six verbs."""
 
 import uuid
 from collections.abc import Callable, Container, Sequence
@@ -45,11 +45,11 @@ from provider.protocol.repository import Repository
 from provider.protocol.tokens import Position
 
 _MOST_AHEAD: Final = 5000
-"""So many records that are not due are counted for a list's size, and no more."""
+"""Maximum number of records not yet due that are counted for a list's size."""
 
 
 class Entry(NamedTuple):
-    """A record with everything that an answer says about it beside what is in its file."""
+    """A record with everything that an answer states about it besides the contents of its file."""
 
     id: int
     identifier: str
@@ -61,22 +61,22 @@ class Entry(NamedTuple):
     harvested_datestamp: str
     harvest_time: datetime
     source: str
-    """Its source's set."""
+    """The setSpec of its source."""
     base_url: str
-    """Its source's."""
+    """The base URL of its source."""
     base_dir: str | None
-    """None where the repository has been removed."""
+    """None if the repository has been removed."""
     prefix: str
-    """metadataPrefix here."""
+    """The metadataPrefix in the aggregate."""
     namespace: str
-    """Of its metadata."""
+    """The namespace of its metadata."""
     set_specs: Sequence[str] | None
     """The source's sets that its header names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AggregateScope:
-    """The records of one format in a set, or all, and the index by which they are in order."""
+    """The records of one format in a set, or in all sets, and the index that orders them."""
 
     format_id: int
     datestamp: InstrumentedAttribute[datetime]
@@ -86,7 +86,7 @@ class AggregateScope:
 
 
 def find_scope(session: Session, format_id: int, set_spec: str | None) -> AggregateScope | None:
-    """The scope of a set, all records for None, or None where there is no such set."""
+    """Return the scope of a set, of all records if `set_spec` is None, or None if the set does not exist."""
     counts = select(func.sum(AggregateCount.records)).where(AggregateCount.format_id == format_id)
     if set_spec is None:
         own = AggregateCount.set_id.in_(select(AggregateSet.id).where(AggregateSet.harvested_spec == ""))
@@ -129,7 +129,7 @@ def entry_page(
     after: Position | None,
     limit: int,
 ) -> Sequence[Entry]:
-    """At most `limit` records of the scope by (datestamp, id), from behind `after` up to `until`."""
+    """Return at most `limit` records of the scope by (datestamp, id), after `after` and up to `until`."""
     window = [scope.datestamp <= until]
     if after is not None:
         window.append(tuple_(scope.datestamp, scope.id) > tuple_(after.datestamp, after.id))
@@ -147,13 +147,13 @@ def entry_page(
 
 
 def entries_of(session: Session, key: uuid.UUID, until: datetime) -> Sequence[Entry]:
-    """The records of an item that are due, one for each of its formats."""
+    """Return the due records of an item, one for each of its formats."""
     named = _ENTRIES.where(AggregateRecord.identifier_key == key, AggregateRecord.datestamp <= until)
     return _read(session, named.order_by(AggregateRecord.format_id))
 
 
 def list_size(session: Session, scope: AggregateScope, now: datetime) -> int | None:
-    """How many records the scope has, from the kept counts; None where too many are not due yet."""
+    """Return the number of records in the scope from the kept counts; None if too many are not due yet."""
     ahead = (
         select(scope.id)
         .where(*scope.conditions, scope.datestamp > now, scope.datestamp < UNLISTED)
@@ -167,7 +167,7 @@ def list_size(session: Session, scope: AggregateScope, now: datetime) -> int | N
 
 
 def set_page(session: Session, *, after: str | None, limit: int) -> Sequence[SetRow]:
-    """At most `limit` sets behind `after`, in the order of their setSpecs' bytes."""
+    """Return at most `limit` sets after `after`, ordered by the bytes of their setSpecs."""
     rows = session.execute(
         select(AggregateSet.set_spec, AggregateSet.name)
         .where(AggregateSet.set_spec > (after or ""))
@@ -199,7 +199,7 @@ _ENTRIES: Final[Any] = (
         harvested.REPOSITORY.c.base_dir,
         AggregateFormat.prefix,
         AggregateFormat.namespace,
-        # The driver makes lists of it already; SQLAlchemy would copy each.
+        # The driver already returns lists; SQLAlchemy would copy each of them.
         type_coerce(_SET_SPECS, NullType()),
     )
     .select_from(AggregateRecord)
@@ -214,7 +214,7 @@ def _read(session: Session, statement: Select[Any]) -> Sequence[Entry]:
 
 
 PURPOSE: Final = "resumption token of the aggregate"
-"""What the tokens' signing key is for, as `oai.signing` keeps it."""
+"""The purpose under which `oai.signing` stores the key that signs the tokens."""
 
 _OAI_DC: Final = OfferedFormat(prefix=OAI_DC, schema=OAI_DC_SCHEMA, namespace=OAI_DC_NAMESPACE)
 _NOTHING_OF_THE_ARCHIVE: Final[dict[str, Any]] = {
@@ -225,11 +225,11 @@ _NOTHING_OF_THE_ARCHIVE: Final[dict[str, Any]] = {
     "metadata_licence": None,
     "descriptions": (),
 }
-"""What the settings say of the archive's own records; nobody has said it of others'."""
+"""Statements of the settings about the archive's own records, which do not apply to harvested records."""
 
 
 class UnreadablePageError(UnreadableRecordError):
-    """Records of a page that cannot be read, with the reason for each by its id."""
+    """Some records of a page cannot be read; holds the reason for each by record id."""
 
     def __init__(self, reasons: dict[int, str]) -> None:
         super().__init__(f"{len(reasons)} records cannot be read, the first: {next(iter(reasons.values()))}")
@@ -237,65 +237,65 @@ class UnreadablePageError(UnreadableRecordError):
 
 
 def make_aggregate(settings: Settings, database: Database, base_url: str) -> Repository:
-    """The aggregate's repository; the database is not touched yet."""
+    """Return the aggregate's repository; does not access the database yet."""
     site = Site(base_url=base_url, settings=aggregate_settings(settings.provider))
     catalogue = AggregateCatalogue(database=database, store=settings.store, settings=site.settings)
     return Repository(site=site, database=database, catalogue=catalogue, token_purpose=PURPOSE)
 
 
 def aggregate_settings(settings: ProviderSettings) -> ProviderSettings:
-    """The provider's settings as they hold for the aggregate."""
+    """Return the provider's settings adapted to the aggregate."""
     name = settings.aggregate_name or f"{settings.repository_name}: harvested records"
     return settings.model_copy(update={**_NOTHING_OF_THE_ARCHIVE, "repository_name": name})
 
 
 def is_set_up(session: Session) -> bool:
-    """Whether a source was ever added."""
+    """Return whether a source was ever added."""
     return session.scalar(select(AggregateSource.repository_id).limit(1)) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AggregateCatalogue:
-    """The aggregate as `provider.protocol.catalogue.Catalogue` has it."""
+    """The aggregate as a `provider.protocol.catalogue.Catalogue`."""
 
     database: Database
     store: Path
-    """Under which relative base directories lie."""
+    """The folder that relative base directories are resolved against."""
     settings: ProviderSettings
 
     @property
     def prefixes(self) -> Container[str]:
-        """The prefixes of all harvested formats, looked up when one is asked for."""
+        """The prefixes of all harvested formats, read from the database on each membership test."""
         return _Prefixes(self)
 
     def formats(self, session: Session) -> Sequence[OfferedFormat]:
-        """All harvested formats; oai_dc where there is none yet, for every repository has it."""
+        """Return all harvested formats; oai_dc if there are none, because every repository must offer it."""
         rows = session.scalars(select(AggregateFormat).order_by(AggregateFormat.id))
         return [_offered(row.prefix, row.schema, row.namespace) for row in rows] or [_OAI_DC]
 
     def has_format(self, session: Session, prefix: str) -> bool:
-        """Whether something was harvested in this format."""
+        """Return whether records were harvested in this format."""
         return any(prefix == offered.prefix for offered in self.formats(session))
 
     def item(self, session: Session, identifier: str, now: datetime) -> "_Item | None":
-        """The records with this identifier, in all formats."""
+        """Return the records with this identifier, in all formats."""
         found = entries_of(session, identifier_key(identifier), now)
         return _Item(entries=found, catalogue=self, session=session) if found else None
 
     def extent(self, session: Session, prefix: str, set_spec: str | None) -> "_Extent | None":
-        """The records of a format, of a source, or of a source's set."""
+        """Return the records of a format, of a source, or of a source's set."""
         format_id = session.scalar(select(AggregateFormat.id).where(AggregateFormat.prefix == prefix))
-        # Before anything was harvested there is oai_dc, and nothing in it.
+        # Before the first harvest, the format oai_dc exists but has no records.
         scope = find_scope(session, format_id or 0, set_spec)
         return None if scope is None else _Extent(session=session, scope=scope, catalogue=self)
 
     def sets(self, session: Session, *, after: str | None, limit: int) -> Sequence[SetRow]:
-        """The sources' sets, and those of each below it."""
+        """Return the sources' sets and the sets below each of them."""
         return set_page(session, after=after, limit=limit)
 
     def identity(self, session: Session) -> Identity:
-        """The oldest record's datestamp, and the sources as friends."""
-        # One descent of the index for each format.
+        """Return the earliest datestamp, and the sources as friends."""
+        # One index descent for each format.
         oldest = select(func.min(AggregateRecord.datestamp)).where(
             AggregateRecord.format_id == AggregateFormat.id
         )
@@ -311,7 +311,7 @@ class AggregateCatalogue:
         )
 
     def record(self, entry: Entry) -> str:
-        """A record; of a deleted one, the header alone. Raises UnreadableRecordError."""
+        """Return the record element; for a deleted record, only its header. Raises UnreadableRecordError."""
         if entry.deleted:
             return f"<record>{header(entry)}</record>"
         if entry.filename is None or entry.base_dir is None:
@@ -330,7 +330,7 @@ class AggregateCatalogue:
 
 
 def header(entry: Entry) -> str:
-    """The header, with the sets that it names at the source, or its source's own."""
+    """Return the header element with the record's sets, or its source's set if it has none."""
     status = ' status="deleted"' if entry.deleted else ""
     specs = "".join(f"<setSpec>{escape(spec)}</setSpec>" for spec in entry.set_specs or (entry.source,))
     return (
@@ -391,7 +391,7 @@ class _Extent:
 
 
 def _all(entries: Sequence[Entry], write: Callable[[Entry], str]) -> list[str]:
-    """Every record, or none: a page that lacked one would be missed by those who come by now."""
+    """Return every record, or raise for the page: a harvester would never request a missing record again."""
     written = []
     reasons = {}
     for entry in entries:

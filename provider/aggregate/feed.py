@@ -1,8 +1,8 @@
-"""Follows the harvester's change feed, `oai_change`, in the order that misses nothing.
+"""Reads the harvester's change feed, `oai_change`, in an order that misses no change.
 
-Transactions do not commit in the order of their numbers. So lines are read in the order of (transaction_id,
-change_id), and only below the oldest transaction under way. A line says no more than which record changed;
-what became of it is read from `oai_record`.
+Transactions do not commit in the order of their numbers. Lines are therefore read in the order of
+(transaction_id, change_id), and only below the oldest transaction in progress. A line only states which
+record changed; its current state is read from `oai_record`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from provider.aggregate.models import AggregateSource
 from provider.aggregate.reader import Gatherer
 
 _SAFETY: Final = timedelta(hours=1)
-"""Clocks may differ, and lines are dated when their transaction begins."""
+"""Clocks may differ, and the time of a line is the start of its transaction."""
 
 _NEXT: Final = """
 SELECT transaction_id, change_id, repository_id, metadata_prefix, identifier
@@ -39,7 +39,7 @@ _NOTE_END: Final = """
 UPDATE aggregate_feed SET followed = clock_timestamp()
 WHERE followed < clock_timestamp() - interval '1 minute'
 """
-# A database that was copied into another cluster counts its transactions anew.
+# A database copied into another cluster restarts its transaction numbers.
 _LOST: Final = """
 SELECT followed < clock_timestamp() - CAST(:kept AS interval)
     OR transaction_id > CAST(CAST(pg_current_xact_id() AS text) AS bigint)
@@ -48,14 +48,14 @@ FROM aggregate_feed
 
 
 def is_lost(session: Session, kept: timedelta) -> bool:
-    """Whether lines after the place that was reached may have been pruned; `kept` is how long lines stay."""
+    """Return whether lines after the current position may be pruned; `kept` is how long lines are kept."""
     return bool(session.scalar(text(_LOST), {"kept": max(kept - _SAFETY, kept / 2)}))
 
 
 def horizon(session: Session) -> int:
-    """The oldest transaction under way: no line of an older one can come any more.
+    """Return the oldest transaction in progress: no line of an older transaction can still appear.
 
-    One update goes as far as it was at its beginning, so that it ends while harvests go on.
+    One update stops at the horizon of its start, so that it ends even while harvests continue.
     """
     found: int = session.execute(text(_HORIZON)).scalar_one()
     return found
@@ -63,25 +63,25 @@ def horizon(session: Session) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Follower:
-    """Goes on from the place that `aggregate_feed` names."""
+    """Continues from the position in `aggregate_feed`."""
 
     session: Session
     horizon: int
-    """As `horizon` gives it."""
+    """The result of `horizon`."""
     together: int
-    """Lines that one transaction takes."""
+    """Maximum number of lines per transaction."""
 
     def any_lines(self) -> bool:
-        """Whether there is something to take."""
+        """Return whether there are lines to process."""
         return bool(self.session.execute(text(_NEXT), {"most": 1, "horizon": self.horizon}).first())
 
     def note_end(self) -> None:
-        """Note that the end of the feed is reached, and commit."""
+        """Record that the end of the feed has been reached, and commit."""
         self.session.execute(text(_NOTE_END))
         self.session.commit()
 
     def take(self, gatherer: Gatherer) -> list[Staged]:
-        """The records of the next lines as they are now; notes how far that is."""
+        """Return the current state of the records in the next lines; updates the position in the feed."""
         lines = self.session.execute(text(_NEXT), {"most": self.together, "horizon": self.horizon}).all()
         if not lines:
             return []
@@ -116,7 +116,7 @@ Piece = Callable[[Gatherer, AggregateSource, int], Sequence[Staged]]
 
 
 def walk(gatherer: Gatherer, source: AggregateSource, most: int) -> Sequence[Staged]:
-    """The next piece of the source's walk, of at most so many records; notes in the source how far it is."""
+    """Return the next part of the source's walk, at most `most` records; updates the walk's position."""
     return _PIECES[source.walk](gatherer, source, most) if source.walk else ()
 
 

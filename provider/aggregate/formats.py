@@ -1,4 +1,4 @@
-"""Which metadata format a source's records are in, and how it is called in the aggregate."""
+"""Determines the metadata format of a source's records and its prefix in the aggregate."""
 
 import re
 from dataclasses import dataclass, field
@@ -19,18 +19,18 @@ _NOT_IN_PREFIX: Final = re.compile(r"[^A-Za-z0-9\-_.!~*'()]")
 
 @dataclass(kw_only=True)
 class Formats:
-    """Finds the format of a source's prefix, and makes it where it is new. For one transaction."""
+    """Finds the format for a source's prefix, and creates it if it is new. For use in one transaction."""
 
     session: Session
     store: Path
-    """Under which relative base directories lie."""
+    """The folder that relative base directories are resolved against."""
     known: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def number(self, repository_id: int, prefix: str) -> int:
-        """`AggregateFormat.id` for records that were harvested from the repository by this prefix."""
+        """Return `AggregateFormat.id` for records harvested from the repository with this prefix."""
         wanted = (repository_id, prefix)
         if wanted not in self.known:
-            # What records are in already stays so, even where the source tells of another namespace now.
+            # Published records keep their format, even if the source now states another namespace.
             self.known[wanted] = self._used(repository_id, prefix) or self._told(repository_id, prefix)
         return self.known[wanted]
 
@@ -62,7 +62,7 @@ class Formats:
         return made.id
 
     def _vocabulary(self, repository_id: int, prefix: str) -> tuple[str, str]:
-        """Namespace and schema as ListMetadataFormats told them, else as a record's metadata does."""
+        """Return namespace and schema from ListMetadataFormats, otherwise from a record's metadata."""
         formats, mappings = harvested.METADATA_FORMAT.c, harvested.PREFIX_MAPPING.c
         told = self.session.execute(
             select(formats.metadata_namespace, formats.metadata_schema)
@@ -97,7 +97,7 @@ class Formats:
             return "", ""
 
     def _free_prefix(self, prefix: str) -> str:
-        """The prefix, with a number where another format is called so."""
+        """Return the prefix, with a number appended if another format has it."""
         begin = _NOT_IN_PREFIX.sub("_", prefix)
         taken = set(self.session.scalars(select(AggregateFormat.prefix)))
         number = 1

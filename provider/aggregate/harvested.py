@@ -1,7 +1,7 @@
-"""The harvester's tables as far as the aggregate reads them, by their names: they are a public interface.
+"""The harvester's tables that the aggregate reads, by name, because they are a public interface.
 
-The UIUC tables and the change feed may be read by anybody (requirements DB and STO-7). So they are here
-without the harvester's code, which the provider does not know. They are only read.
+The UIUC tables and the change feed are open to other readers (requirements DB and STO-7). They are
+declared here without the harvester's code, on which the provider does not depend. They are only read.
 """
 
 from typing import Final

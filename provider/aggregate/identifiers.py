@@ -1,4 +1,4 @@
-"""How harvested identifiers and sets are spelt in the aggregate, each leading back to one original."""
+"""Spelling of harvested identifiers and sets in the aggregate; each maps to exactly one original."""
 
 import hashlib
 import re
@@ -15,27 +15,28 @@ _SOURCE: Final = re.compile(r"[A-Za-z0-9\-_.]{1,60}")
 _NOT_IN_SOURCE: Final = re.compile(r"[^A-Za-z0-9]+")
 _NOT_IN_SET_PART: Final = re.compile(rb"[^A-Za-z0-9\-_.~*'()]")
 _IN_LOCAL_IDENTIFIER: Final = "-_.!~*'();/?:@&=+$,"
-"""What the schema of oai-identifier admits beside letters and digits (`%` marks what is encoded)."""
+"""Characters that the oai-identifier schema allows besides letters and digits (`%` marks encoded bytes)."""
 _EMPTY_PART: Final = "!"
 
 
 class Identifiers(StrEnum):
-    """Which identifiers a source's records are given out under."""
+    """The identifiers under which a source's records are published."""
 
     ORIGINAL = "original"
     OWN = "own"
 
 
 def identifier_key(identifier: str) -> uuid.UUID:
-    """First 128 bits of the identifier's SHA-256."""
+    """Return the first 128 bits of the identifier's SHA-256."""
     return uuid.UUID(bytes=hashlib.sha256(identifier.encode()).digest()[:16])
 
 
 def given_identifier(identifier: str, *, how: str, namespace: str, source: str) -> str:
-    """The identifier under which a harvested record is given out.
+    """Return the identifier under which a harvested record is published.
 
-    `oai:<namespace>:<source>:<original>` where it is to be an own one. What is no URI, and so could never be
-    asked for, is never given out as it is. What the schema does not admit is percent-encoded.
+    With `how` set to `own`, it is `oai:<namespace>:<source>:<original>`. An original that is not a URI is
+    never published unchanged, because no request could name it. Characters that the schema does not allow
+    are percent-encoded.
     """
     if how == Identifiers.ORIGINAL and is_uri(identifier):
         return identifier
@@ -43,29 +44,29 @@ def given_identifier(identifier: str, *, how: str, namespace: str, source: str) 
 
 
 def given_set(source: str, harvested: str) -> str:
-    """The setSpec of a source's set: below the source's own, in the characters that the protocol allows.
+    """Return the setSpec of a source's set: below the source's own, in characters that the protocol allows.
 
-    Any other, and `!`, is written as `!` and two hexadecimal digits for each of its UTF-8 bytes; an empty
-    part is `!`.
+    Any other character, and `!`, is written as `!` and two hexadecimal digits for each of its UTF-8
+    bytes; an empty part is written as `!`.
     """
     return ":".join((source, *(_set_part(part) for part in harvested.split(":"))))
 
 
 def above(harvested: str) -> Iterable[str]:
-    """The set and those above it as the source spells them, the uppermost first: a, a:b, a:b:c."""
+    """Return the set and its ancestors in the source's spelling, topmost first: a, a:b, a:b:c."""
     parts = harvested.split(":")
     return (":".join(parts[:length]) for length in range(1, len(parts) + 1))
 
 
 def source_name(text: str) -> str:
-    """The text, if it can be a source's set. Raises UsageError where it cannot."""
+    """Return the text if it is valid as a source's set. Raises UsageError otherwise."""
     if not _SOURCE.fullmatch(text):
         raise UsageError(f"set {text!r}: use 1 to 60 letters, digits, '-', '_' and '.', such as 'library-a'")
     return text
 
 
 def suggested_name(base_url: str) -> str:
-    """A name for the set of the repository with this base URL: its host's, without www."""
+    """Return a name for the set of the repository with this base URL: its host name without www."""
     host = base_url.partition("://")[2].partition("/")[0].rpartition("@")[2].partition(":")[0]
     words = _NOT_IN_SOURCE.split(host.lower().removeprefix("www."))
     return "-".join(filter(None, words))[:50] or "source"

@@ -1,7 +1,7 @@
-"""Joins staged records with those of the aggregate: which are new or changed, which is listed, in which sets.
+"""Merges staged records into the aggregate: which are new or changed, which are listed, and in which sets.
 
-Runs inside a publishing transaction (`provider.holdings.publication`), which gives the datestamp. The one who
-publishes holds the lock of `provider.aggregate.update`, so nobody else changes these tables.
+Runs inside a publishing transaction (`provider.holdings.publication`), which provides the datestamp. The
+publisher holds the lock of `provider.aggregate.update`, so no other process changes these tables.
 """
 
 import json
@@ -19,11 +19,11 @@ MOVES: Final = (
     "UPDATE aggregate_membership SET datestamp = :later WHERE datestamp = :datestamp",
     "UPDATE aggregate_record SET datestamp = :later WHERE datestamp = :datestamp",
 )
-"""Date all records of one datestamp anew."""
+"""Assign a new datestamp to all records of one datestamp."""
 
 
 class Staged(NamedTuple):
-    """A harvested record as it is to be in the aggregate; a tuple, for many are made."""
+    """A harvested record as it will be in the aggregate; a tuple for speed, because there are many."""
 
     repository_id: int
     format_id: int
@@ -61,7 +61,7 @@ FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS row(
     harvest_time timestamptz, deleted boolean, altered boolean, set_ids integer[]
 )
 """
-# A deleted record stays in the sets that it was in: whoever harvests one of them has to learn of it.
+# A deleted record stays in its sets, because harvesters of each of them have to learn of the deletion.
 _KEEP_SETS: Final = """
 UPDATE staged SET set_ids = ARRAY(
     SELECT DISTINCT one FROM unnest(staged.set_ids || known.set_ids) AS one ORDER BY one
@@ -70,7 +70,7 @@ FROM aggregate_record AS known
 WHERE staged.deleted AND known.identifier_key = staged.identifier_key
     AND known.format_id = staged.format_id AND known.repository_id = staged.repository_id
 """
-# What is new has no datestamp yet (it is not listed); what changed has its old one still.
+# A new record has no datestamp yet (it is not listed); a changed one still has its old datestamp.
 _WRITE: Final = """
 WITH changed AS (
     SELECT staged.*
@@ -94,19 +94,19 @@ WITH changed AS (
 )
 INSERT INTO touched SELECT id, datestamp < :unlisted FROM written
 """
-# Nobody sees where a file lies, so what was only moved keeps its datestamp.
+# File locations are not public, so a record that was only moved keeps its datestamp.
 _MOVE_FILES: Final = """
 UPDATE aggregate_record AS known SET filename = staged.filename
 FROM staged
 WHERE known.identifier_key = staged.identifier_key AND known.format_id = staged.format_id
     AND known.repository_id = staged.repository_id AND known.filename IS DISTINCT FROM staged.filename
 """
-# What has changed may be readable now; if it is not, that will be noticed again.
+# A changed record may be readable now; if it is not, the next request marks it again.
 _FORGET_UNREADABLE: Final = """
 DELETE FROM aggregate_unreadable AS unreadable USING touched WHERE touched.id = unreadable.record_id
 """
-# Of the sources that have an identifier one is listed: a living record before a deleted one, then the one
-# that is listed already, then the one that was added first.
+# Of the sources with the same identifier one is listed: a live record before a deleted one, then the one
+# already listed, then the source added first.
 _CHOOSE: Final = """
 CREATE TEMP TABLE verdict ON COMMIT DROP AS
 SELECT id, old, CASE
@@ -177,9 +177,9 @@ _TOUCHED: Final = "SELECT count(*) FROM touched"
 
 
 def merge(session: Session, rows: Iterable[Staged], datestamp: datetime) -> int:
-    """Bring the rows into the aggregate, and give how many records it tells differently by that.
+    """Merge the rows into the aggregate and return the number of published records that changed.
 
-    No two rows may be of the same source, format and identifier.
+    No two rows may have the same source, format and identifier.
     """
     staged = list(rows)
     if not staged:

@@ -1,7 +1,7 @@
-"""The aggregate's tables: which repositories are in it, their records as they are shown, and their sets.
+"""The aggregate's tables: its source repositories, their published records, and their sets.
 
-A list request names a format and perhaps a set. So each level has an index that ends in (format_id,
-datestamp, id): all records, those of a source, those of a source's set.
+A list request names a format and optionally a set. Each level (all records, a source's, a source's set's)
+therefore has an index that ends in (format_id, datestamp, id).
 """
 
 import uuid
@@ -28,37 +28,37 @@ from oai.models import Base
 
 
 class AggregateSource(Base):
-    """A harvested repository that is given out again.
+    """A harvested repository that is republished.
 
-    It outlives the repository: its records are told as deleted, for ever.
+    It outlives the repository: its records are then reported as deleted permanently.
     """
 
     __tablename__ = "aggregate_source"
     __table_args__ = (CheckConstraint("identifiers IN ('original', 'own')", name="identifiers"),)
 
     repository_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    """As in `oai_repository`, and no foreign key, for it may go."""
+    """As in `oai_repository`, but not a foreign key, because the repository may be removed."""
     name: Mapped[str] = mapped_column(Text(collation="C"), unique=True)
     """Its set, a setSpec of one part."""
     title: Mapped[str] = mapped_column(Text)
     """The repository's name."""
     base_url: Mapped[str] = mapped_column(Text)
-    """The repository's, as provenance tells it."""
+    """The repository's base URL, used in provenance."""
     identifiers: Mapped[str] = mapped_column(Text)
-    """original: as they were harvested; own: below this provider's namespace."""
+    """original: as harvested; own: below this provider's namespace."""
     altered: Mapped[bool] = mapped_column(server_default=text("false"))
-    """Its records are told to be altered since they were harvested, whatever its schedules say."""
+    """Its records are reported as altered since they were harvested, whatever its schedules say."""
     added: Mapped[datetime] = mapped_column(server_default=func.now())
     withdrawn: Mapped[datetime | None]
-    """Since when its records are told as deleted."""
+    """Since when its records are reported as deleted."""
     walk: Mapped[str | None] = mapped_column(Text)
-    """What the walk under way does: records (all are looked at), gone (those that are not harvested any more
-    are deleted), withdrawal (all are deleted); none where the change feed is enough."""
+    """The task of the current walk: records (checks all), gone (deletes those no longer harvested),
+    withdrawal (deletes all); none when the change feed is sufficient."""
     walked_prefix: Mapped[str] = mapped_column(Text, server_default="")
     walked_key: Mapped[uuid.UUID | None]
-    """With the prefix: how far through `oai_record` the walk is."""
+    """With the prefix: how far the walk has got through `oai_record`."""
     seen_history: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """The newest `oai_history` row when the last walk began."""
+    """The newest `oai_history` row when the last walk started."""
 
 
 class AggregateFormat(Base):
@@ -69,14 +69,15 @@ class AggregateFormat(Base):
 
     id: Mapped[int] = mapped_column(SmallInteger, Identity(), primary_key=True)
     prefix: Mapped[str] = mapped_column(Text, unique=True)
-    """metadataPrefix here: the harvested one, with a number where two mean different formats by it."""
+    """metadataPrefix in the aggregate: the harvested one, with a number if sources use it for different
+    formats."""
     harvested_prefix: Mapped[str] = mapped_column(Text)
     namespace: Mapped[str] = mapped_column(Text)
     schema: Mapped[str] = mapped_column(Text)
 
 
 class AggregateSet(Base):
-    """A set: a source's own, or one that its records' headers name, below the source's."""
+    """A set: a source's own, or one below it that its records' headers name."""
 
     __tablename__ = "aggregate_set"
 
@@ -84,14 +85,14 @@ class AggregateSet(Base):
     repository_id: Mapped[int] = mapped_column(ForeignKey("aggregate_source.repository_id"))
     set_spec: Mapped[str] = mapped_column(Text(collation="C"), unique=True)
     harvested_spec: Mapped[str] = mapped_column(Text)
-    """As the source spells it; empty for the source's own set."""
+    """The source's spelling; empty for the source's own set."""
     name: Mapped[str] = mapped_column(Text)
     lineage: Mapped[list[int]] = mapped_column(ARRAY(Integer))
-    """Ids of this set and of those above it, the source's own left out."""
+    """Ids of this set and its ancestors, without the source's own set."""
 
 
 class AggregateCount(Base):
-    """How many records of a format are listed in a set and below; kept while publishing."""
+    """Number of listed records of a format in a set and below; maintained while publishing."""
 
     __tablename__ = "aggregate_count"
 
@@ -103,11 +104,11 @@ class AggregateCount(Base):
 
 
 class AggregateRecord(Base):
-    """A record as it is given out.
+    """A record as it is published.
 
-    Several sources may have the same identifier. One of them is listed; the others have a datestamp that is
-    never due, and step in where that one is deleted. Its source, format and sets are no declared foreign
-    keys: checking them slows publishing.
+    Several sources may have the same identifier. One of them is listed; the others have a datestamp that
+    is never due, and replace it when it is deleted. Its source, format and sets are not declared as
+    foreign keys, because checking them slows publishing.
     """
 
     __tablename__ = "aggregate_record"
@@ -117,7 +118,7 @@ class AggregateRecord(Base):
     repository_id: Mapped[int]
     format_id: Mapped[int] = mapped_column(SmallInteger)
     identifier: Mapped[str] = mapped_column(Text)
-    """As it is given out."""
+    """The published identifier."""
     identifier_key: Mapped[uuid.UUID]
     """First 128 bits of its SHA-256."""
     harvested_identifier: Mapped[str] = mapped_column(Text)
@@ -128,7 +129,7 @@ class AggregateRecord(Base):
     digest: Mapped[bytes | None] = mapped_column(LargeBinary)
     """SHA-256 of the file's bytes."""
     datestamp: Mapped[datetime]
-    """Time of the last change as the aggregate tells it, whole seconds; in the year 9999 for what is not
+    """Time of the last change as published, in whole seconds; in the year 9999 if the record is not
     listed."""
     harvested_datestamp: Mapped[str] = mapped_column(Text)
     """As the source wrote it."""
@@ -137,7 +138,7 @@ class AggregateRecord(Base):
     altered: Mapped[bool]
     """Changed by normalise rules since it was harvested."""
     set_ids: Mapped[list[int]] = mapped_column(ARRAY(Integer))
-    """The sets that its header names; none for one that is in its source's alone."""
+    """The sets that its header names; empty if it is only in its source's set."""
 
 
 Index("ix_aggregate_record_page", AggregateRecord.format_id, AggregateRecord.datestamp, AggregateRecord.id)
@@ -151,7 +152,7 @@ Index(
 
 
 class AggregateMembership(Base):
-    """A listed record's membership in a source's set, those above it included."""
+    """A listed record's membership in a source's set or in one of that set's ancestors."""
 
     __tablename__ = "aggregate_membership"
     __table_args__ = (Index("ix_aggregate_membership_page", "set_id", "format_id", "datestamp", "record_id"),)
@@ -166,7 +167,7 @@ class AggregateMembership(Base):
 
 
 class AggregateUnreadable(Base):
-    """A record whose file could not be read: it is not listed until it can."""
+    """A record whose file could not be read; it is not listed until the file is readable."""
 
     __tablename__ = "aggregate_unreadable"
 
@@ -180,7 +181,7 @@ class AggregateUnreadable(Base):
 
 
 class AggregateFeed(Base):
-    """How far the change feed of the harvester is followed: one row at most."""
+    """Position in the harvester's change feed; at most one row."""
 
     __tablename__ = "aggregate_feed"
     __table_args__ = (CheckConstraint("id = 1", name="one_row"),)
@@ -188,6 +189,6 @@ class AggregateFeed(Base):
     id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     transaction_id: Mapped[int] = mapped_column(BigInteger)
     change_id: Mapped[int] = mapped_column(BigInteger)
-    """With the transaction: the last line taken, in the order in which the feed is to be read."""
+    """With the transaction: the last line processed, in the order in which the feed is read."""
     followed: Mapped[datetime]
     """When its end was last reached."""

@@ -1,4 +1,4 @@
-"""The aggregate as a whole, from kept counts: its sources, how many records of which format, how late."""
+"""Summary of the aggregate from kept counts: its sources, records per format, and publication delay."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,20 +23,20 @@ from provider.models import UNLISTED
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOverview:
-    """A source, with how many records of it are listed, deleted ones included."""
+    """A source with its number of listed records, including deleted ones."""
 
     repository_id: int
     set_spec: str
     title: str
     base_url: str
     identifiers: str
-    """original: as they were harvested; own: below this provider's namespace."""
+    """original: as harvested; own: below this provider's namespace."""
     added: datetime
     state: str
     formats: Mapping[str, int]
     """Listed records by metadataPrefix."""
     unreadable: int
-    """Records that are held back, for their files could not be read."""
+    """Records that are withheld because their files could not be read."""
 
     @property
     def records(self) -> int:
@@ -46,15 +46,15 @@ class SourceOverview:
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
-    """All of it."""
+    """The whole aggregate."""
 
     sources: Sequence[SourceOverview]
     followed: datetime | None
-    """When everything that was harvested until then had been looked at (UTC); None before the first time."""
+    """Until when all harvested changes have been processed (UTC); None before the first time."""
 
     @property
     def records(self) -> int:
-        """Listed records in all."""
+        """Listed records of all sources."""
         return sum(source.records for source in self.sources)
 
     @property
@@ -64,7 +64,7 @@ class Overview:
 
 
 def read_overview(session: Session) -> Overview:
-    """The aggregate as it stands; nothing is counted for it but what cannot be read."""
+    """Return the aggregate's current state; only unreadable records are counted for it."""
     counts = _counts(session)
     unreadable = _unreadable(session)
     return Overview(
@@ -87,7 +87,7 @@ def read_overview(session: Session) -> Overview:
 
 
 def _state(source: AggregateSource) -> str:
-    """As `status` tells it."""
+    """Return the state as the `status` command shows it."""
     if source.walk == WITHDRAWAL:
         return "being withdrawn"
     if source.withdrawn is not None:
@@ -96,7 +96,7 @@ def _state(source: AggregateSource) -> str:
 
 
 def _counts(session: Session) -> dict[str, dict[str, int]]:
-    """Listed records by source and format."""
+    """Return the number of listed records by source and format."""
     rows = session.execute(
         select(AggregateSet.set_spec, AggregateFormat.prefix, AggregateCount.records)
         .join(AggregateSet, AggregateSet.id == AggregateCount.set_id)
@@ -119,7 +119,7 @@ def _unreadable(session: Session) -> dict[int, int]:
     return {repository_id: number for repository_id, number in rows}  # noqa: C416 rows, not pairs
 
 
-# Counts for people, who ask seldom; lists never do this.
+# Counts rows; only for the rarely used status command, never for lists.
 _STATUS: Final = """
 SELECT source.name AS set_spec, format.prefix AS format, coalesce(numbers.listed, 0) AS listed,
     coalesce(numbers.deleted, 0) AS deleted, coalesce(numbers.unreadable, 0) AS unreadable,
@@ -150,23 +150,23 @@ ORDER BY source.name, format.id
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """A source's records in one format; in none where nothing of it is published yet."""
+    """A source's records in one format; without a format if none of them is published yet."""
 
     set_spec: str
     format: str | None
     listed: int
     deleted: int
-    """Of the listed ones."""
+    """Of the listed records."""
     overshadowed: int
-    """Not listed, for another source has the same identifier."""
+    """Not listed because another source has the same identifier."""
     unreadable: int
-    """Whose files could not be read."""
+    """Records whose files could not be read."""
     reason: str | None
-    """Why one of them could not."""
+    """Why one of them could not be read."""
     state: str
 
 
 def read_status(session: Session) -> list[Status]:
-    """Each source with its formats, by set."""
+    """Return the status of each source and format, by set."""
     rows = session.execute(text(_STATUS), {"unlisted": UNLISTED}).mappings()
     return [Status(**row) for row in rows]

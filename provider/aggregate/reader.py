@@ -1,4 +1,4 @@
-"""Reads harvested records from the harvester's tables as they are to be in the aggregate."""
+"""Reads harvested records from the harvester's tables and stages them for the aggregate."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,17 +18,17 @@ from provider.aggregate.models import AggregateFormat, AggregateRecord, Aggregat
 
 @dataclass(kw_only=True)
 class SourceSets:
-    """The sets of one source. For one transaction."""
+    """The sets of one source. For use in one transaction."""
 
     session: Session
     repository_id: int
     source: str
-    """Its own set."""
+    """The setSpec of the source's own set."""
     known: dict[str, AggregateSet] = field(default_factory=dict)
     """By the source's spelling."""
 
     def learn(self, specs: Iterable[str]) -> None:
-        """Have rows for these sets and those above them."""
+        """Ensure that rows exist for these sets and their ancestors."""
         wanted = {spec: None for one in specs for spec in above(one) if spec not in self.known}
         if not wanted:
             return
@@ -37,12 +37,12 @@ class SourceSets:
         self.known |= {row.harvested_spec: row for row in rows}
         missing = [spec for spec in wanted if spec not in self.known]
         names = self._names(missing)
-        # Those above come before those below: `above` gives them so.
+        # `above` returns ancestors first, so each set's parent exists when the set is created.
         for spec in missing:
             self.known[spec] = self._made(spec, names.get(spec) or spec)
 
     def numbers(self, specs: Iterable[str]) -> list[int]:
-        """Ids of sets that were learnt, in order."""
+        """Return the ids of sets passed to `learn`, in ascending order."""
         return sorted({self.known[spec].id for spec in specs})
 
     def _names(self, specs: list[str]) -> dict[str, str]:
@@ -71,13 +71,13 @@ class SourceSets:
         return made
 
 
-# The table belongs to the updater's connection and goes with it: after an update that was cut off, the next
-# one lists what is left.
+# The table belongs to the updater's connection and is dropped with it: after an interrupted update, the
+# next one lists the remaining records again.
 _TABLE: Final = """
 CREATE TEMP TABLE IF NOT EXISTS leaving (repository_id integer, id bigint, PRIMARY KEY (repository_id, id))
 """
-# OFFSET keeps the look-up one by the whole key: as a join it would be planned by statistics, which what was
-# just harvested does not have.
+# OFFSET forces one index look-up per key: PostgreSQL would plan a join from statistics, which freshly
+# harvested rows do not have yet.
 _NOT_HARVESTED: Final = """
     AND NOT EXISTS (
         SELECT FROM oai_record AS current
@@ -97,28 +97,29 @@ _NEXT: Final = "SELECT id FROM leaving WHERE repository_id = :repository_id ORDE
 _TAKEN: Final = "DELETE FROM leaving WHERE repository_id = :repository_id AND id = ANY(:ids)"
 _RECORDS: Final = f"""
 SELECT {", ".join(Staged._fields)} FROM aggregate_record AS record WHERE id = ANY(:ids) AND NOT deleted
-"""  # noqa: S608 built from our own words
+"""  # noqa: S608 constant names
 
 
 def list_leaving(session: Session, repository_id: int, *, withdrawn: bool) -> bool:
-    """List the source's living records that leave, unless some are listed still; gives whether there are any.
+    """List the source's live records that leave, unless some are still listed; return whether there are any.
 
-    All of a withdrawn source leave, of others those that are no longer harvested. The caller commits.
+    All records of a withdrawn source leave; of another source, those no longer harvested. The caller
+    commits.
     """
     values = {"repository_id": repository_id}
     session.execute(text(_TABLE))
     if session.execute(text(_ANY), values).scalar_one():
         return True
     session.execute(text(_LIST if withdrawn else _LIST + _NOT_HARVESTED), values)
-    # Without statistics, a piece would be sorted out of all that are listed.
+    # Without statistics, each part would be found by sorting all listed records.
     session.execute(text("ANALYZE leaving"))
     return bool(session.execute(text(_ANY), values).scalar_one())
 
 
 def take_leaving(session: Session, repository_id: int, most: int, *, withdrawn: bool) -> Sequence[Row[Any]]:
-    """The next so many records that were listed, with the columns of Staged, and take them off the list.
+    """Remove up to `most` records from the list and return them with the columns of Staged.
 
-    Those that do not leave any more, for they were harvested meanwhile, are left out.
+    Records that were harvested again in the meantime are omitted.
     """
     values = {"repository_id": repository_id}
     ids = list(session.scalars(text(_NEXT), {**values, "most": most}))
@@ -149,16 +150,16 @@ _FIRST_KEY: Final = UUID(int=0)
 
 @dataclass(frozen=True, kw_only=True)
 class Gatherer:
-    """Makes staged records. For one transaction, for what it makes on the way may be rolled back."""
+    """Creates staged records. For use in one transaction, because rows that it creates may be rolled back."""
 
     session: Session
     store: Path
-    """Under which relative base directories lie."""
+    """The folder that relative base directories are resolved against."""
     namespace: str
-    """Of own identifiers."""
+    """The namespace of own identifiers."""
 
     def after(self, source: AggregateSource, most: int) -> Sequence[Row[Any]]:
-        """At most so many harvested records of the source behind the place that its walk has reached."""
+        """Return at most `most` harvested records of the source after the position of its walk."""
         place = (source.walked_prefix, source.walked_key or _FIRST_KEY)
         keys = (_RECORD.metadata_prefix, _RECORD.identifier_key)
         wanted: Select[Any] = select(*_COLUMNS).where(
@@ -167,7 +168,7 @@ class Gatherer:
         return self.session.execute(wanted.order_by(*keys).limit(most)).all()
 
     def named(self, source: AggregateSource, prefix: str, identifiers: Iterable[str]) -> list[Staged]:
-        """The source's records with these identifiers; those that are not harvested any more as deleted."""
+        """Return the source's records with these identifiers; those no longer harvested as deleted."""
         wanted = {identifier_key(identifier): identifier for identifier in identifiers}
         query: Select[Any] = select(*_COLUMNS).where(
             _RECORD.repository_id == source.repository_id,
@@ -180,7 +181,7 @@ class Gatherer:
         return [*self.staged(source, rows), *gone]
 
     def staged(self, source: AggregateSource, rows: Sequence[Row[Any]]) -> list[Staged]:
-        """Rows of `oai_record` as they are to be in the aggregate."""
+        """Return rows of `oai_record` as staged records."""
         formats = Formats(session=self.session, store=self.store)
         sets = SourceSets(session=self.session, repository_id=source.repository_id, source=source.name)
         sets.learn({spec for row in rows for spec in row.set_specs or ()})
@@ -208,7 +209,7 @@ class Gatherer:
         return found
 
     def leaving(self, source: AggregateSource, most: int, *, withdrawn: bool) -> list[Staged]:
-        """The next so many of the source's records that leave (`leaving.list_leaving`), as deleted ones."""
+        """Return up to `most` records that leave (see `list_leaving`), as deleted records."""
         return _deleted(take_leaving(self.session, source.repository_id, most, withdrawn=withdrawn))
 
     def _known(self, source: AggregateSource, prefix: str, identifiers: list[str]) -> list[Staged]:
@@ -223,7 +224,7 @@ class Gatherer:
         )
 
     def _is_normalised(self, repository_id: int) -> bool:
-        """Whether some schedule changes the source's records by rules."""
+        """Return whether a schedule of the repository changes records by normalise rules."""
         schedules = harvested.RECURRING_JOB.c
         return bool(
             self.session.scalar(

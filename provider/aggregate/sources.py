@@ -1,4 +1,4 @@
-"""Which harvested repositories are in the aggregate: added, withdrawn, told. The caller commits."""
+"""The aggregate's source repositories: adding, withdrawing, listing. The caller commits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,14 @@ from provider.aggregate.identifiers import Identifiers, source_name, suggested_n
 from provider.aggregate.models import AggregateFeed, AggregateSet, AggregateSource
 
 RECORDS: Final = "records"
-"""`AggregateSource.walk`: every harvested record is looked at."""
+"""`AggregateSource.walk`: check every harvested record."""
 GONE: Final = "gone"
-"""What is not harvested any more is deleted."""
+"""Delete records that are no longer harvested."""
 WITHDRAWAL: Final = "withdrawal"
-"""Everything is deleted."""
+"""Delete all records."""
 
+# Starts below the oldest transaction in progress, so that no line committed later is missed; of two
+# commands that insert at once, one does nothing.
 _FOLLOW_FROM_HERE: Final = """
 INSERT INTO aggregate_feed (id, transaction_id, change_id, followed)
 SELECT 1, CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint) - 1, 0, clock_timestamp()
@@ -51,7 +53,7 @@ WHERE withdrawn IS NULL
 
 @dataclass(frozen=True, kw_only=True)
 class SourceRepository:
-    """A repository as the harvester has it."""
+    """A repository as the harvester knows it."""
 
     repository_id: int
     title: str
@@ -59,7 +61,7 @@ class SourceRepository:
 
 
 def find_repository(session: Session, named: str) -> SourceRepository:
-    """The repository with this number, base URL or name. Raises UsageError where there is not just one."""
+    """Return the repository with this number, base URL or name. Raises UsageError unless one matches."""
     known = harvested.REPOSITORY.c
     wanted = (
         known.repository_id == int(named)
@@ -87,10 +89,10 @@ def add_source(
     identifiers: str | None = None,
     altered: bool = False,
 ) -> AggregateSource:
-    """Put a repository into the aggregate, or put one that was withdrawn there again.
+    """Add a repository to the aggregate, or add a withdrawn one again.
 
-    Its records are published by the next update. Raises UsageError where the set is another source's, or a
-    source that is there already would change its set or identifiers: records would change their names.
+    The next update publishes its records. Raises UsageError if the set belongs to another source, or if
+    an existing source would change its set or identifiers, because that would rename its records.
     """
     session.execute(text(_FOLLOW_FROM_HERE))
     known = session.get(AggregateSource, repository.repository_id)
@@ -152,7 +154,7 @@ def _refuse_other_names(known: AggregateSource, name: str | None, identifiers: s
 
 
 def _free_name(session: Session, base_url: str) -> str:
-    """A name after the host, with a number where that is taken."""
+    """Return a name derived from the host, with a number appended if it is taken."""
     begin = suggested_name(base_url)
     taken = set(session.scalars(select(AggregateSource.name)))
     number = 1
@@ -164,7 +166,7 @@ def _free_name(session: Session, base_url: str) -> str:
 
 
 def withdraw_source(session: Session, repository_id: int) -> AggregateSource:
-    """Take a repository out: the next update tells all its records as deleted. Raises UsageError."""
+    """Withdraw a repository: the next update reports all its records as deleted. Raises UsageError."""
     source = session.get(AggregateSource, repository_id)
     if source is None or source.withdrawn is not None:
         raise UsageError(
@@ -178,26 +180,26 @@ def withdraw_source(session: Session, repository_id: int) -> AggregateSource:
 
 
 def begin_walk(source: AggregateSource) -> None:
-    """Let the next update look at all records of the source."""
+    """Mark the source so that the next update checks all its records."""
     source.walk = RECORDS
     source.walked_prefix = ""
     source.walked_key = None
 
 
 def list_sources(session: Session) -> Sequence[AggregateSource]:
-    """All sources, withdrawn ones too, by set."""
+    """Return all sources, including withdrawn ones, by set."""
     return session.scalars(select(AggregateSource).order_by(AggregateSource.name)).all()
 
 
 def refresh_sources(session: Session) -> None:
-    """Take over names and base URLs, and withdraw sources whose repository has been removed."""
+    """Copy changed names and base URLs, and withdraw sources whose repository has been removed."""
     session.execute(text(_NAMES_CHANGED))
     session.execute(text(_SET_NAMES_CHANGED))
     session.execute(text(_VANISHED), {"withdrawal": WITHDRAWAL})
 
 
 def begin_walks_without_feed(session: Session) -> None:
-    """Where there is no change feed, walk over the sources that were harvested since their last walk."""
+    """Without a change feed, start walks over the sources harvested since their last walk."""
     history = harvested.HISTORY.c
     newest = (
         select(history.repository_id, func.max(history.history_id).label("history_id"))
@@ -219,7 +221,7 @@ def begin_walks_without_feed(session: Session) -> None:
 
 
 def walk_everything(session: Session) -> None:
-    """Let the next update look at every record of every source."""
+    """Mark all sources so that the next update checks every record."""
     for source in list_sources(session):
         if source.withdrawn is None:
             begin_walk(source)
@@ -227,18 +229,18 @@ def walk_everything(session: Session) -> None:
 
 
 def follow_from_here(session: Session) -> None:
-    """Follow the change feed from its end as it is now: what came before is found by walks."""
+    """Set the position to the current end of the change feed: walks find the earlier changes."""
     session.execute(text("DELETE FROM aggregate_feed"))
     session.execute(text(_FOLLOW_FROM_HERE))
 
 
 def feed(session: Session) -> AggregateFeed | None:
-    """How far the feed is followed; None before the first source was added."""
+    """Return the position in the feed; None before the first source was added."""
     return session.get(AggregateFeed, 1, populate_existing=True)
 
 
 def values_of(source: AggregateSource) -> dict[str, Any]:
-    """A source as commands tell it."""
+    """Return a source's values as commands print them."""
     return {
         "repository_id": source.repository_id,
         "set_spec": source.name,

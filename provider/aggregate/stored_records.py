@@ -1,8 +1,8 @@
-"""A harvested record's file as it is given out again: metadata and `about`, with all namespaces.
+"""Reads a harvested record's file for publishing: metadata and `about` elements, with all namespaces.
 
-A file is the `record` element as it was harvested, or as normalise rules have left it. Its `metadata` and
-`about` elements are given out whole. They declare every namespace that was in scope, for prefixes may stand
-in attributes and texts, where nobody else would know them.
+A file is the `record` element as harvested, or as changed by normalise rules. Its `metadata` and `about`
+elements are published whole. They declare every namespace in scope, because prefixes may occur in
+attribute values and texts, where the serializer cannot see them.
 """
 
 from collections.abc import Sequence
@@ -36,9 +36,10 @@ def provenance(
     altered: bool,
     origin: str,
 ) -> str:
-    """The `about` element; `origin` is the `originDescription` that the record was harvested with, or empty.
+    """Return the provenance `about`; `origin` is the harvested record's own `originDescription`, or empty.
 
-    `base_url`, `identifier` and `datestamp` are the source's, `namespace` is that of the metadata.
+    `base_url`, `identifier` and `datestamp` are those of the source, and `namespace` is that of the
+    metadata.
     """
     when = format_datestamp(harvested)
     return (
@@ -51,7 +52,7 @@ def provenance(
 
 
 def _possible(datestamp: str) -> str | None:
-    """The datestamp, if the schema lets it stand; sources write all kinds of things."""
+    """Return the datestamp if it is valid by the schema, otherwise None: sources send all kinds of values."""
     try:
         return str(parse_datestamp(datestamp))
     except ValueError:
@@ -63,23 +64,23 @@ _PROVENANCE: Final = f"{{{PROVENANCE_NAMESPACE}}}"
 
 
 class UnreadableRecordError(ZatvaError):
-    """A harvested record's file that is not there, or is not the record."""
+    """A harvested record's file is missing, or does not contain the record."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRecord:
-    """What a file holds beside the header."""
+    """The contents of a file besides the header."""
 
     metadata: str
     """The whole `metadata` element."""
     abouts: Sequence[str]
-    """The whole `about` elements, that with the provenance left out."""
+    """The whole `about` elements, except the one with the provenance."""
     origin: str
-    """The `originDescription` of where the source had it from; empty where it tells of none."""
+    """The source's own `originDescription` of the record; empty if it has none."""
 
 
 def read_stored(base: Path, filename: str, identifier: str) -> StoredRecord:
-    """The record with this identifier in a file below `base`. Raises UnreadableRecordError."""
+    """Return the record with this identifier from a file below `base`. Raises UnreadableRecordError."""
     path = base / filename
     try:
         root = parse(path.read_bytes(), source=str(path))
@@ -97,7 +98,7 @@ def read_stored(base: Path, filename: str, identifier: str) -> StoredRecord:
 
 
 def metadata_vocabulary(base: Path, filename: str, identifier: str) -> tuple[str, str]:
-    """Namespace and schema address that a record's metadata name. Raises UnreadableRecordError."""
+    """Return the namespace and schema address in a record's metadata. Raises UnreadableRecordError."""
     stored = etree.fromstring(read_stored(base, filename, identifier).metadata)
     element = next(stored.iterchildren(etree.Element), None)
     if element is None:
@@ -120,10 +121,10 @@ def _abouts(root: etree._Element) -> tuple[list[str], str]:
 
 
 def _written(element: etree._Element) -> str:
-    """The element on its own, declaring all namespaces in scope, to stand where OAI-PMH's is the default."""
+    """Serialize the element with all namespaces in scope, for insertion where OAI-PMH's is the default."""
     text = etree.tostring(element, encoding="unicode", with_tail=False)
     if None in element.nsmap:
         return text
-    # Without a default namespace of its own, its unprefixed names would fall into that of the answer.
+    # Without its own default namespace, its unprefixed names would take that of the answer.
     name = f"{element.prefix}:{etree.QName(element).localname}" if element.prefix else str(element.tag)
     return f'<{name} xmlns=""{text[len(name) + 1 :]}'

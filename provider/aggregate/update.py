@@ -1,7 +1,7 @@
-"""Brings the aggregate up to what is harvested: walks over new sources, and follows the change feed.
+"""Updates the aggregate from the harvested records: walks over new sources and follows the change feed.
 
-Every piece of work is one publishing transaction that also notes how far it got. So whatever ends the
-process, nothing is half done, and the next one goes on from there. Doing a piece again changes nothing.
+Each part of the work is one publishing transaction that also stores its position. However the process
+ends, no part is half done and the next process continues from there. Repeating a part changes nothing.
 """
 
 import contextlib
@@ -57,27 +57,28 @@ _READABLE: Final = "DELETE FROM aggregate_unreadable WHERE record_id = ANY(:ids)
 
 
 def notice_unreadable(session: Session, reasons: Mapping[int, str]) -> None:
-    """Note records, by their ids, whose files could not be read when somebody asked. The caller commits."""
+    """Record the ids of records whose files could not be read for a request. The caller commits."""
     ids = sorted(reasons)
     session.execute(text(_NOTICE), {"ids": ids, "reasons": [reasons[number] for number in ids]})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rereader:
-    """Looks at files anew, each once a minute at most."""
+    """Reads unreadable files again, each at most once a minute."""
 
     session: Session
     store: Path
-    """Under which relative base directories lie."""
+    """The folder that relative base directories are resolved against."""
 
     def any_due(self) -> bool:
-        """Whether there is something to look at."""
+        """Return whether a record is due for another attempt."""
         return bool(self.session.execute(text(_DUE), {"most": 1}).first())
 
     def take(self, gatherer: Gatherer) -> list[Staged]:
-        """The records that were looked at, to be listed or not by what was found.
+        """Return the due records, staged to be listed or not depending on the result.
 
-        Where a whole base directory is missing, as when a disk is not mounted, its records stay as they are.
+        If a whole base directory is missing, for example because a disk is not mounted, its records are
+        unchanged.
         """
         rows = self.session.execute(text(_DUE), {"most": _TOGETHER}).all()
         self.session.execute(text(_LOOKED_AT), {"ids": [row.record_id for row in rows]})
@@ -94,7 +95,7 @@ class Rereader:
         ]
 
     def _is_settled(self, row: Row[Any]) -> bool:
-        """Whether the record needs no file, or has one that can be read."""
+        """Return whether the record needs no file, or has a readable one."""
         if row.status != "active":
             return True
         if row.filename is None:
@@ -116,26 +117,27 @@ def _identifiers(rows: Sequence[Row[Any]]) -> set[str]:
 
 LOCK: Final = 0x7A_61_67_67  # "zagg": one process publishes at a time
 _FEED_TOGETHER: Final = 2000
-"""Records that one transaction looks at."""
+"""Maximum number of records per transaction."""
 _JOINED: Final = ("oai_record", "oai_set_mapping", "aggregate_record", "aggregate_membership")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Updated:
-    """What an update did."""
+    """The result of an update."""
 
     records: int
-    """Records that are told differently since."""
+    """Number of published records that changed."""
 
 
 @contextlib.contextmanager
 def updater(engine: Engine, settings: Settings, check: Check = no_check) -> Iterator["Updater | None"]:
-    """The one updater of all processes for the block; None where another is at work.
+    """Yield the only updater among all processes for the block; None if another process has the lock.
 
-    `check` is called between two pieces of work and may raise to end it.
+    `check` is called between two parts of the work and may raise to end it.
     """
     with engine.connect() as connection:
-        # The lock belongs to the connection over which the work is done: it goes where that goes.
+        # A session-level lock of the connection that does the work: if the connection is lost, so is the
+        # lock, and no second updater can start while this one can still write.
         free = connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": LOCK})
         connection.commit()
         if not free:
@@ -149,18 +151,18 @@ def updater(engine: Engine, settings: Settings, check: Check = no_check) -> Iter
 
 
 def _free(connection: Connection) -> None:
-    """Give the lock back at once: the server notices a closed connection a little later."""
+    """Release the lock immediately: the server notices a closed connection only a little later."""
     with contextlib.suppress(SQLAlchemyError):
         connection.rollback()
         connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": LOCK})
         connection.commit()
-    # If that went wrong, the lock goes with the connection.
+    # If that failed, closing the connection releases the lock.
     connection.invalidate()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Updater:
-    """Updates the aggregate over one session, whose connection holds the lock. Commits by itself."""
+    """Updates the aggregate in one session, whose connection holds the lock. Commits."""
 
     session: Session
     settings: Settings
@@ -168,7 +170,7 @@ class Updater:
     together: int = _FEED_TOGETHER
 
     def run(self) -> Updated:
-        """Do all that there is to do now."""
+        """Do all outstanding work."""
         if sources.feed(self.session) is None:
             self.session.rollback()
             return Updated(records=0)
@@ -187,7 +189,7 @@ class Updater:
         return step()
 
     def _prepare(self) -> None:
-        """Take over what has changed about sources, and see that following on misses nothing."""
+        """Apply changes to sources, and ensure that following the feed misses no change."""
         sources.refresh_sources(self.session)
         keep_days = self.settings.harvester.keep_changes
         if not keep_days:
@@ -204,7 +206,7 @@ class Updater:
         self.session.rollback()
 
     def _follow(self, end: int) -> int | None:
-        """Take the next lines of the feed; None where there are none before this transaction."""
+        """Process the next lines of the feed; None if there are none below the horizon `end`."""
         follower = Follower(session=self.session, together=self.together, horizon=end)
         if not follower.any_lines():
             follower.note_end()
@@ -216,7 +218,7 @@ class Updater:
         return self._publish(change)
 
     def _walk(self, repository_id: int) -> int | None:
-        """Go on with a source's walk; None where it is at its end."""
+        """Continue a source's walk; None when it has ended."""
         if not self._prepare_piece(repository_id):
             return None
 
@@ -227,7 +229,7 @@ class Updater:
         return self._publish(change)
 
     def _prepare_piece(self, repository_id: int) -> bool:
-        """Whether the source's walk goes on. What leaves is listed here, for publishing has to be short."""
+        """Return whether the walk continues. Lists leaving records here: publishing has to be short."""
         source = self.session.get_one(AggregateSource, repository_id, populate_existing=True)
         if source.walk in {sources.GONE, sources.WITHDRAWAL}:
             withdrawn = source.walk == sources.WITHDRAWAL
@@ -238,7 +240,7 @@ class Updater:
         return goes_on
 
     def _reread(self) -> int:
-        """Try again what could not be read."""
+        """Retry records that could not be read."""
         rereader = Rereader(session=self.session, store=self.settings.store)
         if not rereader.any_due():
             return 0
@@ -253,7 +255,7 @@ class Updater:
         )
 
     def _publish(self, change: Callable[[datetime], int]) -> int:
-        # The tables grow with each piece, and the next one is joined with them.
+        # Each part enlarges the tables, and the next part joins with them.
         make_statistics(self.session.get_bind().engine, *_JOINED)
         margin = self.settings.provider.publish_margin
         return publish(self.session, change, margin=margin, rows=self.together, moves=MOVES)

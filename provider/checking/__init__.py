@@ -1,1 +1,1 @@
-"""A black-box checker for any OAI-PMH 2.0 provider: it asks as a harvester would, and knows nothing else."""
+"""A black-box checker for any OAI-PMH 2.0 provider: it sends requests as a harvester does."""

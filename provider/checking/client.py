@@ -1,4 +1,4 @@
-"""Asks one provider: one request at a time, with a pause between them, and no more than so many."""
+"""Sends requests to one provider: one at a time, with a pause between them and a maximum number."""
 
 import time
 import zlib
@@ -20,18 +20,18 @@ _LONGEST_WAIT: Final = 60.0
 _USUAL_WAIT: Final = 5.0
 _TRIES: Final = 3
 _ANY_HEADER: Final = 32
-"""Tells zlib to take what gzip and deflate begin with."""
+"""Makes zlib detect a gzip or zlib header."""
 
 
 class AllowanceSpentError(RemoteError):
-    """As many requests were made as were allowed."""
+    """The maximum number of requests was reached."""
 
 
 @dataclass(kw_only=True)
 class CheckClient:
-    """A provider's address, and what was asked there so far.
+    """A provider's address, and the requests made to it so far.
 
-    The same request by GET or POST is made once, unless it is asked for afresh.
+    The same GET or POST request is sent only once, unless the caller requests a fresh answer.
     """
 
     url: str
@@ -41,25 +41,25 @@ class CheckClient:
     max_requests: int = 300
     sleep: Callable[[float], None] = time.sleep
     replies: list[Reply] = field(default_factory=list)
-    """Every answer, in the order in which they came."""
+    """Every answer, in the order of arrival."""
     _known: dict[Sent, Reply] = field(default_factory=dict)
     _requests: int = 0
 
     def get(self, query: str | Pairs, *, fresh: bool = False, encoding: str = "identity") -> Reply:
-        """Ask by GET; a query that is text is sent as it is."""
+        """Send a GET request; a query given as text is sent unchanged."""
         return self._ask(Sent(method="GET", url=self._address(query), encoding=encoding), fresh=fresh)
 
     def post(self, query: str | Pairs) -> Reply:
-        """Ask by POST with the arguments as a form."""
+        """Send a POST request with the arguments as a form."""
         return self._ask(Sent(method="POST", url=self.url, form=_encoded(query).encode()))
 
     def head(self, query: str | Pairs) -> Reply:
-        """Ask by HEAD; the answer is not among `replies`, for it has no body to be held to anything."""
+        """Send a HEAD request; the answer is not added to `replies` because it has no body to check."""
         return _reply(*self._send(Sent(method="HEAD", url=self._address(query))))
 
     @property
     def requests(self) -> int:
-        """How many requests were made."""
+        """Number of requests made."""
         return self._requests
 
     def _address(self, query: str | Pairs) -> str:
@@ -76,7 +76,7 @@ class CheckClient:
         return self._known[sent]
 
     def _send(self, sent: Sent) -> tuple[Sent, Received]:
-        """Send, and again a few times where the provider asks to come back later."""
+        """Send a request, and repeat it a few times if the provider asks to retry later."""
         for attempt in range(_TRIES):
             if self._requests >= self.max_requests:
                 raise AllowanceSpentError(
@@ -97,7 +97,7 @@ def _encoded(query: str | Pairs) -> str:
 
 
 def _wait(text: str) -> float:
-    """Seconds that Retry-After asks for, written as a number or as a date."""
+    """Return the seconds that Retry-After requests, given as a number or as a date."""
     if text.isascii() and text.isdigit():
         return float(text)
     try:

@@ -1,4 +1,4 @@
-"""`zatva provider check`: hold a provider to the specification, and say what it does not keep to."""
+"""`zatva provider check`: check a provider against the specification and report violations."""
 
 import time
 from collections import Counter
@@ -20,7 +20,7 @@ _COLUMNS: Final = {"result": "Result", "severity": "Weight", "id": "Check", "tit
 
 
 def check(invocation: Invocation) -> ExitCode:
-    """`provider check URL`: exit code 3 where anything that must be is not."""
+    """`provider check URL`: exit code 3 if a mandatory check fails."""
     arguments, console = invocation.arguments, invocation.console
     client = CheckClient(
         url=_address(arguments.url),

@@ -1,4 +1,4 @@
-"""A check as data, and what became of it."""
+"""Checks as data, and their results."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,18 +11,18 @@ from provider.checking.survey import CannotBeDoneError, NotApplicableError, Surv
 
 
 class Severity(StrEnum):
-    """How much it matters."""
+    """The severity of a failed check."""
 
     MUST = "must"
-    """The specification demands it; harvesters break without it."""
+    """The specification requires it; harvesters fail without it."""
     SHOULD = "should"
-    """The specification or its guidelines advise it."""
+    """The specification or its guidelines recommend it."""
     INFO = "info"
-    """Worth knowing."""
+    """For information."""
 
 
 class CheckResult(StrEnum):
-    """What became of a check."""
+    """The result of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -32,7 +32,7 @@ class CheckResult(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a check saw."""
+    """What a check observed."""
 
     passed: bool
     expected: str
@@ -45,15 +45,15 @@ Look = Callable[[Survey], Verdict]
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One thing that is held against the specification."""
+    """One requirement of the specification to check."""
 
     id: str
     title: str
     section: str
-    """Of the specification (or `guidelines`)."""
+    """Section of the specification (or `guidelines`)."""
     severity: Severity
     advice: str
-    """What to do where it fails, in plain words."""
+    """What to do if it fails, in plain language."""
     look: Look
 
 
@@ -65,11 +65,11 @@ class Finding:
     result: CheckResult
     sent: str = ""
     came: str = ""
-    """What came, or why the check was not made."""
+    """The answer, or why the check was not made."""
     expected: str = ""
 
     def as_row(self) -> dict[str, Any]:
-        """For tables and JSON."""
+        """Return the finding as a row for tables and JSON."""
         return {
             "id": self.check.id,
             "title": self.check.title,
@@ -85,7 +85,7 @@ class Finding:
 
 @dataclass(kw_only=True)
 class Checklist:
-    """The checks of one subject; `add` makes a function one of them."""
+    """The checks of one subject; `add` registers a function as one of them."""
 
     subject: str
     checks: list[Check] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Checklist:
     def add(
         self, name: str, title: str, *, section: str, advice: str, severity: Severity = Severity.MUST
     ) -> Callable[[Look], Look]:
-        """Take the function that follows as the check `subject.name`."""
+        """Register the decorated function as the check `subject.name`."""
 
         def take(look: Look) -> Look:
             self.checks.append(
@@ -112,7 +112,7 @@ class Checklist:
 
 
 def verdict(passed: object, reply: Reply, *, expected: str, came: str | None = None) -> Verdict:
-    """A verdict on one answer; `came` is its excerpt where nothing better is said."""
+    """Return a verdict on one answer; `came` defaults to the answer's excerpt."""
     return Verdict(
         passed=bool(passed),
         sent=str(reply.sent),
@@ -122,9 +122,9 @@ def verdict(passed: object, reply: Reply, *, expected: str, came: str | None = N
 
 
 def run_checks(survey: Survey, checks: Sequence[Check]) -> Iterator[Finding]:
-    """Make the checks, one after the other, and give a finding for each.
+    """Run the checks one after the other, and yield a finding for each.
 
-    Raises UnreachableError when not even Identify is answered; a later silence is a finding.
+    Raises UnreachableError if not even Identify is answered; a later lack of answers is a finding.
     """
     survey.begin()
     for check in checks:

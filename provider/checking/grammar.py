@@ -1,4 +1,4 @@
-"""Whether an answer has the form that the protocol's schema prescribes."""
+"""Validates an answer against the form that the protocol's schema prescribes."""
 
 from functools import cache
 from importlib.resources import files
@@ -7,11 +7,11 @@ from typing import Final
 from lxml import etree
 
 GRAMMAR: Final = "oai_pmh.rng"
-"""RELAX NG, beside this module: as OAI-PMH.xsd, with a choice of what the specification's text adds."""
+"""RELAX NG, beside this module: like OAI-PMH.xsd, with the choices that the specification's text adds."""
 
 
 def complaint(root: etree._Element) -> str | None:
-    """What is wrong with the form of an answer, with its line; None where nothing is."""
+    """Return the first violation in an answer, with its line; None if it is valid."""
     grammar = _grammar()
     if grammar.validate(root):
         return None

@@ -1,4 +1,4 @@
-"""What came back, read without trust: the envelope, headers, records, sets, formats and tokens."""
+"""Tolerant reading of answers: the envelope, headers, records, sets, formats and tokens."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _EXCERPT: Final = 300
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """A record's header as it was written."""
+    """A record's header as written."""
 
     identifier: str
     datestamp: str
@@ -29,7 +29,7 @@ class Header:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A record: its header, and what is in `metadata` where that element is there."""
+    """A record: its header, and the contents of `metadata` if that element exists."""
 
     header: Header
     metadata: etree._Element | None
@@ -46,14 +46,14 @@ class Token:
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer with the request that it answers."""
+    """An answer with its request."""
 
     sent: Sent
     received: Received
     body: bytes
-    """Without compression."""
+    """Uncompressed."""
     fault: str | None = None
-    """Why the body could not be unpacked."""
+    """Why the body could not be decompressed."""
 
     @cached_property
     def _parsed(self) -> etree._Element | str:
@@ -64,17 +64,17 @@ class Reply:
 
     @property
     def root(self) -> etree._Element | None:
-        """The root element, where the body is XML."""
+        """The root element if the body is XML."""
         return None if isinstance(self._parsed, str) else self._parsed
 
     @property
     def malformed(self) -> str | None:
-        """Why the body is no XML."""
+        """Why the body is not XML."""
         return self._parsed if isinstance(self._parsed, str) else None
 
     @property
     def excerpt(self) -> str:
-        """What came, shortly: the error codes, or the beginning of the body."""
+        """A summary of the answer: the error codes, or the beginning of the body."""
         if self.codes:
             return f"HTTP {self.received.status}, error {', '.join(self.codes)}"
         text = " ".join(self.body[: 2 * _EXCERPT].decode("utf-8", errors="replace").split())
@@ -82,7 +82,7 @@ class Reply:
 
     @cached_property
     def codes(self) -> list[str]:
-        """The codes of the errors in it."""
+        """The codes of its error elements."""
         return [error.get("code", "") for error in self._children(self.root, "error")]
 
     @property
@@ -101,16 +101,16 @@ class Reply:
         return _text(next(self._children(self.root, "responseDate"), None))
 
     def container(self, verb: str) -> etree._Element | None:
-        """The element named as the verb."""
+        """Return the element named after the verb."""
         return next(self._children(self.root, verb), None)
 
     def texts(self, name: str) -> list[str]:
-        """The texts of all protocol elements of this name."""
+        """Return the texts of all protocol elements with this name."""
         return [] if self.root is None else [_text(element) for element in self.root.iter(f"{OAI}{name}")]
 
     @cached_property
     def headers(self) -> list[Header]:
-        """All headers, of records or alone."""
+        """All headers, inside or outside records."""
         return [] if self.root is None else [_header(element) for element in self.root.iter(f"{OAI}header")]
 
     @cached_property
@@ -120,7 +120,7 @@ class Reply:
 
     @cached_property
     def token(self) -> Token | None:
-        """The resumption token's element, where there is one."""
+        """The resumptionToken element, if any."""
         if self.root is None:
             return None
         element = next(self.root.iter(f"{OAI}resumptionToken"), None)

@@ -1,4 +1,4 @@
-"""What is learnt about a provider on the way, asked once and only when a check needs it."""
+"""Facts about a provider, requested only once and only when a check needs them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,11 +18,11 @@ from provider.checking.replies import OAI, Header, Record, Reply
 
 
 class CannotBeDoneError(ZatvaError):
-    """What a check needs could not be learnt from the provider."""
+    """The provider did not supply what a check needs."""
 
 
 class NotApplicableError(ZatvaError):
-    """The provider has nothing that the check could be made on, and need not have."""
+    """The provider has nothing that the check applies to, which is allowed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,25 +31,25 @@ class Walk:
 
     pages: tuple[Reply, ...]
     ended: bool
-    """Whether the last of them is the list's last."""
+    """Whether the last page is the end of the list."""
 
     @property
     def headers(self) -> list[Header]:
-        """The headers on all the pages."""
+        """The headers on all pages."""
         return [header for page in self.pages for header in page.headers]
 
     @property
     def records(self) -> list[Record]:
-        """The records on all the pages."""
+        """The records on all pages."""
         return [record for page in self.pages for record in page.records]
 
     @property
     def identifiers(self) -> list[str]:
-        """The identifiers on all the pages, as often as they come."""
+        """The identifiers on all pages, including repetitions."""
         return [header.identifier for header in self.headers]
 
     def described(self) -> str:
-        """How much of the list this is, in words."""
+        """Return how much of the list was read, as text."""
         return (
             f"{len(self.headers):,} items on {len(self.pages)} pages{'' if self.ended else ', more follow'}"
         )
@@ -57,7 +57,7 @@ class Walk:
 
 @dataclass(frozen=True, kw_only=True)
 class OfferedFormat:
-    """A format as ListMetadataFormats tells it."""
+    """A format from ListMetadataFormats."""
 
     prefix: str
     schema: str
@@ -66,14 +66,14 @@ class OfferedFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class OfferedSet:
-    """A set as ListSets tells it."""
+    """A set from ListSets."""
 
     set_spec: str
     name: str
 
 
 def offered_format(element: etree._Element) -> OfferedFormat:
-    """Read a `metadataFormat` element."""
+    """Parse a `metadataFormat` element."""
 
     def said(name: str) -> str:
         return (element.findtext(f"{OAI}{name}") or "").strip()
@@ -84,7 +84,7 @@ def offered_format(element: etree._Element) -> OfferedFormat:
 
 
 def offered_set(element: etree._Element) -> OfferedSet:
-    """Read a `set` element."""
+    """Parse a `set` element."""
     return OfferedSet(
         set_spec=(element.findtext(f"{OAI}setSpec") or "").strip(),
         name=(element.findtext(f"{OAI}setName") or "").strip(),
@@ -103,27 +103,27 @@ class Survey:
         self.client = client
 
     def begin(self) -> None:
-        """Ask for Identify; raises UnreachableError when nothing answers."""
+        """Send Identify; raises UnreachableError if there is no answer."""
         self.client.get("verb=Identify")
 
     def query(self, template: str) -> str:
-        """A query with the words in braces filled in (properties of this class), percent-encoded."""
+        """Return a query with the words in braces (properties of this class) filled in, percent-encoded."""
         return template.format_map(_Words(self))
 
     def ask(self, template: str) -> Reply:
-        """The answer to such a query by GET."""
+        """Return the answer to such a query by GET."""
         return self.client.get(self.query(template))
 
     @cached_property
     def identify(self) -> Reply:
-        """The answer to Identify; raises CannotBeDoneError when it is none."""
+        """The answer to Identify; raises CannotBeDoneError if it is not an Identify answer."""
         reply = self.client.get("verb=Identify")
         if reply.container(Verb.IDENTIFY) is None:
             raise CannotBeDoneError("the answer to Identify is not OAI-PMH")
         return reply
 
     def identified(self, name: str) -> str:
-        """One element of Identify."""
+        """Return the text of one element of Identify."""
         found = self.identify.texts(name)
         if not found:
             raise CannotBeDoneError(f"Identify has no {name}")
@@ -131,7 +131,7 @@ class Survey:
 
     @cached_property
     def granularity(self) -> Granularity:
-        """The granularity that Identify tells."""
+        """The granularity that Identify declares."""
         try:
             return Granularity(self.identified("granularity"))
         except ValueError:
@@ -139,12 +139,12 @@ class Survey:
 
     @property
     def unit(self) -> timedelta:
-        """The granularity as a length of time."""
+        """The granularity as a duration."""
         return timedelta(days=1) if self.granularity is Granularity.DAY else timedelta(seconds=1)
 
     @cached_property
     def formats(self) -> list[OfferedFormat]:
-        """The formats offered."""
+        """The offered formats."""
         root = self.ask("verb=ListMetadataFormats").root
         return (
             [] if root is None else [offered_format(element) for element in root.iter(f"{OAI}metadataFormat")]
@@ -152,20 +152,20 @@ class Survey:
 
     @cached_property
     def prefix(self) -> str:
-        """The format that lists are asked for in: oai_dc where it is offered."""
+        """The prefix for list requests: oai_dc if it is offered."""
         prefixes = [offered.prefix for offered in self.formats]
         return "oai_dc" if "oai_dc" in prefixes or not prefixes else prefixes[0]
 
     @cached_property
     def set_walk(self) -> Walk:
-        """The list of sets; without pages where the provider has none."""
+        """The list of sets; without pages if the provider has no sets."""
         if ErrorCode.NO_SET_HIERARCHY in self.ask("verb=ListSets").codes:
             return Walk(pages=(), ended=True)
         return self.walk("verb=ListSets", most=_MOST_SET_PAGES)
 
     @cached_property
     def sets(self) -> list[OfferedSet]:
-        """The sets on the pages that were walked."""
+        """The sets on the pages that were read."""
         roots = [page.root for page in self.set_walk.pages]
         return [
             offered_set(element) for root in roots if root is not None for element in root.iter(f"{OAI}set")
@@ -183,7 +183,7 @@ class Survey:
 
     @cached_property
     def sample(self) -> Header:
-        """A header from within the first page, of a record that is not deleted where there is one."""
+        """A header from the middle of the first page, of a record that is not deleted if possible."""
         found = self.records.pages[0].headers
         living = [header for header in found if not header.deleted] or found
         if not living:
@@ -200,9 +200,10 @@ class Survey:
 
     @cached_property
     def chosen_set(self) -> str:
-        """A set that has something in it, as far as is seen."""
+        """A set that contains records, as far as is known."""
         carried = Counter(spec for header in self.records.headers for spec in header.set_specs)
-        # Of a set that has everything, nobody can tell whether it was asked for.
+        # The rarest set first: with a set that contains every record, no answer shows whether it was
+        # applied.
         known = sorted(self.sample.set_specs, key=carried.__getitem__)
         known += [offered.set_spec for offered in self.sets]
         if not known:
@@ -216,17 +217,17 @@ class Survey:
 
     @cached_property
     def moment_records(self) -> Walk:
-        """All records of the sample's datestamp: from and until are that."""
+        """All records with the sample's datestamp, which is both from and until."""
         return self._some("verb=ListRecords&metadataPrefix={prefix}&from={moment}&until={moment}")
 
     @cached_property
     def moment_headers(self) -> Walk:
-        """The same as headers."""
+        """All headers with the sample's datestamp."""
         return self._some("verb=ListIdentifiers&metadataPrefix={prefix}&from={moment}&until={moment}")
 
     @property
     def item_walks(self) -> Iterator[Walk]:
-        """Walks over lists of items."""
+        """The walks over lists of items."""
         yield from (self.records, self.headers)
 
     @property
@@ -236,7 +237,7 @@ class Survey:
 
     @property
     def day(self) -> str:
-        """The sample's datestamp, cut to the day."""
+        """The sample's datestamp, truncated to the day."""
         return format_datestamp(self.moment.moment, Granularity.DAY)
 
     @property
@@ -265,23 +266,23 @@ class Survey:
 
     @property
     def altered(self) -> str:
-        """The token of ListRecords with a character in its middle changed."""
+        """The ListRecords token with a character in its middle changed."""
         middle = len(self.token) // 2
         other = "A" if self.token[middle] != "A" else "B"
         return f"{self.token[:middle]}{other}{self.token[middle + 1 :]}"
 
     @cached_property
     def token(self) -> str:
-        """A token that ListRecords gave out."""
+        """A token issued by ListRecords."""
         return _token(self.records)
 
     @cached_property
     def headers_token(self) -> str:
-        """A token that ListIdentifiers gave out."""
+        """A token issued by ListIdentifiers."""
         return _token(self.headers)
 
     def walk(self, query: str, *, most: int = _MOST_PAGES) -> Walk:
-        """A list's pages, from the first, as many as `most`."""
+        """Return a list's pages from the first, at most `most`."""
         verb = query.partition("&")[0]
         pages = [self.client.get(query)]
         while (token := pages[-1].token) is not None and token.text and len(pages) < most:
@@ -307,7 +308,7 @@ def _token(walk: Walk) -> str:
 
 
 class _Words(Mapping[str, str]):
-    """The words of query templates: properties of a survey, asked for when they are used, percent-encoded."""
+    """The words of query templates: properties of a survey, evaluated when used, percent-encoded."""
 
     def __init__(self, survey: Survey) -> None:
         self._survey = survey

@@ -1,4 +1,4 @@
-"""One HTTP request out and one answer in, over the network; the checker's only way to the provider."""
+"""Sends one HTTP request and returns its answer; the checker's only access to the provider."""
 
 import http.client
 import time
@@ -17,19 +17,19 @@ _WHOLE_ANSWER_FACTOR: Final = 4
 
 
 class UnreachableError(RemoteError):
-    """No HTTP answer came from the provider."""
+    """The provider did not send an HTTP answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """A request as it goes out."""
+    """A request to send."""
 
     method: str
     url: str
     encoding: str = "identity"
     """The value of Accept-Encoding."""
     form: bytes | None = None
-    """The body of a POST, as forms write it."""
+    """The body of a POST, form-encoded."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.url}" + (f" with {self.form.decode()}" if self.form is not None else "")
@@ -37,22 +37,22 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class Received:
-    """An answer as it came."""
+    """An answer as received."""
 
     status: int
     headers: Mapping[str, str]
-    """By their names in small letters."""
+    """By lower-case name."""
     body: bytes
-    """Compressed, where the provider compressed it."""
+    """Compressed, if the provider compressed it."""
 
 
 Transport = Callable[[Sent], Received]
 
 
 def http_transport(*, timeout: float) -> Transport:
-    """A transport over HTTP and HTTPS; `timeout` is in seconds, for each wait.
+    """Return a transport over HTTP and HTTPS; `timeout` is in seconds, for each wait.
 
-    Redirects are followed. What it gives raises UnreachableError where there is no whole answer.
+    It follows redirects, and raises UnreachableError if the answer is missing or incomplete.
     """
     opener = urllib.request.OpenerDirector()
     for handler in (
@@ -95,7 +95,7 @@ def _open(opener: urllib.request.OpenerDirector, request: urllib.request.Request
     try:
         answer = opener.open(request, timeout=timeout)
     except urllib.error.HTTPError as error:
-        # An answer, too: what it means is for the checks to say.
+        # This is an answer, too; the checks judge it.
         return error
     if answer is None:
         raise ValueError("only http and https addresses can be checked")

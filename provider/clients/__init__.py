@@ -1,1 +1,1 @@
-"""Who harvests us: counted in memory, written to tables, read from them."""
+"""Statistics of harvesters: counted in memory, written to tables, and read from them."""

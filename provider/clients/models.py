@@ -1,6 +1,6 @@
-"""The tables of who harvests: clients, what they got and how far through which lists they are.
+"""The tables of harvesters: clients, their requests, and their progress through lists.
 
-They have nothing in common with the archive's tables (`provider.models`), and nothing there refers to them.
+They are independent of the archive's tables (`provider.models`), which do not refer to them.
 """
 
 import uuid
@@ -13,18 +13,18 @@ from oai.models import Base
 
 
 class ProviderClient(Base):
-    """A harvester that asked the provider: one address (as it is kept), program and contact."""
+    """A harvester that sent requests to the provider: one address (as stored), program and contact."""
 
     __tablename__ = "provider_client"
 
     key: Mapped[uuid.UUID] = mapped_column(primary_key=True)
-    """From address, user agent and sender."""
+    """Derived from address, user agent and sender."""
     address: Mapped[str] = mapped_column(Text)
-    """Whole, a network, or empty, as the settings have it."""
+    """Whole, a network, or empty, depending on the settings."""
     user_agent: Mapped[str] = mapped_column(Text)
-    """`(others)`: all beyond the number of clients that a process tells apart in a day."""
+    """`(others)`: all clients beyond the number that a process distinguishes in a day."""
     sender: Mapped[str] = mapped_column(Text)
-    """The header `From`: an e-mail address, if the client is polite."""
+    """The header `From`: an e-mail address, if the client sends one."""
     first_request: Mapped[datetime]
     last_request: Mapped[datetime] = mapped_column(index=True)
     requests: Mapped[int] = mapped_column(BigInteger)
@@ -34,7 +34,7 @@ class ProviderClient(Base):
 
 
 class ProviderClientError(Base):
-    """How many answers to a client told an OAI-PMH error."""
+    """Number of answers to a client with each OAI-PMH error."""
 
     __tablename__ = "provider_client_error"
 
@@ -46,28 +46,28 @@ class ProviderClientError(Base):
 
 
 class ProviderList(Base):
-    """A list that a harvester reads or has read: a first request, and those that go on from it."""
+    """A list that a harvester reads or has read: a first request and its continuations."""
 
     __tablename__ = "provider_list"
 
     key: Mapped[uuid.UUID] = mapped_column(primary_key=True)
-    """From the client and the columns up to `until_date`."""
+    """Derived from the client and the columns up to `until_date`."""
     client_key: Mapped[uuid.UUID] = mapped_column(
         ForeignKey("provider_client.key", ondelete="CASCADE"), index=True
     )
     verb: Mapped[str] = mapped_column(Text)
     metadata_prefix: Mapped[str] = mapped_column(Text)
     set_spec: Mapped[str] = mapped_column(Text)
-    """Empty: everything."""
+    """Empty: all records."""
     from_date: Mapped[datetime | None]
     until_date: Mapped[datetime | None]
-    """As asked for, or the time of the first request."""
+    """As requested, or the time of the first request."""
     started: Mapped[datetime]
     last_request: Mapped[datetime] = mapped_column(index=True)
     requests: Mapped[int] = mapped_column(BigInteger)
     passed: Mapped[int] = mapped_column(BigInteger)
     """Records, headers or sets up to the end of the furthest page."""
     complete_size: Mapped[int | None] = mapped_column(BigInteger)
-    """Items in the whole list, where that is known."""
+    """Items in the whole list, if known."""
     finished: Mapped[datetime | None]
     """When its last page was sent."""

@@ -1,7 +1,9 @@
-"""Who asks for what, counted in memory until it is written down.
+"""Request statistics, counted in memory until they are written to the database.
 
-Nothing here waits for anything, and nothing grows without bound: a process tells so many clients and lists
-apart in a day, and puts the rest together.
+Counting never blocks, and memory is bounded: a process distinguishes a limited number of clients and
+lists per day, and counts the rest together.
+
+Only the event loop's thread calls the tally, so it needs no lock.
 """
 
 import time
@@ -18,27 +20,27 @@ from oai.vocabulary import ErrorCode
 from provider.protocol.exchange import ListPosition
 
 BAD_VERB: Final = "bad verb"
-"""Stands for whatever else was given as verb."""
+"""Replaces any other value given as verb."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestOutcome:
-    """What was asked for, and what came of it."""
+    """A request's subject and its result."""
 
     verb: str
     """The OAI-PMH verb, or BAD_VERB."""
     codes: tuple[ErrorCode, ...]
     """The protocol errors in the answer."""
     progress: ListPosition | None
-    """How far through a list the answer is."""
+    """The position of the answer in its list."""
 
 
 OUTCOME: Final = web.RequestKey("outcome", RequestOutcome)
-"""Where a route leaves it with the request."""
+"""Key under which a route stores the outcome in the request."""
 
 
 OTHERS: Final = "(others)"
-"""Stands for the User-Agent of all clients beyond the number that is told apart."""
+"""Replaces the User-Agent of all clients beyond the number that are distinguished."""
 
 _NAMESPACE: Final = uuid.UUID("2f4f9e39-6f8c-4f07-9a3c-4b9b5d0f2a51")
 _DAY: Final = 86_400.0
@@ -48,23 +50,23 @@ _LONGEST_TEXT: Final = 200
 
 @dataclass(frozen=True, kw_only=True)
 class ClientKey:
-    """A harvester, as far as one can be told from another."""
+    """A harvester, as far as it can be distinguished from others."""
 
     address: str
-    """As it is kept: whole, a network, or empty."""
+    """As stored: whole, a network, or empty."""
     user_agent: str
     sender: str
-    """The header `From`: whom to write to."""
+    """The header `From`: an address for contact."""
 
     @property
     def key(self) -> uuid.UUID:
-        """The same for the same client in every process."""
+        """Identical for the same client in every process."""
         return uuid.uuid5(_NAMESPACE, repr((self.address, self.user_agent, self.sender)))
 
 
 @dataclass(kw_only=True)
 class ClientCount:
-    """What a client did since it was last written down."""
+    """A client's requests since the last write to the database."""
 
     first: datetime
     last: datetime
@@ -72,14 +74,14 @@ class ClientCount:
     sent: int = 0
     """Bytes."""
     refused: int = 0
-    """Answers 503."""
+    """503 responses."""
     codes: Counter[str] = field(default_factory=Counter)
     """Protocol errors."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HarvestList:
-    """A list that a client reads: one first request and all that go on from it."""
+    """A list that a client reads: one first request and its continuations."""
 
     client: ClientKey
     verb: str
@@ -90,7 +92,7 @@ class HarvestList:
 
     @property
     def key(self) -> uuid.UUID:
-        """The same for the same list in every process."""
+        """Identical for the same list in every process."""
         bounds = (self.from_, self.until)
         facts = (str(self.client.key), self.verb, self.metadata_prefix, self.set_spec, *map(str, bounds))
         return uuid.uuid5(_NAMESPACE, repr(facts))
@@ -98,7 +100,7 @@ class HarvestList:
 
 @dataclass(kw_only=True)
 class ListCount:
-    """How far a list got since it was last written down."""
+    """Progress through a list since the last write to the database."""
 
     first: datetime
     last: datetime
@@ -111,14 +113,14 @@ class ListCount:
 
 @dataclass(kw_only=True)
 class StatsBatch:
-    """What is to be written down."""
+    """Counts to be written to the database."""
 
     clients: dict[ClientKey, ClientCount] = field(default_factory=dict)
     lists: dict[HarvestList, ListCount] = field(default_factory=dict)
 
 
 class Tally:
-    """Counts requests of one process."""
+    """Counts the requests of one process."""
 
     def __init__(self, *, clients: int, lists: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._clients = _Known(clients, clock)
@@ -136,7 +138,7 @@ class Tally:
         refused: bool,
         outcome: RequestOutcome | None,
     ) -> None:
-        """Count a request that ended at `moment` (UTC); `outcome` is None for what is no OAI-PMH."""
+        """Count a request that ended at `moment` (UTC); `outcome` is None if it was not OAI-PMH."""
         if not self._clients.admits(client):
             client = ClientKey(address="", user_agent=OTHERS, sender="")
         counted = self._batch.clients.setdefault(client, ClientCount(first=moment, last=moment))
@@ -151,19 +153,19 @@ class Tally:
             self._count_list(client, moment, outcome.verb, outcome.progress)
 
     def lists_under_way(self) -> int:
-        """Lists that a page of was answered lately, but not the last one."""
+        """Return the number of lists of which a page, but not the last one, was sent recently."""
         before = self._clock() - _LATELY
         while self._open and next(iter(self._open.values())) < before:
             self._open.popitem(last=False)
         return len(self._open)
 
     def take(self) -> StatsBatch:
-        """All that was counted since the last time."""
+        """Return everything counted since the last call."""
         batch, self._batch = self._batch, StatsBatch()
         return batch
 
     def put_back(self, batch: StatsBatch) -> None:
-        """Count again what could not be written down."""
+        """Merge a batch that could not be written back into the counts."""
         newer, self._batch = self._batch, batch
         for client, count in newer.clients.items():
             older = self._batch.clients.setdefault(client, ClientCount(first=count.first, last=count.last))
@@ -207,12 +209,12 @@ def _go_on(counted: ListCount, moment: datetime, passed: int, size: int | None) 
 
 
 def shortened(text: str) -> str:
-    """A header for keeping: printable characters, and not too many of them."""
+    """Return a header shortened for storage: printable characters, limited in number."""
     return "".join(sign for sign in text[:_LONGEST_TEXT] if sign.isprintable())
 
 
 class _Known:
-    """The things that are told apart today, up to a number."""
+    """Things distinguished today, up to a maximum number."""
 
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
         self._most = most
@@ -221,7 +223,7 @@ class _Known:
         self._known: set[Hashable] = set()
 
     def admits(self, thing: Hashable) -> bool:
-        """Whether it is known, or may become so."""
+        """Return whether it is known, or can be added."""
         if self._clock() - self._begun > _DAY:
             self._known.clear()
             self._begun = self._clock()

@@ -1,4 +1,4 @@
-"""Who harvests: what the processes counted, put into the tables and read from them."""
+"""Statistics of harvesters: writes the processes' counts to the tables and reads them."""
 
 import asyncio
 import contextlib
@@ -30,21 +30,21 @@ _FORGOTTEN_AT_ONCE: Final = 10_000
 _ROWS_AT_ONCE: Final = 1000
 
 Place = tuple[datetime, UUID]
-"""Where something stands in the order of last requests: that moment and its key."""
+"""Position in the order of last requests: the time and the key."""
 
 
 class ListState(StrEnum):
-    """How a list stands."""
+    """The state of a list."""
 
     UNDER_WAY = "under way"
     FINISHED = "finished"
     ABANDONED = "abandoned"
-    """Not finished, and no request for a set time."""
+    """Not finished, and without a request for a configured time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Harvester:
-    """A client, and what it did so far."""
+    """A client and its requests so far."""
 
     key: UUID
     address: str
@@ -65,7 +65,7 @@ class Harvester:
 
 @dataclass(frozen=True, kw_only=True)
 class HarvestedList:
-    """A list of one client, and how far through it the client is."""
+    """A list of one client, and the client's progress through it."""
 
     key: UUID
     client: UUID
@@ -83,8 +83,9 @@ class HarvestedList:
 
 
 def write_down(session: Session, batch: StatsBatch) -> None:
-    """Add a batch to the tables, each in one statement; the caller commits."""
-    # In the order of their keys, so that processes that write the same rows do not lock each other out.
+    """Add a batch to the tables, one statement per table and part; the caller commits."""
+    # Sorted by key, so that processes that write the same rows lock them in the same order and never
+    # deadlock.
     clients = sorted(batch.clients.items(), key=lambda pair: pair[0].key)
     rows = [
         {
@@ -111,7 +112,7 @@ def write_down(session: Session, batch: StatsBatch) -> None:
 
 
 def forget(session: Session, older_than: timedelta) -> int:
-    """Remove clients and lists without a request for that long, and give their number; the caller commits."""
+    """Remove clients and lists without a request for that long; return their number. The caller commits."""
     before = utc_now() - older_than
     removed = 0
     for table in (ProviderList, ProviderClient):
@@ -123,7 +124,7 @@ def forget(session: Session, older_than: timedelta) -> int:
 def harvesters(
     session: Session, *, abandoned_after: timedelta, limit: int = 1000, before: Place | None = None
 ) -> list[Harvester]:
-    """The clients, the latest first; those before the place `before`."""
+    """Return the clients, latest first; only those before the position `before`."""
     latest = (ProviderClient.last_request, ProviderClient.key)
     wanted = select(ProviderClient).order_by(*(column.desc() for column in latest)).limit(limit)
     if before is not None:
@@ -160,7 +161,7 @@ def harvested_lists(
     limit: int = 1000,
     before: Place | None = None,
 ) -> list[HarvestedList]:
-    """The lists of one client or of all, the latest first; those before the place `before`."""
+    """Return the lists of one client or of all, latest first; only those before the position `before`."""
     latest = (ProviderList.last_request, ProviderList.key)
     wanted = select(ProviderList, _state(abandoned_after)).order_by(*(column.desc() for column in latest))
     if before is not None:
@@ -189,7 +190,7 @@ def _as_list(row: ProviderList, state: str) -> HarvestedList:
 
 
 def _errors(session: Session, keys: Sequence[UUID]) -> dict[UUID, dict[str, int]]:
-    """For each client the answers by error code."""
+    """Return for each client the answers by error code."""
     found: dict[UUID, dict[str, int]] = {key: {} for key in keys}
     for error in session.scalars(
         select(ProviderClientError)
@@ -213,7 +214,7 @@ def _list_counts(
 
 
 def _state(abandoned_after: timedelta) -> Any:  # noqa: ANN401 an SQL expression
-    """How a list stands; one that was finished and is asked for again is under way."""
+    """Return the state as an SQL expression; a finished list that is requested again is under way."""
     return case(
         (ProviderList.finished >= ProviderList.last_request, ListState.FINISHED.value),
         (ProviderList.last_request < utc_now() - abandoned_after, ListState.ABANDONED.value),
@@ -240,7 +241,7 @@ def _list_rows(batch: StatsBatch) -> Iterator[dict[str, Any]]:
         }
 
 
-def _upsert(session: Session, table: type[Base], rows: list[dict[str, Any]], changes: Any) -> None:  # noqa: ANN401 from below
+def _upsert(session: Session, table: type[Base], rows: list[dict[str, Any]], changes: Any) -> None:  # noqa: ANN401 defined below
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         new = insert(table).values(rows[start : start + _ROWS_AT_ONCE])
         session.execute(
@@ -249,6 +250,7 @@ def _upsert(session: Session, table: type[Base], rows: list[dict[str, Any]], cha
 
 
 def _client_changes(new: Insert) -> dict[str, Any]:
+    # Computed from the row as it is when locked, so that no count of a concurrent process is lost.
     own, more = ProviderClient, new.excluded
     return {
         "first_request": func.least(own.first_request, more.first_request),
@@ -263,7 +265,7 @@ def _error_changes(new: Insert) -> dict[str, Any]:
 
 def _list_changes(new: Insert) -> dict[str, Any]:
     own, more = ProviderList, new.excluded
-    # Lists of sets carry no time of their first request, so that the next one is told under the same key.
+    # Keys of set lists contain no time of the first request, so a repeated list updates the same row.
     furthest = func.greatest(own.passed, more.passed)
     return {
         "started": func.least(own.started, more.started),
@@ -283,7 +285,7 @@ _log = logging.getLogger("provider.http.bookkeeping")
 
 
 class Bookkeeper:
-    """Carries batches into the database over a connection of its own, open while it writes."""
+    """Writes batches to the database over a dedicated connection, open only while it writes."""
 
     def __init__(self, database: Database, *, kept: timedelta) -> None:
         self._kept = kept
@@ -299,7 +301,7 @@ class Bookkeeper:
         self._next_forgetting = time.monotonic()
 
     def write(self, batch: StatsBatch) -> bool:
-        """Write a batch down, and now and then forget what is old; says whether it was written."""
+        """Write a batch, and periodically delete old rows; return whether the batch was written."""
         try:
             with Session(self._engine) as session:
                 write_down(session, batch)
@@ -322,14 +324,16 @@ class Bookkeeper:
 
 
 async def bookkeeping(app: web.Application) -> AsyncIterator[None]:
-    """Write down in a thread while the application runs, and once more at its end.
+    """Write the counts in a thread while the application runs, and a last time when it stops.
 
-    What cannot be written stays in memory, which the tally bounds, until the next time.
+    A batch that cannot be written stays in memory, which the tally limits, until the next attempt.
     """
     tally = app[ATTENDANCE].tally
     keeper = Bookkeeper(app[DATABASE], kept=timedelta(days=app[SETTINGS].provider.client_days))
     stopping = asyncio.Event()
 
+    # `take` and `put_back` run in the event loop's thread; only the batch that was taken, which no other
+    # code still refers to, goes to the thread.
     async def write() -> None:
         batch = tally.take()
         if batch.clients and not await asyncio.to_thread(keeper.write, batch):

@@ -1,1 +1,1 @@
-"""What the tables hold: documents and their sets, and the changes that date them anew."""
+"""The archive's holdings: documents and their sets, and the changes that give them new datestamps."""

@@ -1,8 +1,8 @@
-"""Changing who may see what: a collection's rule, and embargoes that end by themselves.
+"""Changes of access: a collection's rule, and embargoes that end automatically.
 
 A change of rule moves the datestamps of exactly those documents whose effective rule it changes (see
-`holdings.rules`). Harvesters see withheld documents as deleted, if they were ever listed; those that were
-not have the datestamp `UNLISTED`, which is never due, until they are opened.
+`holdings.rules`). Harvesters see withheld documents as deleted if they were ever listed; those never
+listed have the datestamp `UNLISTED`, which is never due, until they are opened.
 """
 
 import logging
@@ -22,13 +22,14 @@ _log = logging.getLogger(__name__)
 
 
 def set_rule(session: Session, set_spec: str, rule: Rule, *, margin: float) -> int:
-    """Give a collection this rule; gives how many documents have another effective rule now.
+    """Set a collection's rule; return the number of documents whose effective rule changed.
 
-    Commits by itself: first the rule, then the documents in several transactions; should that be interrupted,
-    `refresh` goes on. Raises UsageError for an unknown collection, and for an embargo without an end or with
-    one that is past.
+    Commits: first the rule, then the documents in several transactions; after an interruption, `refresh`
+    finishes them. Raises UsageError for an unknown collection, and for an embargo without an end or with
+    an end in the past.
     """
     _check(rule)
+    # Taken before the collection is read, so that no other change of tree or rules comes in between.
     change_tree(session)
     collection = find_collection(session, set_spec)
     if (collection.access, collection.embargo_until) != (rule.access, rule.embargo_until):
@@ -43,10 +44,10 @@ def set_rule(session: Session, set_spec: str, rule: Rule, *, margin: float) -> i
 
 
 def lift_embargoes(session: Session, *, margin: float, check: Check = no_check) -> int:
-    """Open the collections whose embargo has ended by the database's clock; gives how many documents changed.
+    """Open collections whose embargo has ended by the database's clock; return how many documents changed.
 
-    Documents that are in another collection with a stricter rule keep that one. Commits by itself. Costs next
-    to nothing where no embargo has ended.
+    Documents that are also in a collection with a stricter rule keep that rule. Commits. Costs almost
+    nothing if no embargo has ended.
     """
     ended = (Collection.access == Access.EMBARGO, Collection.embargo_until <= func.now())
     found = session.scalar(select(Collection.id).where(*ended).limit(1))
@@ -67,10 +68,10 @@ def lift_embargoes(session: Session, *, margin: float, check: Check = no_check) 
 
 
 def refresh(session: Session, *, margin: float, check: Check = no_check) -> int:
-    """Lift what has ended, and finish what was interrupted; gives how many documents changed.
+    """Lift embargoes that have ended, finish interrupted changes; return the number of changed documents.
 
-    Commits by itself; `check` is called now and then, and may raise what ends it. Costs next to nothing where
-    there is nothing to do.
+    Commits; `check` is called periodically and may raise to stop. Costs almost nothing if there is
+    nothing to do.
     """
     lifted = lift_embargoes(session, margin=margin, check=check)
     return lifted + settle(session, margin=margin, check=check)

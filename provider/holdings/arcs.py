@@ -1,4 +1,4 @@
-"""Archive files as rows: known again when they have not changed, were moved, or compressed anew."""
+"""Rows of archive files, which are identified again when unchanged, moved or compressed differently."""
 
 import stat
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from provider.models import Arc, ArcProblem, Document
 from provider.reading.framing import FramingProblem
 
 UNREAD: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""The time of change of a file that has to be read (again): no real file has it."""
+"""Modification time of a file that has to be read (again): no real file has it."""
 
-_NAME_CLASS: Final = 0x5A4E  # "ZN": keeps our keys apart from others' advisory locks
+_NAME_CLASS: Final = 0x5A4E  # "ZN": separates these keys from other advisory locks
 _LOCK_NAME: Final = "SELECT pg_advisory_xact_lock(:class, hashtext(:name))"
 _SHARES: Final = """
 SELECT EXISTS (
@@ -29,7 +29,7 @@ SELECT EXISTS (
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveFile:
-    """An archive file as it lies on the disk."""
+    """An archive file as found on disk."""
 
     path: Path
     """Absolute."""
@@ -40,26 +40,26 @@ class ArchiveFile:
 
     @property
     def name(self) -> str:
-        """By which it is known again: the file name without `.gz`."""
+        """The name by which the file is identified: the file name without `.gz`."""
         return self.path.name.removesuffix(".gz")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Home:
-    """The row of an archive file."""
+    """The row assigned to an archive file."""
 
     arc_id: int
     known: bool
-    """It was there before, and may have documents."""
+    """The row existed before, and may have documents."""
     moved: bool
-    """It was that of a file of the same name which is gone."""
+    """The row belonged to a missing file with the same name."""
 
 
 def look_at(path: Path) -> ArchiveFile:
-    """Size and time of a file.
+    """Return size and modification time of a file.
 
-    Raises OSError where it cannot be looked at or is no regular file, and UnicodeEncodeError where its name
-    is not in UTF-8 and so cannot be kept.
+    Raises OSError if it cannot be read or is not a regular file, and UnicodeEncodeError if its name is
+    not valid UTF-8 and therefore cannot be stored.
     """
     str(path).encode()
     facts = path.stat()
@@ -73,27 +73,28 @@ def look_at(path: Path) -> ArchiveFile:
 
 
 def find_unchanged(session: Session, file: ArchiveFile) -> Arc | None:
-    """The row of a file that was wholly indexed as it lies there now."""
+    """Return the row of a file that was completely indexed in its current state."""
     return session.scalar(
         select(Arc).where(Arc.path == str(file.path), Arc.size == file.size, Arc.modified == file.modified)
     )
 
 
 def lock_name(session: Session, name: str) -> None:
-    """Let nobody else find or make rows for files of this name until the transaction ends.
+    """Prevent others from finding or creating rows for files of this name until the transaction ends.
 
-    Between looking for a row and making one, another loader may make it: of the same path, or without a path
-    from another CDX file, which no key forbids. To be taken first in a transaction, so that nobody who waits
-    here holds what another one waits for.
+    Between the search for a row and its creation, another loader may create it: with the same path, or
+    without a path from another CDX file, which no key forbids. This must be the first lock in a
+    transaction, so that a waiting transaction never holds a lock that another one needs.
     """
     session.execute(text(_LOCK_NAME), {"class": _NAME_CLASS, "name": name})
 
 
 def settle(session: Session, file: ArchiveFile, *, whole: bool) -> Home:
-    """The row for a file whose captures are staged: its own, that of the file it was before, or a new one.
+    """Return the row for a file whose captures are staged: its own, a moved file's, or a new one.
 
-    A file was moved where one of the same name is gone from its place, or was told of by a CDX file alone,
-    and had captures in common or none at all. Unless `whole`, the file will be read again next time.
+    A file counts as moved if a file of the same name is missing from its path, or was only listed by a
+    CDX file, and shares captures with it or has none. Unless `whole`, the file will be read again next
+    time.
     """
     values = {
         "path": str(file.path),
@@ -110,7 +111,8 @@ def settle(session: Session, file: ArchiveFile, *, whole: bool) -> Home:
     for row in session.scalars(select(Arc).where(Arc.name == file.name).order_by(Arc.id)).all():
         path = row.path
         if is_gone(path) and (not row.documents or session.scalar(text(_SHARES), {"arc_id": row.id})):
-            # Another loader may have found the same file at a third place meanwhile.
+            # Compare-and-swap on the path: another loader may meanwhile have found the same file in a third
+            # place.
             own = session.scalar(change.where(Arc.id == row.id, Arc.path.is_not_distinct_from(path)))
             if own is not None:
                 return Home(arc_id=own, known=True, moved=path is not None)
@@ -119,12 +121,12 @@ def settle(session: Session, file: ArchiveFile, *, whole: bool) -> Home:
 
 
 def is_gone(path: str | None) -> bool:
-    """Whether a file is not where it was last seen, or has never been seen."""
+    """Return whether a file is missing from its last known path, or has never been seen."""
     return path is None or not Path(path).exists()
 
 
 def save_problems(session: Session, arc_id: int, problems: Sequence[FramingProblem]) -> None:
-    """Put the problems of a file in the place of those it had before."""
+    """Replace the problems of a file."""
     session.execute(delete(ArcProblem).where(ArcProblem.arc_id == arc_id))
     rows = [{"arc_id": arc_id, "offset": one.offset, "reason": one.reason} for one in problems]
     if rows:
@@ -132,7 +134,7 @@ def save_problems(session: Session, arc_id: int, problems: Sequence[FramingProbl
 
 
 def load_problems(session: Session, arc_id: int) -> tuple[FramingProblem, ...]:
-    """The problems that a file had when it was last read, in its order."""
+    """Return the problems found when the file was last read, in file order."""
     rows = session.scalars(
         select(ArcProblem).where(ArcProblem.arc_id == arc_id).order_by(ArcProblem.offset, ArcProblem.id)
     )
@@ -140,6 +142,6 @@ def load_problems(session: Session, arc_id: int) -> tuple[FramingProblem, ...]:
 
 
 def drop_empty(session: Session, arc_ids: Sequence[int]) -> None:
-    """Forget files that are gone once they have no documents left."""
+    """Delete rows of missing files that have no documents left."""
     has_documents = select(Document.id).where(Document.arc_id == Arc.id).exists()
     session.execute(delete(Arc).where(Arc.id.in_(arc_ids), Arc.documents == 0, ~has_documents))

@@ -1,4 +1,4 @@
-"""A capture that a look-up found, and its fields as CDX lines name them."""
+"""A capture found by a look-up, and its fields by their CDX names."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ _REVISIT: Final = "warc/revisit"
 
 @dataclass(frozen=True, kw_only=True)
 class FoundCapture:
-    """A capture."""
+    """A capture found by a look-up."""
 
     id: int
     key: UUID
@@ -29,13 +29,13 @@ class FoundCapture:
     http_status: int | None
     digest: str | None
     length: int | None
-    """Bytes of the content, HTTP headers left out, where the file has been read."""
+    """Bytes of the content without HTTP headers, if the file has been read."""
     offset: int
     record_type: str
     access: str
     deleted: bool
     path: str
-    """Of the archive file; its name alone while only a CDX file has told of it."""
+    """Path of the archive file; only its name if just a CDX file has listed it."""
 
 
 def _mime(one: FoundCapture) -> str:
@@ -59,16 +59,16 @@ FIELDS: Final[Mapping[str, Callable[[FoundCapture], str]]] = {
 }
 """The fields of an eleven-field CDX line, in its order.
 
-The length in such a line is that of the record as it lies in the file, which is not kept here; readers take
-the record that begins at the offset.
+The length in such a line is that of the record in the file, which is not stored; readers take the record
+that begins at the offset.
 """
 _SAME_FIELDS: Final = {"original": "url", "mimetype": "mime", "statuscode": "status"}
 
 
 def field_name(name: str) -> str:
-    """The field that is meant by this name, by which other CDX servers may know it.
+    """Return the field for a name, which may be the name that another CDX server uses.
 
-    Raises UsageError where there is none.
+    Raises UsageError for an unknown name.
     """
     known = _SAME_FIELDS.get(name, name)
     if known not in FIELDS:
@@ -88,23 +88,23 @@ Test = Callable[[FoundCapture], bool]
 
 @dataclass(frozen=True, kw_only=True)
 class Collapse:
-    """Of neighbours whose field is the same, the first is taken."""
+    """Keeps the first of adjacent captures with the same value of a field."""
 
     field: str
     characters: int | None = None
-    """How many of the field's first characters count; None for all."""
+    """How many of the field's first characters are compared; None for all."""
 
     def run(self, one: FoundCapture) -> str:
-        """What neighbours are compared by: short, and the same for the same beginning of the field."""
+        """Return a short key that is equal for equal beginnings of the field."""
         value = FIELDS[self.field](one)[: self.characters]
         return hashlib.blake2b(value.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 def read_filters(texts: Sequence[str]) -> tuple[Test, ...]:
-    """Filters, all of which must hold: `[!]field:expression`, matched with the whole field.
+    """Parse filters, all of which must match: `[!]field:expression`, matched against the whole field.
 
-    `=field:text` compares to the letter, `~field:expression` matches at the field's beginning (as pywb does);
-    `!` turns each of them round. Raises UsageError for what cannot be read.
+    `=field:text` compares the exact text, and `~field:expression` matches the beginning of the field (as
+    pywb does); `!` negates each of them. Raises UsageError for an invalid filter.
     """
     if len(texts) > _MOST_FILTERS:
         raise UsageError(f"{len(texts)} filters exceed the limit of {_MOST_FILTERS}")
@@ -112,7 +112,7 @@ def read_filters(texts: Sequence[str]) -> tuple[Test, ...]:
 
 
 def read_collapse(text: str | None) -> Collapse | None:
-    """`field` or `field:n`, by its first n characters; None for none. Raises UsageError for anything else."""
+    """Parse `field` or `field:n`, for its first n characters; None if empty. Raises UsageError otherwise."""
     if not text:
         return None
     name, colon, number = text.partition(":")
@@ -123,7 +123,7 @@ def read_collapse(text: str | None) -> Collapse | None:
 
 
 def read_number(text: str) -> int | None:
-    """A number from 1 on; None for anything else, and for one with more digits than anybody can need."""
+    """Parse an integer of at least 1; None for anything else, and for one with too many digits."""
     if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER):
         return None
     return int(text) or None

@@ -1,7 +1,8 @@
-"""Collections: the tree that the archive's staff make, and which documents are in it.
+"""Collections: the tree that the archive's staff maintain, and the documents in it.
 
-A document has a row in `document_collection` for each collection that it is assigned to (`direct`) and for
-each one above it. Assigning and removing change what harvesters see, so the documents are dated anew.
+A document has a row in `document_collection` for each collection that it is assigned to (`direct`) and
+for each of that collection's ancestors. Assigning and removing change what harvesters see, so the
+documents get a new datestamp.
 """
 
 from collections.abc import Sequence
@@ -27,14 +28,16 @@ _ROOT_NAME: Final = "Collections"
 def add_collection(
     session: Session, set_spec: str, *, name: str | None = None, description: str | None = None
 ) -> Collection:
-    """The collection of a full set spec, made with all above it where it is not there; the caller commits.
+    """Return the collection of a full set spec; creates it and its ancestors if missing. The caller commits.
 
-    A name or description that is given takes the place of what was there.
+    A given name or description replaces the existing one.
     """
     parent_id: int | None = None
     for spec in (*ancestors(set_spec), set_spec):
         default = _ROOT_NAME if spec == COLLECTION_ROOT else spec.rpartition(":")[2]
         row = {"set_spec": spec, "name": default, "parent_id": parent_id}
+        # If another transaction creates the same collection at once, the insert waits for it, and its row
+        # is read.
         session.execute(insert(Collection).values(row).on_conflict_do_nothing(index_elements=["set_spec"]))
         parent_id = session.scalars(select(Collection.id).where(Collection.set_spec == spec)).one()
     collection = session.get_one(Collection, parent_id)
@@ -47,13 +50,13 @@ def add_collection(
 
 
 def list_collections(session: Session, *, limit: int | None = None, after: str = "") -> Sequence[Collection]:
-    """Collections, each below its parent, behind the one with set spec `after`."""
+    """Return collections in tree order, each after its parent, after the one with set spec `after`."""
     behind = select(Collection).where(Collection.set_spec > after)
     return session.scalars(behind.order_by(Collection.set_spec).limit(limit)).all()
 
 
 def find_collection(session: Session, set_spec: str) -> Collection:
-    """The collection of a full set spec; raises UsageError where there is none."""
+    """Return the collection of a full set spec; raises UsageError if there is none."""
     found = session.scalar(select(Collection).where(Collection.set_spec == set_spec))
     if found is None:
         raise UsageError(
@@ -64,7 +67,7 @@ def find_collection(session: Session, set_spec: str) -> Collection:
 
 
 def lineage(session: Session, set_spec: str) -> tuple[int, ...]:
-    """The ids of a collection and of those above it, itself first. Raises UsageError where there is none."""
+    """Return the ids of a collection and its ancestors, itself first. Raises UsageError if there is none."""
     own = find_collection(session, set_spec).id
     above = ancestors(set_spec)
     rows = session.execute(select(Collection.set_spec, Collection.id).where(Collection.set_spec.in_(above)))
@@ -73,7 +76,7 @@ def lineage(session: Session, set_spec: str) -> tuple[int, ...]:
 
 
 def assign(session: Session, set_spec: str, selection: Selection, *, margin: float) -> int:
-    """Put documents into a collection; gives how many were not in it (directly) before. Commits by itself."""
+    """Assign documents to a collection; return how many were not (directly) in it before. Commits."""
     collection = find_collection(session, set_spec).id
 
     def change(session: Session, datestamp: datetime) -> None:
@@ -84,9 +87,9 @@ def assign(session: Session, set_spec: str, selection: Selection, *, margin: flo
 
 
 def remove(session: Session, set_spec: str, selection: Selection, *, margin: float) -> int:
-    """Take documents out of a collection; gives how many were (directly) in it. Commits by itself.
+    """Remove documents from a collection; return how many were (directly) in it. Commits.
 
-    A document that is also assigned to a collection below this one stays in this one through that.
+    A document that is also assigned to a descendant of the collection remains in it because of that.
     """
     collection = find_collection(session, set_spec).id
 
@@ -98,11 +101,11 @@ def remove(session: Session, set_spec: str, selection: Selection, *, margin: flo
 
 
 def move(session: Session, set_spec: str, new_set_spec: str, *, margin: float) -> int:
-    """Give a collection, with all below it, another place or spelling; gives how many documents are redated.
+    """Move or rename a collection and its descendants; return the number of documents with a new datestamp.
 
-    Collections above the new place are made where they are missing. Commits by itself: first the tree, then
-    the documents in several transactions; should that be interrupted, `settling.settle` goes on.
-    Raises UsageError where the new place is taken or below the collection itself.
+    Missing ancestors of the new position are created. Commits: first the tree, then the documents in
+    several transactions; after an interruption, `membership.settle` finishes them. Raises UsageError if
+    the new position is taken or below the collection itself.
     """
     _check_place(set_spec, new_set_spec)
     change_tree(session)
@@ -128,7 +131,7 @@ def move(session: Session, set_spec: str, new_set_spec: str, *, margin: float) -
 
 
 def _check_place(set_spec: str, new_set_spec: str) -> None:
-    """Refuse places that no collection can move to, whatever the others are."""
+    """Reject target positions that are invalid whatever other collections exist."""
     if new_set_spec == set_spec or new_set_spec.startswith(f"{set_spec}:"):
         raise UsageError(
             "collection %(set_spec)s cannot be moved to %(new_set_spec)s, which is below it",
@@ -143,10 +146,10 @@ def _check_place(set_spec: str, new_set_spec: str) -> None:
 
 
 def drop(session: Session, set_spec: str, *, force: bool, margin: float) -> int:
-    """Do away with a collection; gives how many documents were in it. Commits by itself.
+    """Remove a collection; return how many documents were in it. Commits.
 
-    With `force`, its documents are taken out of it first, and those below it go, too; whatever rule it had
-    holds for them no more. Without, raises UsageError where it is not empty.
+    With `force`, its documents are removed from it first, and its descendants are removed, too; its
+    access rule no longer applies to the documents. Without `force`, raises UsageError if it is not empty.
     """
     if set_spec == COLLECTION_ROOT:
         raise UsageError("the root %(set_spec)s cannot be removed", set_spec=repr(COLLECTION_ROOT))
@@ -168,7 +171,7 @@ def drop(session: Session, set_spec: str, *, force: bool, margin: float) -> int:
         members = select(DocumentCollection.document_id).where(DocumentCollection.collection_id.in_(below))
         if session.scalar(members.limit(1)) is None:
             break
-        session.rollback()  # somebody filed documents meanwhile
+        session.rollback()  # documents were added meanwhile: release the tree lock and empty it again
     for spec in sorted(session.scalars(select(Collection.set_spec).where(_in_tree(set_spec))), reverse=True):
         session.execute(delete(Collection).where(Collection.set_spec == spec))
     session.commit()
@@ -184,7 +187,7 @@ def _empty(session: Session, collection: int, below: Sequence[int], *, margin: f
 
 
 def _in_tree(set_spec: str) -> ColumnElement[bool]:
-    """The collection and all below it."""
+    """Return the condition for the collection and its descendants."""
     return or_(
         Collection.set_spec == set_spec, Collection.set_spec.startswith(f"{set_spec}:", autoescape=True)
     )
@@ -194,7 +197,7 @@ def _documents(session: Session, selection: Selection) -> Select[int]:
     return select(Document.id).where(*conditions(session, selection))
 
 
-def _is_direct(collection_id: int) -> Any:  # noqa: ANN401 SQLAlchemy's own type is not public
+def _is_direct(collection_id: int) -> Any:  # noqa: ANN401 SQLAlchemy's type is not public
     return exists().where(
         DocumentCollection.document_id == Document.id,
         DocumentCollection.collection_id == collection_id,

@@ -1,4 +1,4 @@
-"""All that the tables say of one document, for the archive's staff."""
+"""All stored facts about one document, for the archive's staff."""
 
 import uuid
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class InCollection:
     set_spec: str
     name: str
     direct: bool
-    """Assigned to this very one, not to one below it."""
+    """Assigned to this collection itself, not to a descendant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class DocumentFacts:
     title: str | None
     archived: datetime
     datestamp: datetime | None
-    """None where it was never listed, since a rule withholds it."""
+    """None if it was never listed because a rule withholds it."""
     mime_type: str
     http_status: int | None
     length: int | None
@@ -42,12 +42,12 @@ class DocumentFacts:
     file: str
     offset: int
     host: str | None
-    """setSpec of its host, or of what is nearest to it."""
+    """setSpec of its host, or of the closest set."""
     collections: Sequence[InCollection]
 
 
 def document_facts(session: Session, key: uuid.UUID) -> DocumentFacts | None:
-    """The document with this key, or None where there is none."""
+    """Return the document with this key, or None if there is none."""
     row = session.execute(
         select(Document, Arc, Mimetype.name.label("mime_type"), Domain.set_spec.label("host"))
         .join(Arc, Arc.id == Document.arc_id)

@@ -1,7 +1,7 @@
-"""Archived documents by key: who may have one, where its bytes lie, and whether they are what was archived.
+"""Archived documents by key: who may read one, where its bytes are, and whether they are intact.
 
-A revisit has no payload of its own: it stands for that of another capture, which is found by the digest
-among the captures of the URL that the record refers to, or of its own. The rules of both count.
+A revisit has no payload of its own: it refers to that of another capture, which is found by its digest
+among the captures of the URL that the record names, or of its own URL. The rules of both captures apply.
 """
 
 import logging
@@ -26,23 +26,23 @@ from provider.reading.content import DamageError
 from provider.reading.records_on_disk import DigestError, DiskRecord
 
 _HELD: Final = 256 * 1024
-"""So many bytes of a checked document are kept; more are read once more when they are sent."""
+"""A checked document up to this many bytes is held in memory; a larger one is read again for sending."""
 
 _log = logging.getLogger(__name__)
 
 
 class NotServedError(ZatvaError):
-    """The document is not given; the message says why, for the client to read."""
+    """The document is not served; the message states the reason to the client."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
-        """HTTP status of the answer."""
+        """HTTP status of the response."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Holding:
-    """A document as it is kept."""
+    """A document as it is stored."""
 
     key: UUID
     url: str
@@ -52,10 +52,10 @@ class Holding:
     embargo_until: datetime | None
     digest: str | None
     length: int | None
-    """Bytes of the payload, where the file has been read."""
+    """Bytes of the payload, if the file has been read."""
     offset: int
     path: str | None
-    """Of the archive file; none where only a CDX file has told of it."""
+    """Path of the archive file; None if only a CDX file has listed it."""
     arc: str
     """The archive file's name."""
 
@@ -72,28 +72,28 @@ class Holding:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenDocument:
-    """A document to be sent; whoever got it closes `record`."""
+    """A document to be sent; the caller that receives it closes `record`."""
 
     asked: Holding
-    """The one that was asked for."""
+    """The requested document."""
     holder: Holding
-    """The one whose record has the payload; not the same for a revisit."""
+    """The document whose record contains the payload; differs from `asked` for a revisit."""
     rule: Rule
     record: DiskRecord
     size: int | None
-    """Bytes of the payload; None where they are not counted before they are sent."""
+    """Bytes of the payload; None if they are not counted before sending."""
     held: bytes | None = None
-    """The whole payload, checked, where it is small."""
+    """The whole payload, checked, if it is small."""
     checked: bool = False
-    """The digest was compared."""
+    """Whether the digest was verified."""
 
 
 def open_document(
     database: Database, settings: ProviderSettings, key: UUID, reader: Address | None
 ) -> OpenDocument:
-    """The document with this key for a reader at this address, open and, unless it is large, checked.
+    """Return the document with this key for a reader at this address, open and, unless it is large, checked.
 
-    Raises NotServedError with the reason where it is not to be had.
+    Raises NotServedError with the reason if it is not available.
     """
     with database.session() as session:
         asked = _one(session, _holdings().where(Document.key == key, Document.datestamp < UNLISTED))
@@ -144,7 +144,7 @@ def _record(holding: Holding) -> DiskRecord:
 
 
 def damaged(holding: Holding, fault: DamageError | DigestError) -> NotServedError:
-    """Log that a record is not what was archived, and give the answer that says so."""
+    """Log that a record differs from what was archived, and return the error for the client."""
     _log.error("document %s: %s: %s", holding.key, holding.place, fault)
     return NotServedError(500, f"the archived record is damaged and is not served: {fault}")
 
@@ -189,11 +189,11 @@ def _holdings() -> Select[Any]:
 
 def _one(session: Session, statement: Select[Any]) -> Holding | None:
     row = session.execute(statement.limit(1)).one_or_none()
-    return None if row is None else Holding(**row._mapping)  # noqa: SLF001 a row's own public name
+    return None if row is None else Holding(**row._mapping)  # noqa: SLF001 a row's public name
 
 
 def _holder(session: Session, revisit: Holding, record: DiskRecord) -> Holding:
-    """The capture whose payload a revisit stands for, the nearest in time that fits."""
+    """Return the capture whose payload a revisit refers to, the matching one closest in time."""
     said = record.description
     referred = _moment(said.refers_to_date)
     moment = referred or revisit.archived
@@ -218,7 +218,7 @@ def _holder(session: Session, revisit: Holding, record: DiskRecord) -> Holding:
 
 
 def _moment(date: str | None) -> datetime | None:
-    """A WARC date; None where the record gives none that is possible."""
+    """Parse a WARC date; None if the record has no valid one."""
     try:
         moment = datetime.fromisoformat(date or "")
     except ValueError:

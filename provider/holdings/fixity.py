@@ -1,7 +1,7 @@
-"""Fixity of the archive: its files against the index, capture by capture.
+"""Fixity checks: compares archive files with the index, capture by capture.
 
-Archive files are gone through one after the other, and each from its beginning to its end, so that memory
-does not grow and a check that was broken off goes on behind the last whole file. Nothing is changed.
+Archive files are read one after the other, each from beginning to end, so that memory does not grow and
+an interrupted check continues after the last complete file. Nothing is changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,74 +30,74 @@ class Fault(StrEnum):
     """What is wrong with an archive file or a capture in it."""
 
     MISSING = "missing"
-    """The file is not where it was indexed; nor is any of its captures."""
+    """The file is missing from its indexed path, and with it all its captures."""
     MOVED = "moved"
-    """The file is not there, and one of its name is elsewhere."""
+    """The file is missing, and one with its name exists elsewhere."""
     UNREADABLE = "unreadable"
-    """The file is there and cannot be read."""
+    """The file exists but cannot be read."""
     CHANGED = "changed"
-    """The file has not the size that it had; its captures tell whether that matters."""
+    """The file's size has changed; the checks of its captures show whether that matters."""
     ALTERED = "altered"
-    """At the capture's place there is not what was indexed."""
+    """The record at the capture's offset is not the indexed one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixityFinding:
-    """Something that is wrong."""
+    """A detected fault."""
 
     fault: Fault
     file: str
-    """The path that the index has."""
+    """The path in the index."""
     reason: str
     documents: int
-    """So many captures are concerned."""
+    """Number of affected captures."""
     offset: int | None = None
     url: str | None = None
     key: Any = None
-    """Of the capture's identifier, where it is one that is at fault."""
+    """The capture's key, if the fault concerns one capture."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixityChoice:
-    """What is to be checked; everything if nothing is said."""
+    """What to check; everything by default."""
 
     files: Sequence[str] = ()
     """Names of archive files (with or without `.gz`), or their absolute paths."""
     set_spec: str | None = None
-    """Only captures of this set, and the files that they are in."""
+    """Only captures of this set, and the files that contain them."""
     sample: int | None = None
-    """Of each file so many captures, taken at random; None: all."""
+    """Number of random captures per file; None: all."""
     after: int = 0
-    """Only files with a greater number: where a check that was broken off goes on."""
+    """Only files with a greater number, to continue an interrupted check."""
 
 
 @dataclass(kw_only=True)
 class FileCheck:
-    """One archive file and what was found of it."""
+    """The result of checking one archive file."""
 
     number: int
     path: str
     checked: int = 0
     """Captures that were read."""
     without_digest: int = 0
-    """Of those, the ones whose bytes could only be counted: no digest that can be computed was kept."""
+    """Captures among them whose bytes could only be counted, because no computable digest is stored."""
     findings: list[FixityFinding] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checker:
-    """Checks archive files. `elsewhere` has the places of files by name, to find the moved ones."""
+    """Checks archive files. `elsewhere` maps file names to paths, to find moved files."""
 
     session: Session
     choice: FixityChoice
     elsewhere: Mapping[str, Path] = field(default_factory=dict)
 
     def files(self) -> int:
-        """How many archive files will be checked. Raises UsageError where nothing is called so."""
+        """Return how many archive files will be checked. Raises UsageError if a name matches none."""
         return self.session.scalar(select(func.count()).select_from(self._arcs().subquery())) or 0
 
     def check(self) -> Iterator[FileCheck]:
-        """Check the files, each told of when it is done; findings of a file come in the order of offsets."""
+        """Check the files, and yield each when it is done; findings of a file are in the order of offsets."""
         for row in self.session.execute(self._arcs().order_by(Arc.id)).all():
             yield self._checked(FileCheck(number=row.id, path=row.path or row.name), row.path, row.size)
             self.session.rollback()
@@ -177,7 +177,7 @@ class Checker:
 
 
 def _fault_of_capture(file: FileCheck, path: Path, row: Any) -> str | None:  # noqa: ANN401 a row of the index
-    """Why the capture is not what was indexed; None where it is."""
+    """Return how the capture differs from the index; None if it does not."""
     file.checked += 1
     try:
         record = DiskRecord(path, row.offset, length=row.length)
@@ -196,7 +196,7 @@ def _fault_of_capture(file: FileCheck, path: Path, row: Any) -> str | None:  # n
 
 
 def _read(file: FileCheck, record: DiskRecord, row: Any) -> None:  # noqa: ANN401 a row of the index
-    """Read the payload to its end; the digest of a revisit is that of another capture's."""
+    """Read the payload to its end; the digest of a revisit is that of another capture and is not checked."""
     digest = "" if row.record_type == _REVISIT else row.digest or ""
     for _ in record.blocks(digest):
         pass
@@ -204,7 +204,7 @@ def _read(file: FileCheck, record: DiskRecord, row: Any) -> None:  # noqa: ANN40
 
 
 def _differs(record: DiskRecord, row: Any) -> str | None:  # noqa: ANN401 a row of the index
-    """What the record's headers say otherwise than the index."""
+    """Return how the record's headers differ from the index."""
     said = record.description
     if said.record_type != row.record_type:
         return f"a record of type {said.record_type!r} was found, not {row.record_type!r}"

@@ -1,6 +1,6 @@
-"""The stable identifiers of captures: a key from URL and capture time, and the OAI identifier around it.
+"""Stable identifiers of captures: a key from URL and capture time, and the OAI identifier with it.
 
-The key depends on nothing but the capture, so a database built anew gives the same identifiers.
+The key depends only on the capture, so a rebuilt database has the same identifiers.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ _KEY = re.compile(r"[0-9a-f]{32}")
 
 
 def capture_digest(url: str, archived: datetime) -> bytes:
-    """The sixteen bytes of `capture_key`, which makes a value of them."""
+    """Return the sixteen bytes of which `capture_key` makes a UUID."""
     if archived.tzinfo is not UTC:
         if archived.tzinfo is None:
             raise ValueError(f"{archived!r} has no time zone; a capture time needs one")
@@ -26,22 +26,23 @@ def capture_digest(url: str, archived: datetime) -> bytes:
 
 
 def capture_key(url: str, archived: datetime) -> uuid.UUID:
-    """The key of what stood at `url` at the moment `archived` (with a time zone).
+    """Return the key of the capture of `url` at `archived` (with a time zone).
 
-    The first 128 bits of the SHA-256 of `<time> <url>` in UTF-8. The time is UTC, `YYYY-MM-DDThh:mm:ss`, with
-    a fraction of at most six digits only where there is one (trailing zeros left out), and `Z`; so it does
-    not matter with how many zeros a WARC-Date was written. Raises ValueError for a time without a zone.
+    It is the first 128 bits of the SHA-256 of `<time> <url>` in UTF-8. The time is UTC,
+    `YYYY-MM-DDThh:mm:ss`, with a fraction of at most six digits only if there is one (without trailing
+    zeros), and `Z`; so the number of zeros in a WARC-Date does not matter. Raises ValueError for a time
+    without a zone.
     """
     return uuid.UUID(bytes=capture_digest(url, archived))
 
 
 def oai_identifier(namespace: str, key: uuid.UUID) -> str:
-    """`oai:<namespace>:<32 lower-case hexadecimal digits>` (guidelines for oai-identifier)."""
+    """Return `oai:<namespace>:<32 lower-case hexadecimal digits>` (guidelines for oai-identifier)."""
     return f"oai:{namespace}:{key.hex}"
 
 
 def parse_oai_identifier(namespace: str, text: str) -> uuid.UUID | None:
-    """The key in an identifier of this namespace; None for anything that `oai_identifier` would not write."""
+    """Return the key in an identifier of this namespace; None unless `oai_identifier` can produce it."""
     prefix = f"oai:{namespace}:"
     if not text.startswith(prefix):
         return None

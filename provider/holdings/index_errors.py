@@ -1,4 +1,4 @@
-"""What went wrong while indexing, by the page: files that failed, places that cannot be read."""
+"""Indexing errors, page by page: files that failed, and records that cannot be read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -13,12 +13,12 @@ from provider.models import Arc, ArcProblem, IndexFile, IndexFileState, IndexRun
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """A place in an archive file that could not be read or taken."""
+    """A place in an archive file that could not be read or indexed."""
 
     id: int
     file: str
     offset: int
-    """Byte in the file, compressed as it lies there."""
+    """Byte offset in the file as stored, compressed or not."""
     reason: str
 
 
@@ -30,7 +30,7 @@ class NumberedFile(RunFile):
 
 
 def find_troubles(session: Session, *, limit: int, before: int | None = None) -> Sequence[Trouble]:
-    """The newest first, older than the one numbered `before`."""
+    """Return problems older than the one numbered `before`, newest first."""
     query = select(ArcProblem, Arc).join(Arc, Arc.id == ArcProblem.arc_id)
     if before is not None:
         query = query.where(ArcProblem.id < before)
@@ -44,9 +44,9 @@ def find_troubles(session: Session, *, limit: int, before: int | None = None) ->
 def find_run_files(
     session: Session, run_id: int, *, limit: int, after: int = 0, troubled: bool = False
 ) -> Sequence[NumberedFile]:
-    """The files of a run in their order, behind the one numbered `after`; with `troubled` those with faults.
+    """Return the files of a run in order, after the number `after`; with `troubled` only those with faults.
 
-    Raises UsageError where there is no such run.
+    Raises UsageError if the run does not exist.
     """
     if session.get(IndexRun, run_id) is None:
         raise UsageError(f"no indexing run {run_id}; list runs with `zatva provider status`")

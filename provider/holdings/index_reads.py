@@ -1,7 +1,7 @@
-"""Reads captures through the index on URLs in batches, in one order from wherever the reading begins.
+"""Reads captures in batches through the index on URLs, in a fixed order from any starting position.
 
-Every range of a batch is read for no more rows than the batch has in all, and no row is passed over here: so
-it is known what a batch costs before it is read.
+Every range of a batch is read for no more rows than the whole batch may have, and no row is skipped here,
+so the cost of a batch is bounded before it is read.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,9 +21,10 @@ from provider.holdings.urlkeys import bare_roots, parts_of, prefixes, spellings,
 
 _LAST: Final = "\U0010ffff"
 _NEXT: Final = "\x01"
-"""Behind a text of the index comes next what continues it with this, for no URL has a NUL."""
+"""The next possible text after a URL is that URL followed by this character, because no URL contains NUL."""
 _HOSTS_AT_ONCE: Final = 200
-# The bare host, and whatever may follow one in a URL: its place in the order of bytes to the next character.
+# The bare host and the characters that may follow a host in a URL, each up to the next character in byte
+# order.
 _ENDINGS: Final = (("", _NEXT), ("#", "$"), ("/", "0"), (":", ";"), ("?", "@"))
 _WITHOUT_SLASH: Final = (("", _NEXT), ("?", "@"))
 _HOSTS: Final = r"""
@@ -44,21 +45,21 @@ class UrlRange:
     """A range of the index."""
 
     start: str
-    """What its URLs begin with."""
+    """The common beginning of its URLs."""
     low: str
     high: str
-    """The first that is behind the range."""
+    """The first text after the range."""
 
     def holds(self, url: str) -> bool:
-        """Whether a URL is in the range, as far as its indexed characters tell."""
+        """Return whether a URL is in the range, judged by its indexed characters."""
         return self.low <= url[:INDEXED_CHARACTERS] < self.high
 
     def rest(self, url: str) -> str:
-        """What a URL of this range is put in order by."""
+        """Return the part of a URL in this range by which it is ordered."""
         return url[:INDEXED_CHARACTERS][len(self.start) :]
 
     def behind(self, rest: str) -> tuple["UrlRange | None", "UrlRange | None"]:
-        """The range of just the URL that goes on so, and the range behind it, where there are such."""
+        """Return the range of exactly the URL with this rest and the range after it; None for empty ones."""
         here = self.start + rest
         following = max(self.low, here + _NEXT)
         within = self.low <= here < self.high
@@ -73,31 +74,31 @@ class Group:
 
     ranges: Sequence[UrlRange]
     host: int | None = None
-    """Row in `domain`, where a look-up goes from host to host."""
+    """Row in `domain`, if a look-up reads host by host."""
     documents: int | None = None
-    """About how many there are, if that is known; never fewer than there are."""
+    """Estimated number of documents, if known; never too low."""
 
 
 def of_url(url: str) -> Group:
-    """One URL in all its spellings."""
+    """Return the ranges of one URL in all its spellings."""
     return _of_beginnings(spellings(url), _NEXT)
 
 
 def of_prefix(url: str) -> Group:
-    """All URLs that begin so; a root is below itself also where it was archived without its slash."""
+    """Return the ranges of all URLs with this prefix; a root includes itself archived without its slash."""
     below = _of_beginnings(prefixes(url), _LAST).ranges
     return Group(ranges=[*below, *_of_starts(bare_roots(url), _WITHOUT_SLASH)])
 
 
 def of_host(url: str) -> Group:
-    """All URLs of the host."""
+    """Return the ranges of all URLs of the host."""
     host = parts_of(url).host
     bare = without_www(host)
     return Group(ranges=_of_names(dict.fromkeys((host, bare, f"www.{bare}"))))
 
 
 def of_domain(session: Session, url: str, *, first: str = "") -> Iterator[Group]:
-    """A group for each host at and below that of a URL, with its `www.`, from a set spec on."""
+    """Yield a group for each host at or below that of a URL, with its `www.`, from a set spec on."""
     top = domain_set_specs(without_www(parts_of(url).host))[-1][0]
     values = {"top": top, "below": f"{top}:", "behind": f"{top};", "most": _HOSTS_AT_ONCE}
     while True:
@@ -112,13 +113,13 @@ def of_domain(session: Session, url: str, *, first: str = "") -> Iterator[Group]
 
 
 def leader(host: str) -> str:
-    """The host in whose group a host is: without its `www.`, unless what is left begins so, too."""
+    """Return the host that heads a host's group: without its `www.`, unless the rest begins with it, too."""
     bare = without_www(host)
     return bare if without_www(bare) == bare else host
 
 
 def behind(set_spec: str) -> str:
-    """Where the set specs begin that come behind one, those below it among them."""
+    """Return the beginning of the set specs after a given one, starting with its descendants."""
     return set_spec + _NEXT
 
 
@@ -135,7 +136,7 @@ def _of_starts(starts: Iterable[str], endings: Sequence[tuple[str, str]]) -> lis
 
 
 def _of_beginnings(urls: Iterable[str], end: str) -> Group:
-    """A range for each; those that differ behind the indexed characters have one in common."""
+    """Return a range for each URL; URLs that differ only after the indexed characters share a range."""
     starts = dict.fromkeys(url[:INDEXED_CHARACTERS] for url in urls)
     return Group(ranges=[UrlRange(start=start, low=start, high=start + end) for start in starts])
 
@@ -148,31 +149,31 @@ _LAST_ID: Final = (1 << 63) - 1
 
 
 class ReadOrder(StrEnum):
-    """In which order captures come; those of one URL may come in all of them."""
+    """The order of captures; all orders are available for the captures of a single URL."""
 
     FORWARD = "forward"
     """By URL and time."""
     REVERSE = "reverse"
     """The latest first."""
     CLOSEST = "closest"
-    """Those nearest to a moment first."""
+    """The closest to a given time first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IndexReading:
-    """How captures are to be read."""
+    """How captures are read."""
 
     order: ReadOrder = ReadOrder.FORWARD
     closest: datetime | None = None
-    """The moment, where that is the order."""
+    """The time, for that order."""
     since: datetime = EARLIEST
     until: datetime = LATEST
-    """Bounds that the index is asked for; good for a single URL only, for else they would hide a long way."""
+    """Bounds for the index scan; useful for a single URL only, because otherwise they would hide its cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Edge:
-    """The capture behind which a reading begins."""
+    """The capture after which reading begins."""
 
     id: int
     url: str
@@ -181,16 +182,16 @@ class Edge:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadBatch:
-    """What was read at once."""
+    """The rows of one batch."""
 
     rows: Sequence[RowMapping]
     cost: int
-    """Rows, and ranges that were looked into."""
+    """Number of rows, and of ranges that were scanned."""
     host: int | None = None
-    """The last group's host, where this batch is the end of it."""
+    """The last group's host, if the batch reaches its end."""
 
 
-# The index is on the first 512 characters, to the letter of this expression.
+# The index covers the first 512 characters and is used only for exactly this expression.
 _SIDE: Final = """
 SELECT document.*, substr(left(document.url, 512), length(wanted.start) + 1) AS rest
 FROM document
@@ -247,7 +248,7 @@ ORDER BY {keys}
 def batches(
     session: Session, groups: Iterator[Group], reading: IndexReading, edge: Edge | None, most: int
 ) -> Iterator[ReadBatch]:
-    """All captures of the groups from behind the edge on, which is in the first; `most` rows at once."""
+    """Yield all captures of the groups after the edge, which is in the first one; `most` rows per batch."""
     for bunch in _bunches(groups, most):
         left = list(bunch)
         while True:
@@ -264,7 +265,7 @@ def batches(
 
 
 def _bunches(groups: Iterator[Group], most: int) -> Iterator[Sequence[Group]]:
-    """Groups that are read at once: together they have about as many captures as a batch."""
+    """Yield groups that are read together: their captures fill about one batch."""
     bunch: list[Group] = []
     documents = 0
     for group in groups:
@@ -278,7 +279,7 @@ def _bunches(groups: Iterator[Group], most: int) -> Iterator[Sequence[Group]]:
 
 
 def _ranges(groups: Sequence[Group], reading: IndexReading, edge: Edge | None) -> list[dict[str, Any]]:
-    """The ranges with their group's number and their bounds in time."""
+    """Return the ranges with the number of their group and their time bounds."""
     bounds = {"since": reading.since, "until": reading.until, "edge_id": _FIRST_ID}
     if reading.order is ReadOrder.REVERSE:
         bounds["edge_id"] = _LAST_ID
@@ -300,7 +301,7 @@ def _row(number: int, one: UrlRange, bounds: dict[str, Any]) -> dict[str, Any]:
 
 
 def _behind(group: Group, bounds: dict[str, Any], edge: Edge) -> Iterator[tuple[UrlRange, dict[str, Any]]]:
-    """What is left of a group behind a capture: later ones of URLs that go on so, and the URLs after it."""
+    """Yield the rest of a group after a capture: later captures of the same URL, and the following URLs."""
     rest = next((one.rest(edge.url) for one in group.ranges if one.holds(edge.url)), None)
     if rest is None:
         raise UsageError("the position belongs to another look-up; start again from the beginning")
@@ -325,7 +326,7 @@ def _read(
 
 
 def _around(closest: datetime, edge: Edge | None) -> dict[str, Any]:
-    """How near the captures are at least that are still to be read."""
+    """Return the minimum distance in time of the captures that are still to be read."""
     values: dict[str, Any] = {"closest": closest, "fresh": edge is None}
     if edge is None:
         return values | {"edge": closest, "earlier": closest, "later": closest}

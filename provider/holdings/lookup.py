@@ -1,8 +1,8 @@
-"""Looks up what is archived of a URL, of all below one, of a host or of a domain (requirement IDX-7).
+"""Looks up the captures of a URL, of a URL prefix, of a host or of a domain (requirement IDX-7).
 
-All of it goes through one index, on the URL and the time of capture, in batches of so many rows. What is
-wanted of them is sifted here and not in the database, so that a look-up which finds little is bounded, too:
-it ends after so many rows, and can be gone on with from there.
+All look-ups use one index, on URL and capture time, in batches of bounded size. Filters are applied here
+and not in the database, so that a look-up that finds little is bounded, too: it ends after a given number
+of rows, and can be continued from there.
 """
 
 import re
@@ -28,73 +28,73 @@ _AT_ONCE: Final = 1000
 
 
 class MatchType(StrEnum):
-    """Which URLs are meant by one."""
+    """Which URLs a look-up matches."""
 
     EXACT = "exact"
-    """That one, in all its spellings (see `provider.holdings.urlkeys`)."""
+    """This URL, in all its spellings (see `provider.holdings.urlkeys`)."""
     PREFIX = "prefix"
-    """All that begin so."""
+    """All URLs with this prefix."""
     HOST = "host"
-    """All of its host."""
+    """All URLs of its host."""
     DOMAIN = "domain"
-    """All of its host and of those below it."""
+    """All URLs of its host and of the hosts below it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookupPlace:
-    """How far a look-up has come."""
+    """Position of a look-up."""
 
     capture: int | None = None
-    """Behind this document (its id),"""
+    """After this document (its id),"""
     host: int | None = None
-    """or behind this host (its row in `domain`); with neither at the beginning."""
+    """or after this host (its row in `domain`); with neither, at the beginning."""
     run: str | None = None
-    """Stands for the run of equals, of which the first has been taken."""
+    """Key of the current run of equal captures, the first of which has already been returned."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """What is looked for."""
+    """The parameters of a look-up."""
 
     url: str
     match: MatchType = MatchType.EXACT
     since: datetime | None = None
-    """First moment of capture that is taken."""
+    """First capture time that matches."""
     until: datetime | None = None
-    """Last moment of capture that is taken."""
+    """Last capture time that matches."""
     order: ReadOrder = ReadOrder.FORWARD
-    """Another than by URL and time is for an exact match only."""
+    """Orders other than by URL and time require an exact match."""
     closest: datetime | None = None
-    """The moment to which captures are to be near, where that is the order."""
+    """The time to which captures should be close, for that order."""
     limit: int
     examined: int | None = None
-    """After about so many rows of the index it ends; None: never."""
+    """The look-up ends after about this many index rows; None: no limit."""
     rules: Sequence[Access] = tuple(Access)
     """Only documents with one of these effective rules."""
     hidden: bool = False
-    """Documents that are shown as deleted, too."""
+    """Include documents that are shown as deleted."""
     filters: Sequence[Test] = ()
-    """All must hold."""
+    """All must match."""
     collapse: Collapse | None = None
     begin: LookupPlace = field(default_factory=LookupPlace)
-    """Where an earlier look-up for the same ended."""
+    """Where an earlier look-up with the same query ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookupResult:
-    """What was found."""
+    """The result of a look-up."""
 
     found: list[FoundCapture]
     end: LookupPlace | None
-    """Where to go on; None where there is nothing more."""
+    """Where to continue; None if there are no more captures."""
     cut: bool = False
-    """Whether it ended because of the rows that it had examined."""
+    """Whether the look-up ended because of its limit on index rows."""
 
 
 def read_wildcard(url: str) -> tuple[str, MatchType]:
-    """What is meant by a URL that is written with an asterisk, as CDX servers have it.
+    """Return the URL and the match type of a URL with an asterisk, as in CDX servers.
 
-    `http://host/path*` is a prefix, `*.host` a domain; any other is that one URL.
+    `http://host/path*` is a prefix, `*.host` a domain; any other is that URL alone.
     """
     if url.startswith("*."):
         return url.removeprefix("*."), MatchType.DOMAIN
@@ -104,11 +104,11 @@ def read_wildcard(url: str) -> tuple[str, MatchType]:
 
 
 def find_captures(session: Session, query: Query) -> LookupResult:
-    """What is archived, by URL key and time or in another order; at most `query.limit` captures.
+    """Return captures, by URL key and time or in another order; at most `query.limit` of them.
 
-    Several results of one look-up follow each other in the order of the URLs as they were archived, and each
-    is in itself in that of URL keys. Raises UsageError for a URL without a host, for a place that is none of
-    this look-up, and where an order other than by URL and time is asked for without an exact match.
+    Consecutive results of one look-up follow the order of the archived URLs, and each is itself ordered
+    by URL key. Raises UsageError for a URL without a host, for a position of another look-up, and for an
+    order other than by URL and time without an exact match.
     """
     if _CONTROL.search(query.url) or not parts_of(query.url).host:
         raise UsageError(
@@ -128,7 +128,7 @@ def find_captures(session: Session, query: Query) -> LookupResult:
 
 
 def _sift(session: Session, query: Query) -> LookupResult:
-    """Take what is wanted until there is enough."""
+    """Collect matching captures up to the limits."""
     edge = _edge(session, query.begin)
     found: list[FoundCapture] = []
     place = query.begin
@@ -154,7 +154,7 @@ def _sift(session: Session, query: Query) -> LookupResult:
 
 
 def _meant(query: Query) -> Callable[[str], bool]:
-    """Whether a URL is meant, beyond the characters of it that are in the index."""
+    """Return a predicate for URLs that also checks the characters that are not in the index."""
     if query.match is MatchType.EXACT:
         return frozenset(spellings(query.url)).__contains__
     if query.match is MatchType.PREFIX:
@@ -179,7 +179,7 @@ def _is_wanted(one: FoundCapture, query: Query) -> bool:
 
 
 def _at_once(query: Query) -> int:
-    """Few rows where few are wanted and nothing has to be passed over."""
+    """Return the batch size: small if few captures are wanted and none can be skipped."""
     sifted = (
         query.filters
         or query.collapse
@@ -223,7 +223,7 @@ _SINGLE: Final = {
 
 
 def _first_host(session: Session, place: LookupPlace, edge: Edge | None) -> str:
-    """The set spec from which a domain's hosts are still to be looked through."""
+    """Return the set spec from which a domain's remaining hosts are read."""
     if edge is not None:
         return domain_set_specs(index_reads.leader(parts_of(edge.url).host))[-1][0]
     if place.host is not None:

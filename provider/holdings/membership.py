@@ -1,7 +1,7 @@
-"""Memberships that follow the tree: a document is in every collection above one that it is assigned to.
+"""Memberships that follow the tree: a document is in every ancestor of a collection it is assigned to.
 
-These are the set-based statements on the temporary tables of `publishing.publish_chosen`: `chosen`
-has the documents, and what is changed is noted in `altered`.
+The set-based statements work on the temporary tables of `publication.publish_chosen`: `chosen` contains
+the documents, and changed documents are added to `altered`.
 """
 
 from collections import Counter
@@ -16,6 +16,7 @@ from provider.holdings.publication import Check, no_check, publish_chosen
 from provider.holdings.rules import follow_rules, hold_tree
 from provider.models import Collection, DocumentCollection
 
+# A concurrent assignment of the same document waits for its locked row in `document`.
 _ASSIGN: Final = """
 WITH changed AS (
     INSERT INTO document_collection AS membership (document_id, collection_id, datestamp, direct)
@@ -43,8 +44,8 @@ WITH RECURSIVE ancestry (below, above) AS (
     FROM ancestry JOIN collection ON collection.id = ancestry.above WHERE collection.parent_id IS NOT NULL
 )
 """
-# OFFSET keeps the look-up one by the document's key, for each document that is chosen: as a join, it could
-# become a pass through all memberships of the archive, for each chunk of documents anew.
+# OFFSET forces one index look-up per chosen document: as a join, it could become a scan of all memberships
+# of the archive, repeated for each chunk of documents.
 _WANTED: Final = f"""
 {_ANCESTRY},
 ours AS MATERIALIZED (
@@ -58,7 +59,7 @@ wanted AS (
     SELECT DISTINCT ours.document_id, ancestry.above AS collection_id
     FROM ours JOIN ancestry ON ancestry.below = ours.collection_id WHERE ours.direct
 )
-"""  # noqa: S608 built from our own words
+"""  # noqa: S608 constant names
 _ADD_ABOVE: Final = f"""
 {_WANTED},
 added AS (
@@ -69,7 +70,7 @@ added AS (
 ),
 noted AS (INSERT INTO altered SELECT document_id FROM added)
 SELECT collection_id, count(*) AS documents FROM added GROUP BY collection_id ORDER BY collection_id
-"""  # noqa: S608 built from our own words
+"""  # noqa: S608 constant names
 _TAKE_STRAY: Final = f"""
 {_WANTED},
 stray AS (
@@ -86,7 +87,7 @@ removed AS (
 ),
 noted AS (INSERT INTO altered SELECT document_id FROM removed)
 SELECT collection_id, -count(*) AS documents FROM removed GROUP BY collection_id ORDER BY collection_id
-"""  # noqa: S608 built from our own words
+"""  # noqa: S608 constant names
 _COUNT: Final = "UPDATE collection SET documents = documents + :documents WHERE id = :collection_id"
 _TOLD_OLD_SPEC: Final = """
 INSERT INTO altered
@@ -95,23 +96,24 @@ SELECT id FROM document WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND datesta
 
 
 def assign_chosen(session: Session, collection: int, datestamp: datetime) -> None:
-    """Assign the documents in `chosen` to a collection (its id), and let all follow."""
+    """Assign the documents in `chosen` to a collection (its id), and update memberships and access."""
     hold_tree(session)
     values = {"collection": collection, "datestamp": datestamp}
     _follow(session, datestamp, session.execute(text(_ASSIGN), values).all())
 
 
 def unassign_chosen(session: Session, collections: Sequence[int], datestamp: datetime) -> None:
-    """End the assignment of the documents in `chosen` to these collections, and let all follow."""
+    """Unassign the documents in `chosen` from these collections, and update memberships and access."""
     hold_tree(session)
     session.execute(text(_UNASSIGN), {"collections": list(collections)})
     _follow(session, datestamp)
 
 
 def follow(session: Session, datestamp: datetime, *, moved: datetime | None) -> None:
-    """Let memberships, numbers and access of the documents in `chosen` follow tree, assignments and rules.
+    """Update memberships, counts and access of the documents in `chosen` from tree, assignments and rules.
 
-    Those dated until `moved` told a set spec that is no more, and are dated anew in any case.
+    Documents dated up to `moved` were published with an obsolete set spec and get a new datestamp in any
+    case.
     """
     hold_tree(session)
     _follow(session, datestamp)
@@ -125,7 +127,7 @@ def _follow(session: Session, datestamp: datetime, changes: Sequence[Row[Any]] =
     added = session.execute(text(_ADD_ABOVE), {"datestamp": datestamp}).all()
     for row in (*changes, *stray, *added):
         numbers[row.collection_id] += row.documents
-    # In order, so that two changes never wait for each other.
+    # Rows are locked in id order, so that two concurrent changes cannot deadlock.
     for collection, documents in sorted(numbers.items()):
         if documents:
             session.execute(text(_COUNT), {"collection_id": collection, "documents": documents})
@@ -133,9 +135,9 @@ def _follow(session: Session, datestamp: datetime, changes: Sequence[Row[Any]] =
 
 
 def settle(session: Session, *, margin: float, check: Check = no_check) -> int:
-    """Let the documents of all unsettled collections follow; gives how many changed.
+    """Update the documents of all unsettled collections; return how many changed.
 
-    Commits by itself; `check` is called now and then, and may raise what ends it.
+    Commits; `check` is called periodically and may raise to stop.
     """
     waiting = select(Collection.id).where(Collection.unsettled.is_not(None)).order_by(Collection.set_spec)
     return sum(
@@ -145,9 +147,9 @@ def settle(session: Session, *, margin: float, check: Check = no_check) -> int:
 
 
 def settle_collection(session: Session, collection: int, *, margin: float, check: Check = no_check) -> int:
-    """Let the documents of one collection (its id) follow, if it is unsettled; gives how many were changed.
+    """Update the documents of one collection (its id) if it is unsettled; return how many changed.
 
-    Commits by itself.
+    Commits.
     """
     row = session.execute(
         select(Collection.unsettled, Collection.moved).where(Collection.id == collection)
@@ -161,7 +163,7 @@ def settle_collection(session: Session, collection: int, *, margin: float, check
 
     members = select(DocumentCollection.document_id).where(DocumentCollection.collection_id == collection)
     changed = publish_chosen(session, members, change, margin=margin, check=check)
-    # Somebody may have changed it once more meanwhile.
+    # Compare-and-swap: if the collection was changed again meanwhile, it stays unsettled.
     session.execute(
         update(Collection)
         .where(Collection.id == collection, Collection.unsettled == since)

@@ -1,8 +1,9 @@
-"""The datestamp promise: a change becomes visible with a datestamp later than any answer sent before it was.
+"""The datestamp guarantee: a change's datestamp is later than every answer sent before it is visible.
 
-A harvester asks next time from the responseDate of its last answer. What became visible after that answer
-must therefore be dated after it, however long the loading took (thesis, 3.7; requirement PRO-14). So changes
-are dated ahead of the database's clock, and the provider lists only what is due.
+A harvester's next request starts at the responseDate of its last answer. A change that became visible
+after that answer must therefore have a later datestamp, however long loading took (thesis, 3.7;
+requirement PRO-14). So changes are dated ahead of the database's clock, and the provider lists only
+records that are due.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,14 +20,14 @@ from oai.errors import ZatvaError
 from provider.models import UNLISTED
 
 COMMIT_SECONDS = 0.5
-"""What must be left before the datestamp is due when a transaction begins to commit."""
+"""Minimum time left before the datestamp is due when a transaction starts to commit."""
 
 _ROWS_PER_SECOND = 5000
-"""Slower than rows were seen to be written; the margin grows with the size of a change."""
+"""Lower than any measured write rate; the margin grows with the size of a change."""
 _ATTEMPTS = 8
 
 CHUNK = 10_000
-"""Documents that one transaction changes; more take several, so that the margin ahead stays small."""
+"""Documents changed by one transaction; larger changes take several, so that the margin stays small."""
 
 _PICKED = table("picked", column("id", BigInteger))
 _PICK = "CREATE TEMP TABLE picked (id bigint PRIMARY KEY)"
@@ -38,15 +39,15 @@ _BEGIN_CHUNK = (
     "CREATE TEMP TABLE chosen (id bigint PRIMARY KEY) ON COMMIT DROP",
     "CREATE TEMP TABLE altered (id bigint) ON COMMIT DROP",
 )
-# In order and locked, so that two changes of one document come one after the other. Here and below, documents
-# are found by an array of their ids: joined, a chunk of them can become a pass through the whole archive.
+# Rows are locked in id order, so that two changes of one document are serialised. Here and below, documents
+# are selected by an array of ids: as a join, one chunk can become a scan of the whole archive.
 _CHOOSE = """
 INSERT INTO chosen
 SELECT id FROM document
 WHERE id = ANY(ARRAY(SELECT id FROM picked WHERE picked.id > :after AND picked.id <= :last))
 ORDER BY id FOR NO KEY UPDATE
 """
-# What is withheld and was never listed stays so.
+# Withheld documents that were never listed keep their datestamp.
 _DATE_ALTERED = (
     """
     UPDATE document SET datestamp = :datestamp
@@ -68,17 +69,17 @@ DOCUMENT_MOVES = (
     """,
     "UPDATE document SET datestamp = :later WHERE datestamp = :datestamp",
 )
-"""Date all documents of one datestamp anew."""
+"""Assign a new datestamp to all documents of one datestamp."""
 
 Result = TypeVar("Result")
 Change = Callable[[Session, datetime], None]
-"""Changes a chunk of documents; is given the datestamp.
+"""Changes a chunk of documents; receives the datestamp.
 
-It finds them in the temporary table `chosen` (id), locked, and puts the ids of those that it changes into
-`altered` (id), more than once if need be: they may have changed since they were picked.
+It finds them, locked, in the temporary table `chosen` (id), and adds the ids of those that it changes to
+`altered` (id), with duplicates if necessary: documents may have changed since they were selected.
 """
 Check = Callable[[], None]
-"""Raises what should end long work between two of its steps."""
+"""Raises to stop a long operation between two of its steps."""
 
 
 class PublishingError(ZatvaError):
@@ -86,7 +87,7 @@ class PublishingError(ZatvaError):
 
 
 def no_check() -> None:
-    """Let the work go on."""
+    """Never stop."""
 
 
 def publish(
@@ -97,13 +98,13 @@ def publish(
     rows: int = 0,
     moves: Sequence[str] = DOCUMENT_MOVES,
 ) -> Result:
-    """Run `change` with the datestamp (UTC, whole seconds) for all that it alters, commit, give its result.
+    """Run `change` with the datestamp (UTC, whole seconds) for its changes, commit, and return its result.
 
-    This commits by itself, and the session must have nothing else under way. `margin` is the setting
-    `publish_margin` in seconds; `rows` is about how many rows will change. `moves` are the
-    statements that date all of one datestamp anew (`:datestamp`, `:later`). Where the clock catches up before
-    the commit, everything is rolled back and done again with twice the margin; `change` must bear
-    that. Raises PublishingError after several times.
+    Commits; the session must have no other transaction in progress. `margin` is the setting
+    `publish_margin` in seconds; `rows` is the approximate number of rows to change. `moves` are the
+    statements that give all rows of one datestamp a new one (`:datestamp`, `:later`). If the clock
+    reaches the datestamp before the commit, everything is rolled back and repeated with twice the margin;
+    `change` must be repeatable. Raises PublishingError after several attempts.
     """
     margin += rows / _ROWS_PER_SECOND
     for _ in range(_ATTEMPTS):
@@ -137,18 +138,18 @@ def publish_chosen(
     check: Check = no_check,
     chunk: int = CHUNK,
 ) -> int:
-    """Change chosen documents, date the changed ones and their memberships anew; gives how many.
+    """Change selected documents, give changed ones and their memberships a new datestamp; return how many.
 
-    `chosen` selects ids of documents. They are picked at the beginning and changed in the order of their ids,
-    `chunk` of them in one publishing transaction; so this commits by itself, several times, and what is done
-    when it is interrupted stays done; `check` is called before each. What `session` has under way is rolled
-    back first; the work is done over another connection.
+    `chosen` selects ids of documents. They are collected at the start and changed in the order of their
+    ids, `chunk` of them in one publishing transaction; so this commits several times, and completed
+    chunks remain after an interruption. `check` is called before each chunk. The session's current
+    transaction is rolled back first; the work uses another connection.
     """
     session.rollback()
     engine = session.get_bind().engine
-    # Once, and before anything is locked: each chunk joins its documents with these.
+    # Once, and before any row is locked: each chunk joins its documents with these tables.
     make_statistics(engine, "document", "document_collection", "collection")
-    # Temporary tables belong to one connection; nobody else should meet them, or what they leave behind.
+    # Temporary tables belong to one connection: a dedicated one keeps them from the pool's other users.
     with engine.connect() as connection, Session(connection) as own:
         try:
             own.execute(text(_PICK))
@@ -192,7 +193,7 @@ def _publish_chunk(
 
 
 def _ahead(session: Session, margin: float) -> datetime:
-    """The first whole second that is at least `margin` seconds ahead of the database's clock."""
+    """Return the first whole second that is at least `margin` seconds ahead of the database's clock."""
     statement = text("SELECT to_timestamp(ceil(extract(epoch FROM clock_timestamp()) + :margin))")
     moment: datetime = session.execute(statement, {"margin": margin}).scalar_one()
     return moment
@@ -204,9 +205,9 @@ def _seconds_left(session: Session, datestamp: datetime) -> float:
 
 
 def _date_again_if_late(session: Session, datestamp: datetime, margin: float, moves: Sequence[str]) -> None:
-    """Move a change on whose commit itself ended after its datestamp was due.
+    """Date a change again if its commit ended only after its datestamp was due.
 
-    Others' changes of the same second are moved with it: harvesters see some records twice, but lose none.
+    Other changes of the same second are moved with it: harvesters see some records twice, but lose none.
     """
     late = _seconds_left(session, datestamp) <= 0
     session.rollback()

@@ -1,11 +1,11 @@
-"""Access rules: which one holds for a document, and what it says.
+"""Access rules: which rule applies to a document, and its text for readers.
 
-A document's effective rule is the strictest of all collections that it is in, those above them included; a
-document in no collection is open. So a collection can close what lies below it and never open it, it does not
-matter in which order documents were assigned, and an oversight in one collection opens nothing that a
-contract in another closes. The effective rule stands in the document's own row, so that a list stays one
-range scan; whatever changes rules or memberships lets the rows follow (`follow_rules`), in the transaction
-that dates them anew.
+A document's effective rule is the strictest of all collections that it is in, including their ancestors;
+a document in no collection is open. A collection can therefore only close documents below it and never
+open them, the order of assignments does not matter, and an oversight in one collection opens nothing that
+a contract in another one closes. The effective rule is stored in the document's row, so that a list stays
+one range scan; every change of rules or memberships updates the rows (`follow_rules`) in the transaction
+that gives them a new datestamp.
 """
 
 import ipaddress
@@ -23,9 +23,9 @@ from oai.sections import ProviderSettings
 from provider.models import UNLISTED, Access, Collection
 
 _TREE_LOCK: Final = 0x7A_61_74_72_65
-"""Shared by whoever files documents; alone by whoever changes the tree or its rules."""
+"""Held shared when documents are assigned; held exclusively when the tree or its rules change."""
 
-# OFFSET keeps the look-up one by the document's key; as a join, it could pass through all memberships.
+# OFFSET forces one index look-up per document; as a join, it could scan all memberships.
 _FOLLOW: Final = """
 WITH ruled AS (
     SELECT chosen.id, max(collection.embargo_until) AS embargo_until,
@@ -56,7 +56,7 @@ INSERT INTO altered SELECT id FROM changed
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """Who may see something."""
+    """Who may see a document or collection."""
 
     access: Access = Access.OPEN
     embargo_until: datetime | None = None
@@ -64,34 +64,34 @@ class Rule:
 
     @property
     def strictness(self) -> tuple[int, float]:
-        """Grows with how much is closed, and for how long."""
+        """Sort key: access level, then the end of the embargo."""
         until = self.embargo_until.timestamp() if self.embargo_until else 0.0
         return list(Access).index(self.access), until
 
     def datestamp(self, published: datetime) -> datetime:
-        """The datestamp of a new document: withheld ones are never listed at all."""
+        """Return the datestamp of a new document: withheld ones are never listed."""
         return UNLISTED if self.access == Access.WITHHELD else published
 
 
 @dataclass(frozen=True, kw_only=True)
 class Enrolment:
-    """Where new documents go."""
+    """Collections and rule for new documents."""
 
     collections: tuple[int, ...]
-    """The collection's id, then those of all above it up to the root."""
+    """The id of the collection, then those of its ancestors up to the root."""
     rule: Rule
 
 
 def strictest(rules: Sequence[Rule]) -> Rule:
-    """The rule that holds for something under all of these; open for none."""
+    """Return the rule that applies under all of these; open if there are none."""
     return max(rules, key=lambda rule: rule.strictness, default=Rule())
 
 
 def enrolment(session: Session, collection_id: int) -> Enrolment:
-    """Collections and rule for new documents of a collection, as they stay until this transaction ends.
+    """Return collections and rule for new documents of a collection, valid until this transaction ends.
 
-    To be asked for within the publishing transaction: a change of the tree or of a rule waits for it, and
-    what is published later follows the change.
+    Call this within the publishing transaction: a change of the tree or of a rule waits for it, and also
+    applies to what was published before it.
     """
     hold_tree(session)
     found = []
@@ -104,24 +104,24 @@ def enrolment(session: Session, collection_id: int) -> Enrolment:
 
 
 def follow_rules(session: Session) -> None:
-    """Give the documents in `chosen` the strictest rule of their collections; notes changes in `altered`."""
+    """Set the documents in `chosen` to the strictest rule of their collections; adds changes to `altered`."""
     session.execute(text(_FOLLOW), {"strictness": list(Access)})
 
 
 def hold_tree(session: Session) -> None:
-    """See that neither tree nor rules of collections change until this transaction ends."""
+    """Prevent changes of the tree and its rules until this transaction ends (shared advisory lock)."""
     session.execute(select(func.pg_advisory_xact_lock_shared(_TREE_LOCK)))
 
 
 def change_tree(session: Session) -> None:
-    """Wait until nobody files documents any more, and hold them up until this transaction ends."""
+    """Wait for transactions that hold the tree, and block new ones until this transaction ends."""
     session.execute(select(func.pg_advisory_xact_lock(_TREE_LOCK)))
 
 
 def rights_of(settings: ProviderSettings, access: str, embargo_until: datetime | None = None) -> str:
-    """What the effective rule of a document says to its readers, in the settings' words.
+    """Return the statement of a document's effective rule for its readers, from the settings.
 
-    `{until}` in them is the day (UTC) on which an embargo ends.
+    `{until}` in the statement is replaced by the day (UTC) on which an embargo ends.
     """
     words = {
         Access.OPEN: settings.rights_open,
@@ -134,6 +134,6 @@ def rights_of(settings: ProviderSettings, access: str, embargo_until: datetime |
 
 
 def in_reading_room(settings: ProviderSettings, reader: Address | None) -> bool:
-    """Whether a reader's address is one of the reading room; not for one that nobody knows."""
+    """Return whether a reader's address is in the reading room; False for an unknown address."""
     networks = map(ipaddress.ip_network, settings.reading_room)
     return reader is not None and any(reader in network for network in networks)

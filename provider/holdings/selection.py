@@ -1,4 +1,4 @@
-"""Choosing documents for a change: by archive file, URL, time of capture, host or identifier."""
+"""Selection of documents for a change: by archive file, URL, capture time, host or identifier."""
 
 import uuid
 from collections.abc import Sequence
@@ -15,32 +15,32 @@ from provider.models import Arc, Document
 from provider.protocol.scopes import find_scope
 
 INDEXED_CHARACTERS = 512
-"""So much of a URL is in the index `ix_document_url`."""
+"""Number of characters of a URL in the index `ix_document_url`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What the documents have in common; all that is given must hold."""
+    """Criteria that the documents have in common; all given ones must match."""
 
     arc: str | None = None
     """Name of an archive file (with or without `.gz`), or its absolute path."""
     key: uuid.UUID | None = None
-    """Of one document."""
+    """Key of one document."""
     url: str | None = None
-    """To the letter: all its captures."""
+    """Exact URL: all its captures."""
     url_prefix: str | None = None
     since: datetime | None = None
-    """First moment of capture that is taken."""
+    """First capture time that matches."""
     until: datetime | None = None
-    """Last moment of capture that is taken."""
+    """Last capture time that matches."""
     domain: str | None = None
-    """Host or domain with everything below it."""
+    """Host or domain, including everything below it."""
 
 
 def conditions(session: Session, selection: Selection) -> list[ColumnElement[bool]]:
-    """The selection as conditions on `document`.
+    """Return the selection as conditions on `document`.
 
-    Raises UsageError where it names an archive file or a domain that is not there, or nothing at all.
+    Raises UsageError if it names an unknown archive file or domain, or is empty.
     """
     found: list[ColumnElement[bool]] = []
     if selection.arc is not None:
@@ -71,13 +71,13 @@ def _arcs(session: Session, name: str) -> list[int]:
 
 
 def one_of_urls(urls: Sequence[str]) -> ColumnElement[bool]:
-    """One of these URLs to the letter: places in the index, and the exact comparison."""
+    """Return a condition for exactly these URLs: the indexed characters, and the full comparison."""
     indexed = func.left(Document.url, INDEXED_CHARACTERS)
     return and_(indexed.in_([url[:INDEXED_CHARACTERS] for url in urls]), Document.url.in_(urls))
 
 
 def url_begins(prefix: str) -> list[ColumnElement[bool]]:
-    """A range of the index, and the exact comparison; the column is in the order of code points.
+    """Return conditions for a URL prefix: an index range, and the full comparison, in code-point order.
 
     Raises UsageError for an empty prefix.
     """
@@ -110,14 +110,14 @@ INSERT INTO altered SELECT id FROM changed
 
 
 def hide(session: Session, selection: Selection, *, margin: float) -> int:
-    """Mark documents as deleted; gives how many were not before. Commits by itself."""
+    """Mark documents as deleted; return how many were not deleted before. Commits."""
     return _mark(session, selection, deleted=True, margin=margin)
 
 
 def unhide(session: Session, selection: Selection, *, margin: float) -> int:
-    """Show hidden documents again; gives how many were hidden. Commits by itself.
+    """Show hidden documents again; return how many were hidden. Commits.
 
-    What an access rule withholds stays deleted for harvesters.
+    Documents withheld by an access rule remain deleted for harvesters.
     """
     return _mark(session, selection, deleted=False, margin=margin)
 

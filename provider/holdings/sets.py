@@ -1,8 +1,9 @@
-"""The spelling of set specs: hosts, MIME types and collections in the characters that OAI-PMH allows.
+"""Spelling of set specs: hosts, MIME types and collections in the characters that OAI-PMH allows.
 
-A setSpec is parts of `[A-Za-z0-9-_.!~*'()]` joined by colons (OAI-PMH.xsd, setSpecType). Whatever else a
-name holds is written as `!` and two hexadecimal digits for each of its UTF-8 bytes, `!` itself included, so
-that each spelling leads back to one name. A part that begins with `~` is ours and never comes from a host.
+A setSpec consists of parts of `[A-Za-z0-9-_.!~*'()]` joined by colons (OAI-PMH.xsd, setSpecType). Any
+other character of a name, and `!` itself, is written as `!` and two hexadecimal digits for each of its
+UTF-8 bytes, so that each spelling maps to exactly one name. A part that begins with `~` is reserved and
+never comes from a host.
 """
 
 import ipaddress
@@ -32,7 +33,7 @@ _NOT_IN_LABEL = re.compile(rb"[^A-Za-z0-9_-]")
 _NOT_IN_ADDRESS = re.compile(rb"[^A-Za-z0-9.]")
 _NOT_IN_MIMETYPE = re.compile(rb"[^A-Za-z0-9\-_.~*'()]")
 _ESCAPED = re.compile(rb"!([0-9A-F]{2})")
-# RFC 6838, section 4.2, lets a type's name have 127 characters at most.
+# RFC 6838, section 4.2, limits a type's name to 127 characters.
 _MIMETYPE = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]{1,127})/([A-Za-z0-9!#$%&'*+.^_`|~-]{1,127})")
 _AUTHORITY = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#]*@)?(\[[^\]/?#]*\]|[^/?#:]*)(?::[0-9]*)?(?=[/?#]|$)", re.ASCII
@@ -42,11 +43,11 @@ _LONGEST_SPEC = 1000
 
 @lru_cache(maxsize=65_536)
 def domain_set_specs(host: str) -> tuple[tuple[str, str, int], ...]:
-    """The sets of a host from its top-level domain down, each as (set_spec, name, level from 1).
+    """Return the sets of a host from its top-level domain down, each as (set_spec, name, level from 1).
 
-    `www.webarchiv.cz` is in `domain:cz`, `domain:cz:webarchiv` and `domain:cz:webarchiv:www` (thesis, 3.1).
-    Addresses are in `domain:~ip` and one set for each; a host of one label is its own top-level domain.
-    A port is no part of a host: see `host_of`.
+    `www.webarchiv.cz` is in `domain:cz`, `domain:cz:webarchiv` and `domain:cz:webarchiv:www` (thesis,
+    3.1). IP addresses are in `domain:~ip` and one set for each; a host of one label is its own top-level
+    domain. A port is not part of a host: see `host_of`.
     """
     if _is_address(host):
         part = _escape(host, _NOT_IN_ADDRESS)
@@ -63,7 +64,7 @@ def domain_set_specs(host: str) -> tuple[tuple[str, str, int], ...]:
 
 
 def host_of_set_spec(set_spec: str) -> str | None:
-    """The host or domain that `domain_set_specs` spells so; None where it is no such spelling."""
+    """Return the host or domain of a set spec; None if `domain_set_specs` never produces it."""
     root, *parts = set_spec.split(":")
     if root != DOMAIN_ROOT or not parts:
         return None
@@ -75,9 +76,9 @@ def host_of_set_spec(set_spec: str) -> str | None:
 
 
 def host_of(url: str) -> str | None:
-    """The host in a URL as sets name it: lower case, ASCII where IDNA knows how, no port, no final dot.
+    """Return the host of a URL as sets name it: lower case, ASCII if IDNA allows, no port, no final dot.
 
-    None where the URL has no host. Brackets of an IPv6 address are left out.
+    None if the URL has no host. Brackets of an IPv6 address are omitted.
     """
     found = _AUTHORITY.match(url)
     if found is None:
@@ -92,10 +93,10 @@ def host_of(url: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def mimetype_set_specs(mimetype: str | None) -> tuple[tuple[str, str], ...]:
-    """The sets of a MIME type, major type first, each as (set_spec, name).
+    """Return the sets of a MIME type, major type first, each as (set_spec, name).
 
-    Takes the value of a Content-Type header; parameters and case do not matter. What is no MIME type (nothing
-    at all, `text`, `no-type`) is in the one set `mimetype:unknown`.
+    Takes the value of a Content-Type header; parameters and case do not matter. A value that is not a
+    MIME type (empty, `text`, `no-type`) is in the single set `mimetype:unknown`.
     """
     found = _MIMETYPE.fullmatch((mimetype or "").partition(";")[0].strip().lower())
     if found is None:
@@ -105,7 +106,7 @@ def mimetype_set_specs(mimetype: str | None) -> tuple[tuple[str, str], ...]:
 
 
 def mimetype_of_set_spec(set_spec: str) -> str | None:
-    """The major or full MIME type that `mimetype_set_specs` spells so; None where it is none of those."""
+    """Return the major or full MIME type of a set spec; None if `mimetype_set_specs` never produces it."""
     root, *parts = set_spec.split(":")
     if root != MIMETYPE_ROOT or len(parts) not in {1, 2}:
         return None
@@ -115,9 +116,9 @@ def mimetype_of_set_spec(set_spec: str) -> str | None:
 
 
 def collection_set_spec(text: str) -> str:
-    """The full set spec of a collection given as `serials:nov07` or `collection:serials:nov07`.
+    """Return the full set spec of a collection given as `serials:nov07` or `collection:serials:nov07`.
 
-    Raises UsageError where a part is empty or has other characters than letters, digits, `-`, `_` and `.`.
+    Raises UsageError if a part is empty or has characters other than letters, digits, `-`, `_` and `.`.
     """
     parts = text.split(":")
     if parts[0] == COLLECTION_ROOT:
@@ -133,13 +134,13 @@ def collection_set_spec(text: str) -> str:
 
 
 def ancestors(set_spec: str) -> tuple[str, ...]:
-    """The set specs above this one, the root first, this one left out."""
+    """Return the set specs above this one, the root first, without this one."""
     parts = set_spec.split(":")
     return tuple(":".join(parts[:length]) for length in range(1, len(parts)))
 
 
 def is_set_spec(text: str) -> bool:
-    """Whether the schema lets this stand as a setSpec."""
+    """Return whether the text is a valid setSpec by the schema."""
     return _SPEC.fullmatch(text) is not None
 
 
@@ -170,7 +171,7 @@ def _ascii(host: str) -> str:
 
 
 class Tree(StrEnum):
-    """Which tree."""
+    """The three trees of sets."""
 
     COLLECTION = "collection"
     DOMAIN = DOMAIN_ROOT
@@ -179,12 +180,12 @@ class Tree(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A set, and how much is in it."""
+    """A set, and the number of its documents."""
 
     set_spec: str
     name: str
     documents: int
-    """In it and below, hidden ones included."""
+    """Documents in it and below, including hidden ones."""
     has_children: bool
 
 
@@ -196,7 +197,7 @@ _TABLES: Final[Mapping[Tree, type[Collection | Domain | Mimetype]]] = {
 
 
 def tree_of(set_spec: str) -> Tree:
-    """The tree that a set spec is of. Raises UsageError where there is no such tree."""
+    """Return the tree of a set spec. Raises UsageError if there is no such tree."""
     try:
         return Tree(set_spec.partition(":")[0])
     except ValueError:
@@ -215,9 +216,9 @@ def children(
     limit: int,
     after: str = "",
 ) -> Sequence[Node]:
-    """The sets directly below one, or the uppermost ones, by set spec, behind the one with set spec `after`.
+    """Return the sets directly below one, or the top-level sets, by set spec, after the set spec `after`.
 
-    Raises UsageError where there is no set `below`.
+    Raises UsageError if the set `below` does not exist.
     """
     table = _TABLES[tree]
     child = aliased(table)

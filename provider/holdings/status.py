@@ -1,4 +1,4 @@
-"""What the archive's tables hold, in figures that are kept while loading."""
+"""Figures about the archive, from counts that are kept while loading."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -34,7 +34,7 @@ _SET_COLUMNS: Final = {"set_spec": "Set", "name": "Name", "documents": "Document
 
 
 def by_month(session: Session) -> list[dict[str, Any]]:
-    """For each month of capture and major type: `month` (YYYY-MM, UTC), `type`, `documents`."""
+    """Return `month` (YYYY-MM, UTC), `type` and `documents` for each month of capture and major type."""
     rows = session.execute(
         select(DocumentMonth.month, Mimetype.name, DocumentMonth.documents)
         .join(Mimetype, Mimetype.id == DocumentMonth.mime_major_id)
@@ -44,12 +44,12 @@ def by_month(session: Session) -> list[dict[str, Any]]:
 
 
 def by_type(session: Session) -> list[dict[str, Any]]:
-    """For each major type and full type: `set_spec`, `name`, `documents`; each below its major type."""
+    """Return `set_spec`, `name`, `documents` for each major and full type; each after its major type."""
     return _sets(session, select(Mimetype).order_by(Mimetype.set_spec))
 
 
 def by_domain(session: Session) -> list[dict[str, Any]]:
-    """The same for top-level and registered domains, the thousand largest, the largest first."""
+    """Return the same for top-level and registered domains, the thousand largest, largest first."""
     largest = Domain.documents.desc()
     return _sets(
         session,
@@ -58,7 +58,7 @@ def by_domain(session: Session) -> list[dict[str, Any]]:
 
 
 def by_collection(session: Session) -> list[dict[str, Any]]:
-    """The same for collections, each below its parent."""
+    """Return the same for collections, each after its parent."""
     return _sets(session, select(Collection).order_by(Collection.set_spec))
 
 
@@ -76,7 +76,7 @@ _VIEWS: Final[dict[str, tuple[Callable[[Session], Sequence[dict[str, Any]]], dic
 
 
 def show_statistics(invocation: Invocation) -> ExitCode:
-    """`provider statistics`: a table of one of the views."""
+    """`provider statistics`: show one of the views as a table."""
     view, columns = _VIEWS[invocation.arguments.by]
     with open_database(invocation.settings) as database, database.session() as session:
         rows = view(session)
@@ -85,7 +85,7 @@ def show_statistics(invocation: Invocation) -> ExitCode:
 
 
 QUEUE: Final = "index"
-"""The queue whose tasks name a row of `index_file` each."""
+"""The queue in which each task names a row of `index_file`."""
 
 _TASKS: Final = table("procrastinate_jobs", column("queue_name"), column("status"), column("args"))
 _FILE_ID: Final = func.jsonb_extract_path_text(_TASKS.c.args, "file_id").cast(BigInteger)
@@ -93,7 +93,7 @@ _LOST_REASON: Final = "its task was no longer in the queue; the file was queued 
 
 
 def is_lost() -> ColumnElement[bool]:
-    """Whether a row of `index_file` waits for nothing."""
+    """Return the condition for a row of `index_file` that waits although it has no task."""
     task = exists().where(
         _TASKS.c.queue_name == QUEUE,
         _TASKS.c.status.cast(Text).in_(("todo", "doing")),
@@ -103,7 +103,7 @@ def is_lost() -> ColumnElement[bool]:
 
 
 def give_up_lost(session: Session, paths: Sequence[str]) -> int:
-    """Let lost files of these paths count as failed, for they are queued anew; gives how many there were.
+    """Mark lost files with these paths as failed, because they are queued again; return how many.
 
     The caller commits.
     """
@@ -121,14 +121,14 @@ _LOST = "its task is no longer in the queue; queue the file again"
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveStatus:
-    """Totals; nothing is counted row by row but hidden documents, which have an index of their own."""
+    """Totals; only hidden documents are counted row by row, through an index for them."""
 
     documents: int
-    """Hidden ones included."""
+    """Including hidden ones."""
     hidden: int
     files: int
     problems: int
-    """Places in archive files that could not be read or taken."""
+    """Places in archive files that could not be read or indexed."""
     domains: int
     mimetypes: int
     collections: int
@@ -137,24 +137,24 @@ class ArchiveStatus:
     last_indexed: datetime | None
     """When a file was last indexed, UTC."""
     unseen_files: int
-    """Files that only a CDX file has told of."""
+    """Files that only a CDX file has listed."""
     missing_indexes: tuple[str, ...]
-    """Indexes that a first load has still to build; lists are slow without them."""
+    """Indexes that a first load still has to build; lists are slow without them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunStatus:
-    """How far the files are that were queued together (`zatva provider index --queue`)."""
+    """Progress of files that were queued together (`zatva provider index --queue`)."""
 
     run_id: int
     queued: datetime
     host: str
-    """The machine where it was asked for."""
+    """The machine from which it was requested."""
     collection: str | None
     waiting: int
-    """Those that are lost included."""
+    """Including lost ones."""
     lost: int
-    """Files that wait for a task which is no longer in the queue."""
+    """Files that wait for a task that is no longer in the queue."""
     running: int
     done: int
     failed: int
@@ -183,7 +183,7 @@ class RunFile:
 
 
 def archive_status(session: Session) -> ArchiveStatus:
-    """The figures as they are now."""
+    """Return the current figures."""
 
     def number(of: type[object]) -> int:
         return session.scalar(select(func.count()).select_from(of)) or 0
@@ -206,9 +206,9 @@ def archive_status(session: Session) -> ArchiveStatus:
 
 
 def run_statuses(session: Session, *, most: int = 20, before: int | None = None) -> list[RunStatus]:
-    """The latest runs, the last one first; those before the one numbered `before`."""
+    """Return the latest runs, newest first; those before the one numbered `before`."""
     numbers = _run_numbers()
-    # A run whose files are gone has nothing to tell, and is to take no place on a page.
+    # A run whose files have been deleted has nothing to show, and must not take space on a page.
     filled = exists().where(IndexFile.run_id == IndexRun.id)
     latest = select(IndexRun.id).where(filled).order_by(IndexRun.id.desc()).limit(most)
     if before is not None:
@@ -233,7 +233,7 @@ def run_statuses(session: Session, *, most: int = 20, before: int | None = None)
 
 
 def _run_numbers() -> dict[str, ColumnElement[int]]:
-    """What is counted of each run, by the names that `RunStatus` has for it."""
+    """Return the counts of each run, by the names in `RunStatus`."""
     over = IndexFile.state.in_((IndexFileState.DONE, IndexFileState.FAILED))
     return {
         **{state.value: func.count().filter(IndexFile.state == state) for state in IndexFileState},
@@ -246,7 +246,7 @@ def _run_numbers() -> dict[str, ColumnElement[int]]:
 
 
 def run_status(session: Session, run_id: int) -> list[RunFile]:
-    """The files of a run in their order. Raises UsageError where there is no such run."""
+    """Return the files of a run in order. Raises UsageError if the run does not exist."""
     if session.get(IndexRun, run_id) is None:
         raise UsageError(f"no indexing run {run_id}; list runs with `zatva provider status`")
     rows = session.execute(
@@ -256,6 +256,6 @@ def run_status(session: Session, run_id: int) -> list[RunFile]:
 
 
 def run_file(row: IndexFile, *, lost: bool) -> RunFile:
-    """The file as a value; one that nobody will index any more is told so."""
+    """Return the file as a value; a lost file gets that as its reason."""
     values = {one.name: getattr(row, one.name) for one in fields(RunFile)}
     return RunFile(**values | ({"reason": _LOST} if lost else {}))

@@ -1,8 +1,9 @@
-"""URL keys: the spelling by which CDX indexes sort URLs, and the URLs that share one.
+"""URL keys: the spelling by which CDX indexes sort URLs, and the URLs that share a key.
 
-A key is the host's labels from the right, joined by commas, then `)` and the rest: `cz,webarchiv)/a?b=1` (the
-Sort-friendly URI Reordering Transform). What seldom makes a difference is left out: scheme, `www.`, default
-port, capitals, the order of arguments, a slash at the end. Session ids stay.
+A key consists of the host's labels in reverse order, joined by commas, then `)` and the rest:
+`cz,webarchiv)/a?b=1` (the Sort-friendly URI Reordering Transform). Parts that rarely make a difference
+are normalised away: scheme, `www.`, default port, capitals, the order of arguments, a trailing slash.
+Session ids stay.
 """
 
 import re
@@ -20,26 +21,26 @@ _WWW: Final = re.compile(r"www[0-9]*\.(?=.*\.)")
 _ADDRESS: Final = re.compile(r"[0-9.]+|.*:.*")
 _SCHEMES: Final = {"http": "80", "https": "443"}
 _NEEDLESS: Final = re.compile(r"%(?:2[DEde]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff]|7[Ee])")
-"""Escapes of characters that need none (RFC 3986, section 2.3)."""
+"""Escapes of unreserved characters (RFC 3986, section 2.3)."""
 _UNTOUCHED: Final = "!#$%&'()*+,/:;=?@[]~"
 
 
 class Parts(NamedTuple):
-    """A URL taken apart, as far as keys go."""
+    """The parts of a URL that keys use."""
 
     host: str
-    """As `provider.holdings.sets.host_of` gives it; empty where there is none."""
+    """The result of `provider.holdings.sets.host_of`; empty if there is none."""
     port: str
-    """Empty for the scheme's own."""
+    """Empty for the scheme's default port."""
     path: str
     query: str
     """With its question mark."""
 
 
 def parts_of(url: str) -> Parts:
-    """Host, port and the rest of a URL, which may come without a scheme."""
+    """Return host, port and the rest of a URL, which may lack a scheme."""
     found = _PARTS.match(url)
-    if found is None:  # only by a line break
+    if found is None:  # only for a line break
         return Parts("", "", url, "")
     own_port = _SCHEMES.get((found["scheme"] or "http").lower())
     port = found["port"] if found["port"] and found["port"] != own_port else ""
@@ -47,7 +48,7 @@ def parts_of(url: str) -> Parts:
 
 
 def url_key(url: str) -> str:
-    """The key of a URL, in ASCII and without blanks."""
+    """Return the key of a URL, in ASCII and without blanks."""
     host, port, path, query = parts_of(url)
     if not host:
         return quote(url.lower(), safe=_UNTOUCHED)
@@ -59,9 +60,9 @@ def url_key(url: str) -> str:
 
 
 def spellings(url: str) -> list[str]:
-    """The URLs under which the same may have been archived.
+    """Return the URLs under which the same page may have been archived.
 
-    To the letter, and with either scheme, with and without `www.`, with and without a slash at the end.
+    The exact URL, and with either scheme, with and without `www.`, with and without a trailing slash.
     """
     path, query = parts_of(url)[2:]
     bare = path.rstrip("/")
@@ -70,7 +71,7 @@ def spellings(url: str) -> list[str]:
 
 
 def prefixes(url: str) -> list[str]:
-    """How those URLs begin that begin as this one, with either scheme, with and without `www.`."""
+    """Return the prefixes equivalent to this one, with either scheme, with and without `www.`."""
     path, query = parts_of(url)[2:]
     found = [f"{begin}{path or '/'}{query}" for begin in _beginnings(url)]
     as_it_is = [url] if path and "://" in url else []
@@ -78,7 +79,7 @@ def prefixes(url: str) -> list[str]:
 
 
 def bare_roots(url: str) -> list[str]:
-    """A root's URLs without their slash, in the spellings of `prefixes`; none for a URL that is no root."""
+    """Return a root URL without its slash, in the spellings of `prefixes`; empty for any other URL."""
     path, query = parts_of(url)[2:]
     if path not in {"", "/"} or query or "#" in url:
         return []
@@ -87,7 +88,7 @@ def bare_roots(url: str) -> list[str]:
 
 
 def without_www(host: str) -> str:
-    """A host without a leading `www.`, `www2.` and the like."""
+    """Return a host without a leading `www.`, `www2.` and the like."""
     return _WWW.sub("", host, count=1) if _WWW.match(host) else host
 
 

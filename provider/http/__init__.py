@@ -1,1 +1,1 @@
-"""The provider over HTTP: routes, load control, and who asks."""
+"""The provider over HTTP: routes, load control, and client statistics."""

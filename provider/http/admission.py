@@ -1,4 +1,4 @@
-"""Load control: so many requests work at a time, so many wait for so long, and the rest come back later.
+"""Load control: a bounded number of requests work, a bounded number wait, and the others get 503.
 
 A route does all of its blocking database work in one call of `admitted`.
 """
@@ -25,20 +25,20 @@ _log = logging.getLogger(__name__)
 
 
 class Why(StrEnum):
-    """Why a request is asked to come back later."""
+    """Why a request is answered with 503."""
 
     BUSY = "busy"
-    """All threads work, and the waiting room is full or the wait was too long."""
+    """All threads are busy, and the queue is full or the wait was too long."""
     DATABASE = "database"
-    """The database is away, or did not answer in time."""
+    """The database is not available, or did not answer in time."""
     STORE = "store"
     """Files of harvested records cannot be read."""
     CLIENT = "client"
-    """The client has too many requests under way, or sent too many in a minute."""
+    """The client has too many concurrent requests, or sent too many in a minute."""
 
 
 class TryLater(web.HTTPServiceUnavailable):
-    """503 with Retry-After, as OAI-PMH 2.0 asks of a busy repository (section 3.1.2.2)."""
+    """503 with Retry-After, as OAI-PMH 2.0 specifies for a busy repository (section 3.1.2.2)."""
 
     def __init__(self, why: Why, reason: str, seconds: int) -> None:
         super().__init__(
@@ -49,10 +49,13 @@ class TryLater(web.HTTPServiceUnavailable):
 
 
 class Admission:
-    """A bounded pool of threads with a bounded waiting room in front of it.
+    """A bounded pool of threads with a bounded queue in front of it.
 
-    Lengthy work, as a page of a list is, may take a quarter of the threads: building pages keeps one core
-    busy whatever their number, and with more at a time a single record waits longer (docs/performance.md).
+    Lengthy work, such as a page of a list, may use a quarter of the threads: building pages occupies one
+    core however many threads do it, and with more of them a single record waits longer
+    (docs/performance.md).
+
+    The counters change only in the event loop's thread: a finished thread schedules the change there.
     """
 
     def __init__(
@@ -68,13 +71,13 @@ class Admission:
         self.waiting = 0
         """Requests that wait for a thread."""
         self.working = 0
-        """Threads at work."""
+        """Threads that are working."""
 
     async def run(self, work: Callable[[], _Result], *, lengthy: bool = False) -> _Result:
-        """Do the blocking work in a thread and give its result.
+        """Do the blocking work in a thread and return its result.
 
-        Raises TryLaterError when the waiting room is full, or the wait was too long. A caller that goes away
-        while it waits leaves no work behind; of work that has begun, the statement that runs is cancelled.
+        Raises TryLaterError if the queue is full, or the wait was too long. A caller that disconnects
+        while it waits leaves no work behind; if its work has started, the running statement is cancelled.
         """
         doors = [self._free_for_lengthy, self._free] if lengthy else [self._free]
         await self._enter(doors)
@@ -92,6 +95,7 @@ class Admission:
             _release(doors)
 
         def done(_: Future[Any]) -> None:
+            # Called in the worker thread, which must not touch semaphores and counters of the loop.
             loop.call_soon_threadsafe(leave)
 
         future.add_done_callback(done)
@@ -102,12 +106,12 @@ class Admission:
             raise
 
     async def close(self) -> None:
-        """Wait for the work that has begun."""
+        """Wait for the work that has started."""
         await asyncio.to_thread(self._pool.shutdown)
         self._statements.close()
 
     async def _enter(self, doors: Sequence[asyncio.Semaphore]) -> None:
-        """Go through the doors one by one; whoever has to turn back leaves none of them taken."""
+        """Acquire the semaphores one by one; a failure or cancellation releases those already acquired."""
         if any(door.locked() for door in doors) and self.waiting >= self._waiting_room:
             raise TryLaterError(f"all threads are busy, and {self.waiting} requests are already waiting")
         self.waiting += 1
@@ -135,13 +139,13 @@ ADMISSION: Final = web.AppKey("admission", Admission)
 
 
 async def admitted(request: web.Request, work: Callable[[], _Result], *, lengthy: bool = False) -> _Result:
-    """Do a request's blocking database work in the provider's bounded pool, and give its result.
+    """Do a request's blocking database work in the provider's bounded pool, and return its result.
 
     `lengthy` work leaves three quarters of the threads to other requests.
 
-    Raises TryLater, which is the answer 503 with Retry-After, when no thread becomes free in time, the
-    database cannot be reached, or a statement takes too long. The work must not write to the client:
-    whoever reads slowly would hold its thread.
+    Raises TryLater, which is the answer 503 with Retry-After, if no thread becomes free in time, the
+    database cannot be reached, or a statement takes too long. The work must not write to the client,
+    because a slow reader would hold its thread.
     """
     try:
         return await request.app[ADMISSION].run(work, lengthy=lengthy)

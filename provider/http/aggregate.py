@@ -1,4 +1,4 @@
-"""`/oai/aggregate`: harvested records given out again, by the same rules as the archive's."""
+"""`/oai/aggregate`: harvested records republished, served like the archive's repository."""
 
 import asyncio
 import contextlib
@@ -37,10 +37,10 @@ from provider.protocol.requests import Pairs
 
 _BELOW: Final = "/aggregate"
 PATH: Final = endpoint.PATH + _BELOW
-"""Where the aggregate answers."""
+"""The path of the aggregate."""
 
 _RETRY_SECONDS: Final = 15
-"""By then, publishing has looked at the files that could not be read."""
+"""By then, publishing has retried the unreadable files."""
 _REPOSITORY: Final = web.AppKey("aggregate", Repository)
 
 _log = logging.getLogger("provider.http.aggregate_endpoint")
@@ -48,7 +48,7 @@ _log = logging.getLogger("provider.http.aggregate_endpoint")
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSize:
-    """A source and how many records are listed of it, in all formats."""
+    """A source and its number of listed records, in all formats."""
 
     set_spec: str
     name: str
@@ -86,7 +86,10 @@ def _notice(database: Database, error: UnreadablePageError) -> None:
 
 
 class _Door:
-    """Closed until a source is added; sources stay, so it is never closed again."""
+    """Refuses requests until a source is added; sources are never deleted, so the result is cached.
+
+    Threads share the flag without a lock: a stale False only costs another query.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -117,7 +120,7 @@ async def _landing_page(request: web.Request, door: _Door) -> web.Response:
 
 
 def read_sources(session: Session) -> Sequence[SourceSize]:
-    """The sources with their kept counts: nothing is counted for it."""
+    """Return the sources with their kept counts, without counting records."""
     rows = session.execute(
         select(
             AggregateSource.name,
@@ -140,7 +143,7 @@ def read_sources(session: Session) -> Sequence[SourceSize]:
 def render(
     site: Site, sources: Sequence[SourceSize], formats: Sequence[OfferedFormat], now: datetime
 ) -> bytes:
-    """The page in HTML and UTF-8; `now` gives the dates in its examples."""
+    """Return the page as HTML in UTF-8; `now` provides the dates in its examples."""
     page = landing.templates().get_template("aggregate.html")
     return page.render(
         settings=site.settings,
@@ -159,14 +162,14 @@ publishing_log = logging.getLogger("provider.http.aggregating")
 
 @dataclass(kw_only=True)
 class Aggregating:
-    """What this process has published."""
+    """Publishing statistics of this process."""
 
     records: int = 0
     updated: float | None = None
-    """When this process last saw that everything was published, by the monotonic clock."""
+    """When this process last found everything published, by the monotonic clock."""
 
     def age(self) -> float:
-        """Seconds since then; not a number before."""
+        """Return the seconds since then; NaN before the first time."""
         return float("nan") if self.updated is None else time.monotonic() - self.updated
 
 
@@ -174,11 +177,11 @@ AGGREGATING: Final = web.AppKey("aggregating", Aggregating)
 
 
 class _StopError(ZatvaError):
-    """The provider ends; what is left is published by the next one."""
+    """The provider is stopping; the next process publishes the rest."""
 
 
 class _Publisher:
-    """Publishes over a connection of its own, open while it works."""
+    """Publishes over a dedicated connection, open only while it works."""
 
     def __init__(self, engine: Engine, settings: Settings, told: Aggregating) -> None:
         self._engine = engine
@@ -187,10 +190,11 @@ class _Publisher:
         self.stopping = False
 
     def publish(self) -> None:
-        """Publish all that there is; what went wrong is logged and tried again the next time."""
+        """Publish all outstanding changes; errors are logged and the work is retried the next time."""
         try:
             with updater(self._engine, self._settings, self._check) as mine:
                 if mine is not None:
+                    # Only this thread writes these figures; the metrics read each one in a single access.
                     self._told.records += mine.run().records
                     self._told.updated = time.monotonic()
         except _StopError:
@@ -204,7 +208,7 @@ class _Publisher:
 
 
 async def aggregating(app: web.Application) -> AsyncIterator[None]:
-    """Publish in a thread every few seconds while the application runs; ends after the piece under way."""
+    """Publish every `aggregate_seconds` in a thread while the application runs; finish the current part."""
     settings = app[SETTINGS]
     engine = create_engine(
         app[DATABASE].url,
@@ -223,6 +227,8 @@ async def aggregating(app: web.Application) -> AsyncIterator[None]:
 
     task = asyncio.create_task(keep_publishing())
     yield
+    # A plain flag is enough: only this thread sets it, and the publishing thread reads it between two
+    # parts.
     publisher.stopping = True
     stopping.set()
     await task

@@ -1,7 +1,7 @@
-"""`/cdx`: look-ups in the manner of the CDX servers that replay software asks (pywb, OpenWayback).
+"""`/cdx`: look-ups as in the CDX servers that replay software queries (pywb, OpenWayback).
 
-Lists only what the one who asks may read: replay software gives out what it finds here. So it is open
-documents for all, and those for the reading room where the question comes from there.
+Lists only what the client may read, because replay software serves what it finds here: open documents for
+all clients, and documents for the reading room for requests from there.
 """
 
 import calendar
@@ -52,7 +52,7 @@ _LATEST: Final = "99991231235959"
 
 @dataclass(frozen=True, kw_only=True)
 class CdxLimits:
-    """What one look-up may have."""
+    """Limits of one look-up."""
 
     lines: int
     examined: int
@@ -61,22 +61,22 @@ class CdxLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A look-up, and how its answer is to be written."""
+    """A look-up, and the form of its answer."""
 
     query: Query
     output: str
     fields: tuple[str, ...]
-    """Those that are asked for; none for all."""
+    """The requested fields; empty for all."""
     with_key: bool
-    """Whether the client knows how to go on behind the end of an answer."""
+    """Whether the client requested the key to continue after the end of an answer."""
 
 
 def read_arguments(
     arguments: MultiMapping[str], limits: CdxLimits, place_of: Callable[[str, Query], LookupPlace]
 ) -> Asked:
-    """Read them; `place_of` gives the place that a key stands for in a look-up.
+    """Parse the arguments; `place_of` returns the position of a key in a look-up.
 
-    Raises UsageError that says which is wrong, and how it may be written.
+    Raises UsageError that names the wrong argument and its allowed values.
     """
     _check_names(arguments)
     query = _query(arguments, limits)
@@ -131,7 +131,7 @@ def _query(arguments: MultiMapping[str], limits: CdxLimits) -> Query:
 
 
 def _order(arguments: MultiMapping[str], match: MatchType) -> tuple[ReadOrder, datetime | None]:
-    """The order of one URL's captures; pywb sends `closest` and `sort=closest` with every question."""
+    """Return the order of one URL's captures; pywb sends `closest` and `sort=closest` with every request."""
     sort = _choice(arguments, "sort", ("default", "closest", "reverse"))
     closest = _moment(arguments, "closest", _EARLIEST)
     if sort == "reverse":
@@ -142,7 +142,7 @@ def _order(arguments: MultiMapping[str], match: MatchType) -> tuple[ReadOrder, d
 
 
 def _choice(arguments: MultiMapping[str], name: str, choices: Sequence[str]) -> str:
-    """The argument's value, the first choice where there is none."""
+    """Return the argument's value, or the first choice if it is missing."""
     value = arguments.get(name) or choices[0]
     if value not in choices:
         raise UsageError(f"unknown {name} {value!r}; allowed are {', '.join(choices)}")
@@ -150,7 +150,7 @@ def _choice(arguments: MultiMapping[str], name: str, choices: Sequence[str]) -> 
 
 
 def _moment(arguments: MultiMapping[str], name: str, rest: str) -> datetime | None:
-    """A time as `YYYYMMDDhhmmss`, UTC; what is left out at its end is taken from `rest`."""
+    """Parse a time as `YYYYMMDDhhmmss`, UTC; `rest` supplies the digits omitted at its end."""
     value = arguments.get(name)
     if not value:
         return None
@@ -168,7 +168,7 @@ def _moment(arguments: MultiMapping[str], name: str, rest: str) -> datetime | No
 
 
 PURPOSE: Final = "resume key of look-ups"
-"""What the signing key is for, as `oai.signing` keeps it."""
+"""The purpose under which `oai.signing` stores the signing key."""
 
 
 class ResumeKeys:
@@ -178,12 +178,12 @@ class ResumeKeys:
         self._key = key
 
     def write(self, place: LookupPlace, query: Query) -> str:
-        """The key of a place in this look-up: URL-safe characters."""
+        """Return the key of a position in this look-up, in URL-safe characters."""
         text: str = self._serializer(query).dumps([place.capture, place.host, place.run])
         return text
 
     def read(self, key: str, query: Query) -> LookupPlace:
-        """The place that a key stands for. Raises UsageError where it is none of this look-up's."""
+        """Return the position of a key. Raises UsageError if the key belongs to another look-up."""
         try:
             capture, host, run = self._serializer(query).loads(key)
         except BadData:
@@ -239,7 +239,7 @@ def _rules(request: web.Request, settings: ProviderSettings) -> Sequence[Access]
 
 
 def _is_lengthy(request: web.Request) -> bool:
-    """Replay asks for one URL at a time, and should not wait behind those who read the index out."""
+    """Return whether the look-up is lengthy: replay reads single URLs and must not wait for bulk readers."""
     wide = request.query.get("matchType", MatchType.EXACT) != MatchType.EXACT or "*" in request.query.get(
         "url", ""
     )
@@ -247,7 +247,7 @@ def _is_lengthy(request: web.Request) -> bool:
 
 
 def _response(request: web.Request, asked: Asked, result: LookupResult, keys: ResumeKeys) -> web.Response:
-    """The answer, and where to go on; raises UsageError where it ended early and the client cannot know."""
+    """Return the answer with the next key; raises UsageError if it was cut and cannot be continued."""
     headers = {"Cache-Control": "no-cache"}
     key = None if result.end is None else keys.write(result.end, asked.query)
     if result.cut and not asked.with_key:
@@ -281,7 +281,7 @@ def _cdxj(found: Sequence[FoundCapture], fields: Sequence[str], key: str | None)
 
 
 def _last_line(key: str | None) -> str:
-    """An empty line and the key, as the Wayback CDX server has it."""
+    """Return an empty line and the key, as the Wayback CDX server does."""
     return "" if key is None else f"\n{key}\n"
 
 

@@ -1,9 +1,9 @@
-"""`/archive/<key>`: archived documents over HTTP, as they were captured, and harmless to our own pages.
+"""`/archive/<key>`: archived documents over HTTP as captured, isolated from the provider's own pages.
 
-A document comes with the archived Content-Type and Content-Encoding (its bytes are those that the digest was
-made of, so they are not unpacked here), in a sandbox of its own: archived scripts must not act in the name of
-the archive. Redirects and errors were captured, too; all come with 200, and their status and where they led
-in fields of their own, for what is given is the archived content and not a page of today.
+A document is sent with the archived Content-Type and Content-Encoding (its digest covers these bytes, so
+they are not decompressed here), in a sandbox: archived scripts must not act in the archive's name.
+Redirects and errors were captured, too; all are sent with status 200, and with their status and target in
+separate fields, because the response is archived content and not a current page.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ _ORIGINAL_FIELDS: Final = (
     "Location", "Refresh", "Transfer-Encoding", "Content-Language", "Content-Disposition", "Last-Modified",
     "Date", "Link", "Server",
 )  # fmt: skip
-"""Archived fields that are told as `X-Archive-Orig-…`, for those who restore a site or write a WARC file."""
+"""Archived fields that are sent as `X-Archive-Orig-…`, for restoring a site or writing a WARC file."""
 _LONGEST_FIELD: Final = 2048
-"""Characters; proxies take few thousand bytes of header fields in all."""
+"""Characters; proxies accept only a few thousand bytes of header fields in total."""
 _DAMAGED: Final = web.AppKey("damaged_documents", Counter)
 
 _log = logging.getLogger("provider.http.document_routes")
@@ -65,7 +65,7 @@ async def _answer(request: web.Request) -> web.StreamResponse:
             request.app[_DAMAGED].inc()
         return _not_served(error)
     finally:
-        # Also where the client went away while the document was opened.
+        # Also if the client disconnected while the document was being opened.
         for document in opened:
             document.record.close()
 
@@ -103,9 +103,10 @@ async def _send(request: web.Request, document: OpenDocument) -> web.StreamRespo
 async def _stream(
     request: web.Request, response: web.StreamResponse, document: OpenDocument, begin: int, end: int | None
 ) -> None:
-    """Send the payload or a part of it; the last block only after all was found to be what was archived.
+    """Send the payload or a part of it; the last block only after the whole content has been verified.
 
-    Where it was not, the connection is cut, so that the client cannot take what it has for the whole.
+    If verification fails, the connection is aborted, so that the client cannot mistake a part for the
+    whole.
     """
     held = b""
     try:
@@ -114,7 +115,7 @@ async def _stream(
                 await response.write(held)
             held = piece
     except ConnectionError:
-        raise  # the client's
+        raise  # raised for the client's connection
     except (DamageError, DigestError, OSError) as fault:
         request.app[_DAMAGED].inc()
         _log.error("document %s: %s: %s", document.holder.key, document.holder.place, fault)
@@ -126,8 +127,9 @@ async def _stream(
 
 async def _pieces(blocks: Iterator[bytes], begin: int, end: int | None) -> AsyncIterator[bytes]:
     place = 0
-    # To the very end of the whole, behind which its digest is compared.
+    # Read to the very end for the whole document, because its digest is compared there.
     while begin == 0 or end is None or place < end:
+        # Each block is awaited before the next one is requested, so one thread at a time uses the iterator.
         block = await asyncio.to_thread(next, blocks, None)
         if block is None:
             return
@@ -158,7 +160,7 @@ def _headers(document: OpenDocument) -> dict[str, str]:
 
 
 def _original_fields(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields to be told; a field that is too long is left out, and so are all behind it."""
+    """Return the fields to send; a field that is too long is omitted, and so are all after it."""
     left = _LONGEST_FIELD
     told = {}
     for name in _ORIGINAL_FIELDS:
@@ -172,16 +174,16 @@ def _original_fields(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_known(request: web.Request, document: OpenDocument) -> bool:
-    """Whether the client has these bytes already (RFC 9110, section 13.1.2)."""
+    """Return whether the client already has these bytes (RFC 9110, section 13.1.2)."""
     digest = document.holder.digest
     return digest is not None and any(tag.value in {digest, "*"} for tag in request.if_none_match or ())
 
 
 def _part(request: web.Request, document: OpenDocument) -> tuple[int, int] | None:
-    """The part that is asked for, from and to before; empty where there is none such; None for the whole.
+    """Return the requested range (start, stop), empty if out of bounds; None for the whole.
 
-    Parts are given of checked documents only. What is no single range of bytes is passed over (RFC 9110,
-    section 14.2).
+    Ranges are served for checked documents only. Anything other than a single byte range is ignored (RFC
+    9110, section 14.2).
     """
     condition = request.headers.get("If-Range")
     if not document.checked or document.size is None or "Range" not in request.headers:

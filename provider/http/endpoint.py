@@ -1,4 +1,4 @@
-"""A repository by GET, POST and HEAD: HTTP in, arguments through, HTTP out (OAI-PMH 2.0, section 3.1)."""
+"""A repository over GET, POST and HEAD: maps HTTP to arguments and answers (OAI-PMH 2.0, section 3.1)."""
 
 import gzip
 import math
@@ -19,7 +19,7 @@ from provider.protocol.repository import OaiAnswer, make_repository
 from provider.protocol.requests import Pairs, read_pairs
 
 PATH: Final = "/oai"
-"""Where the provider answers."""
+"""The path of the provider."""
 
 _FORM: Final = "application/x-www-form-urlencoded"
 _GZIP_LEVEL: Final = 5
@@ -31,14 +31,14 @@ Page = Callable[[web.Request], Awaitable[web.Response]]
 
 
 def add_routes(app: web.Application) -> None:
-    """Add the path where harvesters ask for the archive's records."""
+    """Add the path for harvesting the archive's records."""
     repository = make_repository(app[SETTINGS].provider, app[DATABASE], app[BASE_URL])
     add_repository(app, PATH, repository.answer, landing.landing_page)
     landing.add_files(app, landing.FILES, path=PATH)
 
 
 def add_repository(app: web.Application, path: str, ask: Ask, landing_page: Page) -> None:
-    """Add a path at which a repository answers; `landing_page` is for people who come without arguments."""
+    """Add the path of a repository; `landing_page` answers browsers that send no arguments."""
 
     async def handle(request: web.Request) -> web.Response:
         return await _answer(request, ask, landing_page)
@@ -70,7 +70,7 @@ async def _answer(request: web.Request, ask: Ask, landing_page: Page) -> web.Res
 
 
 def _is_a_persons(headers: Mapping[str, str]) -> bool:
-    """Whether somebody without arguments has come to look; a harvester gets its badVerb."""
+    """Return whether a browser without arguments is asking; a harvester gets its badVerb."""
     return is_browser(headers) or takes_html_alone(headers)
 
 
@@ -89,13 +89,13 @@ def _response(answer: OaiAnswer, *, compressed: bool, readable: bool) -> web.Res
 
 
 def _verb(pairs: Pairs) -> str:
-    """The verb that a refused request names, if it is one."""
+    """Return the verb that a refused request names, if it is valid."""
     given = next((value for name, value in pairs if name == "verb"), "")
     return given if given in RULES else BAD_VERB
 
 
 def _query_pairs(request: web.Request) -> Pairs:
-    """The URL's arguments from the bytes as they came: decoding them leniently would hide what is wrong."""
+    """Return the URL's arguments from the raw bytes: lenient decoding would hide errors in them."""
     _, _, query = request.raw_path.partition("?")
     query, _, _ = query.partition("#")
     return read_pairs(query.encode("utf-8", errors="surrogateescape"))
@@ -117,7 +117,7 @@ async def _body_pairs(request: web.Request) -> Pairs:
 
 
 def _accepts_gzip(fields: list[str]) -> bool:
-    """Whether Accept-Encoding names gzip with a weight above nothing (RFC 9110, section 12.5.3)."""
+    """Return whether Accept-Encoding names gzip with a weight above zero (RFC 9110, section 12.5.3)."""
     for coding in ",".join(fields).lower().split(","):
         name, _, parameter = coding.partition(";")
         if name.strip() in {"gzip", "x-gzip"}:

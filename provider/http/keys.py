@@ -1,4 +1,4 @@
-"""The application's typed keys that belong to no one module."""
+"""The application's typed keys that several modules share."""
 
 from typing import Final
 
@@ -10,4 +10,4 @@ from oai.settings import Settings
 SETTINGS: Final = web.AppKey("settings", Settings)
 DATABASE: Final = web.AppKey("database", Database)
 BASE_URL: Final = web.AppKey("base_url", str)
-"""The provider's address as the world sees it."""
+"""The provider's public address."""

@@ -1,4 +1,4 @@
-"""What a person finds at the base URL: a page on the sets and how to harvest them, and the files it needs."""
+"""The page for browsers at the base URL: the sets and how to harvest them, with the files it needs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ STATIC: Final = Path(__file__).parent / "static"
 STYLESHEET_FILE: Final = STATIC / "style.xsl"
 
 VARIES: Final = "Accept-Encoding, Accept, Sec-Fetch-Mode"
-"""The request's headers that an answer depends on."""
+"""The request headers that an answer depends on."""
 
 PAGE_HEADERS: Final[Mapping[str, str]] = {
     "Content-Type": "text/html; charset=utf-8",
@@ -44,9 +44,9 @@ _XML_AMONG: Final = frozenset({*_XML, "text/*", "application/*", "*/*", "*"})
 
 
 def is_browser(headers: Mapping[str, str]) -> bool:
-    """Whether HTML is preferred to XML (RFC 9110, section 12.5.1), as only browsers say it.
+    """Return whether HTML is preferred to XML (RFC 9110, section 12.5.1), which only browsers request.
 
-    XHTML has to be named, too: Java's own client, which harvesters use, asks for HTML unless told otherwise.
+    XHTML has to be named, too: Java's standard client, which harvesters use, asks for HTML by default.
     """
     weights = _weights(headers.get("Accept", ""))
     xml = max(weights.get(kind, 0.0) for kind in _XML)
@@ -54,21 +54,21 @@ def is_browser(headers: Mapping[str, str]) -> bool:
 
 
 def takes_html_alone(headers: Mapping[str, str]) -> bool:
-    """Whether HTML is all that is accepted, so that an answer in XML would be of no use to the client."""
+    """Return whether only HTML is accepted, so that the client could not use an answer in XML."""
     weights = _weights(headers.get("Accept", ""))
     return weights.get(_HTML, 0.0) > 0 and not any(weights.get(kind, 0.0) > 0 for kind in _XML_AMONG)
 
 
 def wants_page(headers: Mapping[str, str]) -> bool:
-    """Whether a person follows a link here, so that an answer is best shown as a page.
+    """Return whether a browser navigates here, so that an answer is best shown as a page.
 
-    A harvester may have copied a browser's Accept; this header it has no reason to send.
+    A harvester may send a copy of a browser's Accept header, but has no reason to send Sec-Fetch-Mode.
     """
     return headers.get("Sec-Fetch-Mode") == "navigate" and is_browser(headers)
 
 
 def as_page(answer: bytes) -> bytes:
-    """An answer as HTML in UTF-8, by the stylesheet."""
+    """Return an answer as HTML in UTF-8, transformed by the stylesheet."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
     return bytes(_transform()(etree.fromstring(answer, parser)))
 
@@ -98,10 +98,10 @@ STYLES: Final[Files] = MappingProxyType(
         "/style.css": (STATIC / "style.css", "text/css"),
     }
 )
-"""What is served below every base URL: path, file, and type."""
+"""Files below every base URL: path, file, and type."""
 
 FILES: Final[Files] = MappingProxyType({**STYLES, SCHEMA: (STATIC / "webarchive.xsd", "text/xml")})
-"""What is served below the archive's."""
+"""Files below the archive's base URL."""
 
 _FILES_CACHED: Final = 3600
 _MOST_SETS: Final = 12
@@ -109,7 +109,7 @@ _MOST_SETS: Final = 12
 
 @dataclass(frozen=True, kw_only=True)
 class SetSize:
-    """A set and how much is in it."""
+    """A set and the number of its documents."""
 
     set_spec: str
     name: str
@@ -118,17 +118,17 @@ class SetSize:
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """The uppermost sets of one of the trees."""
+    """The top-level sets of one of the trees."""
 
     name: str
     sets: Sequence[SetSize]
     cut: bool
-    """There are more."""
+    """Whether there are more sets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
-    """What there is to harvest."""
+    """The holdings that can be harvested."""
 
     documents: int
     trees: Sequence[Tree]
@@ -136,7 +136,7 @@ class Overview:
 
 @dataclass(frozen=True, kw_only=True)
 class SampleLink:
-    """What the examples on the page ask for."""
+    """Values for the example requests on the page."""
 
     set_spec: str
     moment: str
@@ -144,7 +144,7 @@ class SampleLink:
 
 
 def add_files(app: web.Application, files: Files, *, path: str) -> None:
-    """Add files below `path`, at which a repository answers."""
+    """Add files below `path`, the path of a repository."""
     for name, (file, kind) in files.items():
         headers = {
             "Content-Type": f"{kind}; charset=utf-8",
@@ -162,7 +162,7 @@ def add_files(app: web.Application, files: Files, *, path: str) -> None:
 
 
 async def landing_page(request: web.Request) -> web.Response:
-    """The page for whoever comes to the base URL with a browser and without arguments."""
+    """Return the page for browsers that open the base URL without arguments."""
     site = Site(base_url=request.app[BASE_URL], settings=request.app[SETTINGS].provider)
     database = request.app[DATABASE]
 
@@ -175,7 +175,7 @@ async def landing_page(request: web.Request) -> web.Response:
 
 
 def page_response(body: bytes) -> web.Response:
-    """A landing page as HTTP has it."""
+    """Return a landing page as an HTTP response."""
     return web.Response(
         body=body,
         headers={
@@ -188,7 +188,7 @@ def page_response(body: bytes) -> web.Response:
 
 
 def read_overview(session: Session) -> Overview:
-    """The uppermost sets with their kept counts, the largest first: nothing is counted for it."""
+    """Return the top-level sets with their kept counts, largest first, without counting documents."""
     majors = select(func.coalesce(func.sum(Mimetype.documents), 0)).where(Mimetype.parent_id.is_(None))
     top = select(Collection.id).where(Collection.parent_id.is_(None))
     return Overview(
@@ -202,7 +202,7 @@ def read_overview(session: Session) -> Overview:
 
 
 def render(site: Site, overview: Overview, formats: Iterable[Format], now: datetime) -> bytes:
-    """The page in HTML and UTF-8; `now` gives the dates in its examples."""
+    """Return the page as HTML in UTF-8; `now` provides the dates in its examples."""
     sets = [set_ for tree in overview.trees for set_ in tree.sets]
     sample = SampleLink(
         set_spec=sets[0].set_spec if sets else MIMETYPE_ROOT,
@@ -223,7 +223,7 @@ def render(site: Site, overview: Overview, formats: Iterable[Format], now: datet
 def _tree(session: Session, tree: type[Collection | Domain | Mimetype], name: str, uppermost: object) -> Tree:
     wanted = (
         select(tree.set_spec, tree.name, tree.documents)
-        .where(uppermost)  # type: ignore[arg-type] # SQLAlchemy's own type is not public
+        .where(uppermost)  # type: ignore[arg-type] # SQLAlchemy's type is not public
         .order_by(tree.documents.desc(), tree.set_spec)
         .limit(_MOST_SETS + 1)
     )
@@ -234,7 +234,7 @@ def _tree(session: Session, tree: type[Collection | Domain | Mimetype], name: st
 
 @cache
 def templates() -> Environment:
-    """The templates of pages."""
+    """Return the environment of the page templates."""
     return Environment(
         loader=PackageLoader("provider.http"),
         autoescape=True,

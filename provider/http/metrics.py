@@ -1,8 +1,8 @@
-"""The provider in figures, as Prometheus reads them.
+"""The provider's metrics for Prometheus.
 
-Each process has figures and a port of its own: memory, threads and open files belong to one process, and
-what is to be added up Prometheus adds up. (prometheus-client's way of sharing one port goes through files
-and loses just those.)
+Each process has its own metrics and port: memory, threads and open files belong to one process, and
+Prometheus can sum what should be summed. (prometheus-client's method of sharing one port writes files and
+loses exactly those metrics.)
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -22,7 +22,7 @@ _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class Metrics:
-    """Counts of what was asked and answered since the process began."""
+    """Counters of requests and answers since the process started."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -61,7 +61,7 @@ class Metrics:
         sent: int,
         seconds: float,
     ) -> None:
-        """Count a request that has ended."""
+        """Count a finished request."""
         self._requests.labels(request, outcome).inc()
         self._seconds.labels(request).observe(seconds)
         self._bytes.inc(sent)
@@ -71,7 +71,7 @@ class Metrics:
             self._refused.labels(why).inc()
 
     def watch(self, name: str, meaning: str, value: Callable[[], float]) -> None:
-        """Tell what `value` gives at the time of reading, under `zatva_provider_` and this name."""
+        """Register a gauge whose value is read from `value`, named `zatva_provider_` and `name`."""
         Gauge(f"zatva_provider_{name}", meaning, registry=self.registry).set_function(value)
 
 
@@ -79,9 +79,9 @@ METRICS: Final = web.AppKey("metrics", Metrics)
 
 
 async def metrics_listener(app: web.Application) -> AsyncIterator[None]:
-    """Answer `/metrics` on a port of its own, which this machine alone can reach, where one is set.
+    """Serve `/metrics` on a separate port, reachable only from this machine, if one is configured.
 
-    Raises UsageError when the port is taken.
+    Raises UsageError if the port is in use.
     """
     port = app[SETTINGS].provider.metrics_port
     if not port:

@@ -1,4 +1,4 @@
-"""What is done around every request: whose it is, whether it may, how it ended."""
+"""Middleware around every request: identifies the client, applies limits, counts the result."""
 
 import asyncio
 import ipaddress
@@ -23,11 +23,14 @@ from provider.http.metrics import Metrics
 _RETRY_AT_ONCE: Final = 5
 _MINUTE: Final = 60.0
 _MOST_REMEMBERED: Final = 20_000
-"""Clients whose last minute is remembered; about 4 MB."""
+"""Number of clients whose last minute is remembered; about 4 MB."""
 
 
 class ClientLimits:
-    """Counts each client's requests; a limit of 0 is none."""
+    """Counts each client's requests; a limit of 0 is none.
+
+    The event loop's thread alone uses it, and no method awaits between a check and its update.
+    """
 
     def __init__(
         self, *, at_once: int, in_a_minute: int, clock: Callable[[], float] = time.monotonic
@@ -40,14 +43,14 @@ class ClientLimits:
 
     @property
     def remembered(self) -> int:
-        """Clients that something is kept about."""
+        """Number of clients about which data is kept."""
         return len(self._allowances.keys() | self._under_way.keys())
 
     @contextmanager
     def request(self, client: str | None) -> Iterator[None]:
-        """A request of this client is under way for the time of the block; None is not limited.
+        """Count a request of this client for the duration of the block; None is not limited.
 
-        Raises TryLater when that would be one too many.
+        Raises TryLater if the request exceeds a limit.
         """
         if client is None:
             yield
@@ -68,7 +71,7 @@ class ClientLimits:
             raise TryLater(Why.CLIENT, reason, _RETRY_AT_ONCE)
 
     def _check_minute(self, client: str) -> None:
-        """Take one from the client's allowance, which fills up again within a minute."""
+        """Take one request from the client's allowance, which refills within a minute."""
         if not self._in_a_minute:
             return
         now, most = self._clock(), float(self._in_a_minute)
@@ -92,7 +95,7 @@ _GONE: Final = "gone"
 
 @dataclass(frozen=True, kw_only=True)
 class Attendance:
-    """The parts that see every request."""
+    """The objects that see every request."""
 
     limits: ClientLimits
     tally: Tally
@@ -100,10 +103,10 @@ class Attendance:
     trusted: tuple[Network, ...]
     kept_addresses: str
     uncounted: set[str] = field(default_factory=set)
-    """Paths that are not counted or limited: they are there for our own watchers."""
+    """Paths for monitoring, which are not counted or limited."""
 
     def visitor(self, request: web.Request) -> Visitor:
-        """Who sent the request."""
+        """Return the client that sent the request."""
         return visitor(request.remote, request.headers.getall("X-Forwarded-For", []), self.trusted)
 
 
@@ -111,7 +114,7 @@ ATTENDANCE: Final = web.AppKey("attendance", Attendance)
 
 
 def attendance(settings: ProviderSettings) -> Attendance:
-    """The parts as the settings have them, one set for each process."""
+    """Create these objects from the settings, once per process."""
     return Attendance(
         limits=ClientLimits(at_once=settings.client_requests, in_a_minute=settings.client_rate),
         tally=Tally(clients=_CLIENTS_TOLD_APART, lists=_LISTS_TOLD_APART),
@@ -123,7 +126,7 @@ def attendance(settings: ProviderSettings) -> Attendance:
 
 @web.middleware
 async def attended(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer within the client's limits, see the answer sent, and count it.
+    """Answer within the client's limits, send the answer, and count it.
 
     The answer is sent here, so that a client that reads slowly uses up its own limit.
     """
@@ -155,7 +158,7 @@ async def attended(request: web.Request, handler: Handler) -> web.StreamResponse
 
 
 async def _answered(request: web.Request, handler: Handler, asked: Visitor) -> web.StreamResponse:
-    """The answer, when all of it was sent."""
+    """Return the response after it has been sent completely."""
     parts = request.app[ATTENDANCE]
     with parts.limits.request(asked.limited_as):
         response = await handler(request)
@@ -193,7 +196,7 @@ def _count(
 
 
 def _what(request: web.Request) -> str:
-    """The verb, or the route's path as it was written down: few different texts, whatever clients send."""
+    """Return the verb, or the route's path as declared: a small set of labels, whatever clients send."""
     outcome: RequestOutcome | None = request.get(OUTCOME)
     if outcome is not None:
         return outcome.verb

@@ -1,7 +1,8 @@
-"""Statements that nobody waits for any more are cancelled in the database.
+"""Cancels database statements whose client has disconnected.
 
-A statement is cancelled over a connection of its own, and the database may act on it a moment late. So the
-connection is held until the cancel request was delivered, and is closed instead of being used again.
+A statement is cancelled over a separate connection, and the database may act on it a moment late. The
+statement's connection is therefore held until the cancel request was delivered, and is then closed
+instead of being reused.
 """
 
 import logging
@@ -23,11 +24,15 @@ _log = logging.getLogger("provider.http.statements")
 
 
 class UnwantedError(ZatvaError):
-    """The client has gone; what is left of the work is not done."""
+    """The client has disconnected; the rest of the work is skipped."""
 
 
 class Errand:
-    """One request's work, and the database connection that it holds at the moment."""
+    """One request's work, and the database connection that it currently holds.
+
+    The lock serialises the working thread, which takes and returns connections, with the cancelling
+    thread: a cancel request can therefore never reach a connection that another request already uses.
+    """
 
     def __init__(self, current: threading.local) -> None:
         self._current = current
@@ -45,22 +50,22 @@ class Errand:
 
     @property
     def unwanted(self) -> bool:
-        """Nobody waits for it any more."""
+        """Whether the client has disconnected."""
         return self._unwanted
 
     def took(self, connection: psycopg.Connection[Any]) -> None:
-        """The work holds this connection from now on."""
+        """Note that the work holds this connection from now on."""
         with self._lock:
             self._connection = connection
 
     def gave_back(self) -> bool:
-        """The work holds no connection any more; says whether a statement on it was cancelled."""
+        """Note that the work has returned its connection; return whether a statement on it was cancelled."""
         with self._lock:
             self._connection = None
             return self._unwanted
 
     def cancel(self) -> None:
-        """Cancel the statement that runs, if one does."""
+        """Cancel the running statement, if any."""
         with self._lock:
             self._unwanted = True
             if self._connection is None:
@@ -72,7 +77,7 @@ class Errand:
 
 
 class Statements:
-    """Knows which connection of an engine is held by whose work."""
+    """Tracks which connection of an engine is held by which errand."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -83,32 +88,33 @@ class Statements:
         event.listen(engine, "before_cursor_execute", self._before_statement)
 
     def errand(self) -> Errand:
-        """A new piece of work."""
+        """Return a new errand."""
         return Errand(self._current)
 
     def cancel(self, errand: Errand) -> None:
-        """See that the errand's statement is cancelled, without waiting for it."""
+        """Schedule the cancellation of the errand's statement, without waiting for it."""
         self._cancelling.submit(errand.cancel)
 
     def close(self) -> None:
-        """Forget the engine."""
+        """Remove the listeners from the engine."""
         event.remove(self._engine, "checkout", self._checkout)
         event.remove(self._engine, "checkin", self._checkin)
         event.remove(self._engine, "before_cursor_execute", self._before_statement)
         self._cancelling.shutdown()
 
-    def _checkout(self, connection: Any, _entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 as SQLAlchemy calls it
+    def _checkout(self, connection: Any, _entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 SQLAlchemy's signature
         errand = getattr(self._current, "errand", None)
         if errand is not None:
             errand.took(connection)
 
     def _checkin(self, _connection: object, entry: ConnectionPoolEntry) -> None:
         errand = getattr(self._current, "errand", None)
+        # The cancel request may take effect late: the next user of this connection must not receive it.
         if errand is not None and errand.gave_back():
             entry.invalidate()
 
     def _before_statement(self, *_: object) -> None:
-        """A cancel request that comes between two statements is lost; so the next one does not begin."""
+        """Stop before the next statement: a cancel request between two statements has no effect."""
         errand = getattr(self._current, "errand", None)
         if errand is not None and errand.unwanted:
             raise UnwantedError("the client is disconnected")

@@ -1,1 +1,1 @@
-"""Archive files become documents."""
+"""Indexing: turns archive files into documents."""

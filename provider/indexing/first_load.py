@@ -1,7 +1,7 @@
-"""A first load: the indexes for lists are built after the documents are there, not row by row.
+"""First load: list indexes are built after the documents are inserted, instead of row by row.
 
-What was taken off stands in the table `first_load` until it is built again, so an interrupted load is noticed
-by whoever serves or indexes, and is gone on with by the same command. Keys stay unique all the time.
+Dropped indexes are recorded in the table `first_load` until they are built again. Serving and indexing
+therefore detect an interrupted load, and the same command continues it. Keys remain unique at all times.
 """
 
 from collections.abc import Callable
@@ -22,16 +22,17 @@ WHERE schemaname = current_schema() AND tablename = 'document'
 ORDER BY indexname
 ON CONFLICT (index_name) DO NOTHING
 """
+# Excludes writers, so that no document is inserted between the check for an empty table and the drop.
 _LOCK: Final = "LOCK TABLE document IN SHARE ROW EXCLUSIVE MODE"
 
 
 def missing_indexes(session: Session) -> list[str]:
-    """The indexes of `document` that a first load has taken off and not built again yet."""
+    """Return the indexes of `document` that a first load has dropped and not yet rebuilt."""
     return list(session.scalars(select(FirstLoad.index_name).order_by(FirstLoad.index_name)))
 
 
 def refuse_unserved(session: Session) -> None:
-    """Raise DatabaseNotReadyError while a first load is under way or was interrupted: lists would be slow."""
+    """Raise DatabaseNotReadyError while a first load runs or was interrupted: lists would be slow."""
     missing = missing_indexes(session)
     if missing:
         raise DatabaseNotReadyError(
@@ -41,11 +42,12 @@ def refuse_unserved(session: Session) -> None:
 
 
 def begin_first_load(database: Database) -> None:
-    """Take the indexes off an empty `document`, or go on with a load that was interrupted.
+    """Drop the indexes of an empty `document`, or continue an interrupted load.
 
-    Raises UsageError where there are documents already and no such load is under way.
+    Raises UsageError if there are documents and no first load is in progress.
     """
     with database.session() as session:
+        # Two commands that start at once are serialised: the second one finds the indexes already recorded.
         session.execute(text(_LOCK))
         if missing_indexes(session):
             return
@@ -58,9 +60,10 @@ def begin_first_load(database: Database) -> None:
 
 
 def finish_first_load(database: Database, tell: Callable[[str], None]) -> None:
-    """Build the indexes again, each committed by itself; `tell` is told the name of each before."""
+    """Rebuild the indexes, committing each one; `tell` receives the name of each before it is built."""
     with database.session() as session:
-        # Locked one by one: two loads that end at once build different indexes, or wait for each other's.
+        # Locked one by one: two loads that end at the same time build different indexes, or wait for each
+        # other.
         next_one = select(FirstLoad).order_by(FirstLoad.index_name).limit(1).with_for_update()
         while (row := session.scalar(next_one)) is not None:
             tell(row.index_name)

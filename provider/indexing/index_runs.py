@@ -1,7 +1,7 @@
-"""Indexing runs in the tables: files that were queued together, and how far each of them is.
+"""Indexing runs in the tables: files that were queued together, and the progress of each.
 
-Each step is a compare-and-swap on the file's state, so that no two workers have one file in hand, and none is
-put back twice.
+Each step is a compare-and-swap on the file's state, so that two workers never process the same file, and
+a file is never requeued twice.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from provider.indexing.indexer import FileReport
 from provider.models import IndexFile, IndexFileState, IndexRun
 
 MOST_TRIES: Final = 3
-"""How often a file is begun whose worker or process ends by force."""
+"""Maximum number of attempts for a file whose worker or process is killed."""
 
 
 def add_run(session: Session, run: IndexRun, files: Sequence[tuple[Path, int]]) -> list[int]:
-    """Add a run with its files (path and bytes), in this order; gives the files' ids. The caller commits."""
+    """Add a run with its files (path and bytes) in this order; return the files' ids. The caller commits."""
     session.add(run)
     session.flush()
     rows = [{"run_id": run.id, "path": str(path), "size": size} for path, size in files]
@@ -30,7 +30,7 @@ def add_run(session: Session, run: IndexRun, files: Sequence[tuple[Path, int]]) 
 
 
 def claim(session: Session, file_id: int, host: str) -> bool:
-    """Take a waiting file for this host; whether it was still waiting. The caller commits."""
+    """Claim a waiting file for this host; return whether it was still waiting. The caller commits."""
     taken = (
         update(IndexFile)
         .where(IndexFile.id == file_id, IndexFile.state == IndexFileState.WAITING)
@@ -48,7 +48,7 @@ def claim(session: Session, file_id: int, host: str) -> bool:
 
 
 def settle(session: Session, file_id: int, report: FileReport) -> None:
-    """Write down what became of a file that ran; it failed if it could not be read. The caller commits."""
+    """Store the result of a running file; it failed if it could not be read. The caller commits."""
     merged = report.merged
     session.execute(
         update(IndexFile)
@@ -67,11 +67,13 @@ def settle(session: Session, file_id: int, report: FileReport) -> None:
 
 
 def give_back(session: Session, file_id: int, reason: str, *, at_fault: bool) -> bool:
-    """Let a file that nobody indexes any more wait again; whether it does, for somebody has to queue it then.
+    """Return an abandoned file to waiting; return whether it waits and the caller has to queue it again.
 
-    Where the file may be `at_fault` itself, as when its process was killed, it fails after a few tries. The
-    caller commits.
+    If the file itself may be `at_fault`, for example because its process was killed, it fails after a few
+    attempts. The caller commits.
     """
+    # FOR UPDATE: of two processes that return the same file at once, the second one sees the first one's
+    # result.
     row = session.get(IndexFile, file_id, with_for_update=True, populate_existing=True)
     if row is None or row.state in {IndexFileState.DONE, IndexFileState.FAILED}:
         return False

@@ -1,7 +1,7 @@
-"""Indexes an archive file as one unit of work, and reports what became of it.
+"""Indexes an archive file as one unit of work, and reports the result.
 
-A file is indexed whole or not at all, so a run can be interrupted at any time and simply begun again. All
-that is wrong with a file becomes a problem in its report; one bad file never ends a run.
+A file is indexed completely or not at all, so a run can be interrupted at any time and simply started
+again. Faults of a file become problems in its report; a bad file never ends a run.
 """
 
 import contextlib
@@ -44,13 +44,14 @@ from provider.reading.captures import Capture, Ignored, read_captures
 from provider.reading.cdx_files import CDX_SUFFIXES, FaultyLine, read_cdx
 from provider.reading.framing import FramingProblem, begins_as_archive
 
+# Rows are locked in id order, so that two loaders cannot deadlock.
 _COUNT_ARCS: Final = """
 WITH counted AS (SELECT arc_id, count(*) AS documents FROM fresh GROUP BY arc_id),
 locked AS (SELECT id FROM arc JOIN counted ON arc_id = id ORDER BY id FOR NO KEY UPDATE OF arc)
 UPDATE arc SET documents = arc.documents + counted.documents
 FROM counted JOIN locked ON locked.id = arc_id WHERE arc.id = arc_id
 """
-# Where the archive file itself was read, it knows better.
+# If the archive file itself was read, its offset is more reliable.
 _MOVE: Final = """
 UPDATE document SET "offset" = candidate."offset"
 FROM candidate
@@ -65,7 +66,7 @@ _MOST_PROBLEMS: Final = 1000
 
 
 class ListedCaptures:
-    """The captures that a CDX file tells of, with rows for their archive files; the rest is counted."""
+    """The captures that a CDX file lists, with rows for their archive files; other lines are counted."""
 
     def __init__(
         self, session: Session, path: Path, archive_dir: Path | None, check: Callable[[int], None]
@@ -103,7 +104,7 @@ class ListedCaptures:
             self._add(FramingProblem(offset=0, reason=f"cannot be read: {error.strerror or error}"))
 
     def _arc(self, file_name: str) -> int | None:
-        """The row of an archive file; none where it cannot be told which one is meant. Commits new rows."""
+        """Return the row of an archive file; None if it is ambiguous. Commits new rows."""
         if file_name not in self._arcs:
             lock_name(self._session, file_name.removesuffix(".gz"))
             self._arcs[file_name] = (
@@ -122,7 +123,7 @@ class ListedCaptures:
         return found[0] if found else self._new(name, None)
 
     def _seen(self, file_name: str) -> int | None:
-        """The row of a file in the archive folder, which gets its path; it is still to be read itself."""
+        """Return the row of a file in the archive folder, and set its path; the file is still unread."""
         archive_dir = required(self._archive_dir, "`_arc` asks only then")
         name = file_name.removesuffix(".gz")
         path = (archive_dir / file_name).absolute()
@@ -154,9 +155,9 @@ class ListedCaptures:
 
 
 def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment: Enrolment | None) -> Merged:
-    """Insert what is new of the staged captures, and correct the places of what no file has told better.
+    """Insert the new staged captures, and correct offsets known only from CDX files.
 
-    `captures` is how many are staged. To be run within a publishing transaction.
+    `captures` is the number of staged captures. Call this within a publishing transaction.
     """
     session.execute(text("ANALYZE candidate"))
     session.execute(text(SAME_PLACE.format(arc="candidate.arc_id")))
@@ -179,7 +180,7 @@ ARCHIVE_SUFFIXES: Final = (".arc", ".arc.gz", ".warc", ".warc.gz")
 SUFFIXES: Final = (*ARCHIVE_SUFFIXES, *CDX_SUFFIXES)
 _CHECK_EVERY: Final = 256
 _BUFFER: Final = 1 << 20
-_FILE_CLASS: Final = 0x5A46  # "ZF": keeps our keys apart from others' advisory locks
+_FILE_CLASS: Final = 0x5A46  # "ZF": separates these keys from other advisory locks
 _TRY_FILE: Final = "SELECT pg_try_advisory_lock(:class, :key)"
 _FREE_FILE: Final = "SELECT pg_advisory_unlock(:class, :key)"
 _LOOK_AGAIN_SECONDS: Final = 0.2
@@ -187,39 +188,39 @@ _LOOK_AGAIN_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class IndexOptions:
-    """What holds for every file of a run."""
+    """Options for all files of a run."""
 
     margin: float
     """Seconds by which new documents are dated ahead (setting `publish_margin`)."""
     collections: tuple[int, ...] = ()
-    """Id of the collection for new documents; what is above it may follow, and is asked for anew."""
+    """Id of the collection for new documents; its ancestors may follow, and are read again."""
     again: bool = False
-    """Read files, too, that have not changed since they were indexed."""
+    """Also read files that have not changed since they were indexed."""
     first_load: bool = False
-    """The indexes for lists have been taken off, and will be built again."""
+    """The list indexes have been dropped, and will be rebuilt."""
     archive_dir: Path | None = None
-    """The folder of the archive files that CDX files tell of."""
+    """The folder of the archive files that CDX files list."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileReport:
-    """What became of one archive file."""
+    """The result of indexing one archive file."""
 
     path: Path
     merged: Merged
     """Counts of documents, and problems by offset."""
     ignored: dict[str, int] = field(default_factory=dict)
-    """Good records that are no documents, by kind."""
+    """Valid records that are not documents, by kind."""
     indexed: bool = True
-    """False where the file could not be taken in at all; its one problem says why."""
+    """False if the file could not be indexed at all; its only problem states why."""
     skipped: bool = False
-    """Not read, for it has not changed since; counts and problems are those of that time."""
+    """Not read because it is unchanged; counts and problems are those of the last indexing."""
 
 
 def find_archives(paths: Iterable[Path]) -> list[Path]:
-    """All archive files: those below folders by their names, and any file given by itself; absolute, sorted.
+    """Return all archive files: those below folders by name, and files given directly; absolute, sorted.
 
-    Raises UsageError where a path does not exist.
+    Raises UsageError if a path does not exist.
     """
     found: set[Path] = set()
     for path in paths:
@@ -235,24 +236,24 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 Check = Callable[[int], None]
-"""Is told now and then how many bytes of the file have been read; what it raises ends the work cleanly."""
+"""Periodically receives the number of bytes read from the file; may raise to stop the work cleanly."""
 
 
 def _go_on(_: int) -> None:
-    """Nothing stands in the way."""
+    """Never stop."""
 
 
 def index_file(database: Database, path: Path, options: IndexOptions, check: Check = _go_on) -> FileReport:
-    """Index one file and commit; gives the report, whatever is wrong with the file.
+    """Index one file and commit; return the report, whatever is wrong with the file.
 
-    Raises only what `check` raises, or the database when it cannot be reached.
+    Raises only what `check` raises, or the database's errors if it cannot be reached.
     """
     with Indexer(database, options) as indexer:
         return indexer.index(path, check)
 
 
 class Indexer:
-    """Indexes files one after the other over one connection, and keeps in mind the sets that it has met."""
+    """Indexes files one after the other over one connection, and caches the ids of sets."""
 
     def __init__(self, database: Database, options: IndexOptions) -> None:
         self._options = options
@@ -270,14 +271,15 @@ class Indexer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._session.close()
-        # Its settings and temporary tables are for nobody else.
+        # Closed instead of returned to the pool, because it has session settings and temporary tables.
         self._connection.invalidate()
         self._connection.close()
 
     def index(self, path: Path, check: Check = _go_on) -> FileReport:
-        """Index one file and commit; gives the report, whatever is wrong with the file.
+        """Index one file and commit; return the report, whatever is wrong with the file.
 
-        Waits while another process indexes the same file; what that one has indexed is not read again.
+        Waits while another process indexes the same file; a file that the other process has indexed is
+        not read again.
         """
         while (report := self.index_if_free(path, check)) is None:
             check(0)
@@ -285,15 +287,15 @@ class Indexer:
         return report
 
     def index_if_free(self, path: Path, check: Check = _go_on) -> FileReport | None:
-        """The same, but None at once where another process indexes the file at this moment."""
+        """Index one file like `index`, but return None immediately if another process is indexing it."""
         with self._held(path) as held:
             return self._index(path, check) if held else None
 
     @contextlib.contextmanager
     def _held(self, path: Path) -> Iterator[bool]:
-        """Keep other processes from the file for the block; false where one of them has it.
+        """Lock the file against other processes for the block; yields False if another process holds it.
 
-        The lock belongs to the connection: the server gives it back however this process ends.
+        The advisory lock belongs to the connection: the server releases it however this process ends.
         """
         digest = hashlib.blake2b(os.fsencode(path), digest_size=4).digest()
         key = {"class": _FILE_CLASS, "key": int.from_bytes(digest, signed=True)}
@@ -303,7 +305,7 @@ class Indexer:
             yield held
         finally:
             if held:
-                # A connection that is lost has given the lock back, and its own error is on its way.
+                # A lost connection has released the lock, and its own error is already being raised.
                 with contextlib.suppress(sqlalchemy.exc.SQLAlchemyError):
                     self._session.execute(text(_FREE_FILE), key)
                     self._session.commit()
@@ -349,7 +351,7 @@ class Indexer:
         return publish(session, change, margin=self._options.margin, rows=captures)
 
     def _index_list(self, path: Path, check: Check) -> FileReport:
-        """Index what a CDX file tells of."""
+        """Index the captures that a CDX file lists."""
         session = self._session
         listed = ListedCaptures(session, path, self._options.archive_dir, check)
         captures = stage(session, listed, self._dimensions)
@@ -373,7 +375,7 @@ def _refused(path: Path, reason: str) -> FileReport:
 
 
 def _limited(problems: Sequence[FramingProblem], more: int) -> tuple[FramingProblem, ...]:
-    """At most so many as a table can show, and how many there were beyond."""
+    """Return at most as many problems as a table can show, with the number of the others."""
     shown = tuple(problems[:_MOST_PROBLEMS])
     more += len(problems) - len(shown)
     if not more:
@@ -383,7 +385,7 @@ def _limited(problems: Sequence[FramingProblem], more: int) -> tuple[FramingProb
 
 
 class _Reading:
-    """One file's captures, with everything else that is found counted on the way."""
+    """The captures of one file; counts everything else that it finds."""
 
     def __init__(self, path: Path, check: Check) -> None:
         self._path = path
@@ -401,7 +403,7 @@ class _Reading:
                 else:
                     self._add(FramingProblem(offset=0, reason="is neither an ARC nor a WARC file"))
         except OSError as error:
-            # The disk or the rights may be better next time.
+            # A retry may succeed after a fault of the disk or the permissions is fixed.
             self.whole = False
             self._add(FramingProblem(offset=0, reason=f"cannot be read: {error.strerror or error}"))
 

@@ -1,7 +1,7 @@
-"""The process that indexes one file of an indexing run, for a worker that watches it.
+"""The process that indexes one file of an indexing run, for a worker that monitors it.
 
-The outcome goes into the file's row in `index_file`. The process ends when its standard input does: the
-worker holds the other end, which the kernel closes however the worker ends.
+The result is stored in the file's row in `index_file`. The process ends when its standard input is
+closed: the worker holds the other end, which the kernel closes however the worker ends.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _GRACE_SECONDS: Final = 10.0
 
 
 def index_queued(invocation: Invocation) -> ExitCode:
-    """Index the file of a row in `index_file`, and write down there what became of it."""
+    """Index the file of a row in `index_file`, and store the result there."""
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     file_id = invocation.arguments.file_id
     with open_database(invocation.settings) as database:
@@ -53,7 +53,7 @@ def _request(session: Session, file_id: int, margin: float) -> tuple[Path, Index
 
 
 def _end_with_parent() -> None:
-    # Not through sys.stdin: its lock would be held when the interpreter ends.
+    # Not through sys.stdin: this thread would hold its lock when the interpreter exits.
     with contextlib.suppress(OSError):
         while os.read(_STANDARD_INPUT, 4096):
             pass

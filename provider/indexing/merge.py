@@ -1,8 +1,8 @@
-"""Joins the staged captures of one archive file with the documents: new, unchanged, moved or duplicate.
+"""Merges the staged captures of one archive file: new, unchanged, moved or duplicate documents.
 
 Runs inside a publishing transaction (see `provider.holdings.publication`) on the temporary tables of
-`indexing.staging`. A file whose captures are all new, which is what matters for speed, is inserted and
-counted, and nothing else is asked.
+`indexing.staging`. If all captures of a file are new, which is the case that speed depends on, they are
+inserted and counted without further queries.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from provider.holdings.rules import Enrolment
 from provider.models import UNLISTED
 from provider.reading.framing import FramingProblem
 
-# Loaders count one at a time, last of all that they do: most have top-level domains in common, and would wait
-# for those rows anyway. Locking the rows in order instead took as long as counting.
+# Loaders update the counts one at a time, as their last step: most share top-level domains, and would wait
+# for those rows anyway. Locking the rows in a fixed order instead took as long as counting.
 _LOCK: Final = 0x7A_61_74_63_6E
 _HOLD: Final = "SELECT pg_advisory_xact_lock(:lock)"
 _DOMAINS: Final = """
@@ -52,13 +52,13 @@ ON CONFLICT (month, mime_major_id) DO UPDATE SET documents = kept.documents + ex
 
 
 def count_new(session: Session) -> None:
-    """Add the documents in the temporary table `fresh` to the numbers of their sets and months."""
+    """Add the documents in the temporary table `fresh` to the counts of their sets and months."""
     session.execute(text(_HOLD), {"lock": _LOCK})
     for statement in (_MONTHS, _MIMETYPES, _DOMAINS):
         session.execute(text(statement))
 
 
-# What a CDX file told of has the time to the second alone; it keeps the key that it got by that.
+# A capture known only from a CDX file has its time to the second; it keeps the key made from that time.
 SAME_PLACE: Final = """
 UPDATE candidate SET key = document.key
 FROM document
@@ -67,8 +67,9 @@ WHERE document.arc_id = {arc} AND document."offset" = candidate."offset" AND doc
     AND date_trunc('second', document.archived) = date_trunc('second', candidate.archived)
 """
 
-# In the order of hosts, whose indexes are then written page by page; and in the same one by all loaders, so
-# that two with captures in common do not wait for each other. The first of a key in a file is the document.
+# Ordered by host, so that the host indexes are written page by page; all loaders use the same order, so
+# that two with captures in common cannot deadlock. The first capture of a key in a file becomes the
+# document.
 _INSERT: Final = """
 WITH inserted AS (
     INSERT INTO document (
@@ -162,26 +163,26 @@ _COUNT_COLLECTION: Final = "UPDATE collection SET documents = documents + :docum
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:
-    """What became of the captures of one file."""
+    """The result of merging the captures of one file."""
 
     new: int = 0
     unchanged: int = 0
     moved: int = 0
     duplicates: int = 0
     completed: int = 0
-    """Of the unchanged and moved ones, those that had been known from a CDX file alone, or had no title."""
+    """Unchanged and moved documents that were known only from a CDX file, or had no title."""
     problems: tuple[FramingProblem, ...] = ()
     gone: tuple[int, ...] = field(default=(), repr=False)
-    """Ids of files that are gone and from which documents were moved here."""
+    """Ids of missing files from which documents were moved here."""
 
 
 def merge(
     session: Session, home: Home, captures: int, datestamp: datetime, enrolment: Enrolment | None = None
 ) -> Merged:
-    """Insert the new documents, move those whose file is gone, and count.
+    """Insert the new documents, move those whose file is missing, and update the counts.
 
-    `captures` is how many are staged. Documents that are new or get new facts get `datestamp`; moved ones
-    keep theirs, for nothing that a harvester sees has changed.
+    `captures` is the number of staged captures. Documents that are new or get new facts get `datestamp`;
+    moved ones keep theirs, because their published records do not change.
     """
     vanished: tuple[FramingProblem, ...] = ()
     if home.known:
@@ -205,9 +206,9 @@ def merge(
 
 
 def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolment: Enrolment | None) -> int:
-    """Insert the candidates that are not there yet, with their memberships and all counts but the file's.
+    """Insert new candidates with their memberships, update all counts but the file's; return how many.
 
-    `arc_id` is the file's, for candidates without one of their own. Gives how many there were.
+    `arc_id` is the file's id, for candidates without one of their own.
     """
     rule = enrolment.rule if enrolment else None
     dated = rule.datestamp(datestamp) if rule else datestamp
@@ -253,7 +254,7 @@ def _merge_known(session: Session, home: Home, new: int, datestamp: datetime) ->
 
 
 def complete(session: Session, datestamp: datetime) -> int:
-    """Give documents what they lack and the captures tell; they are dated anew, for harvesters see it."""
+    """Add facts from the captures that documents lack, with a new datestamp, because records change."""
     completed = rows_changed(session, _COMPLETE, {"datestamp": datestamp, "unlisted": UNLISTED})
     if completed:
         session.execute(text(_COMPLETE_MEMBERSHIPS))
@@ -261,7 +262,7 @@ def complete(session: Session, datestamp: datetime) -> int:
 
 
 def rows_changed(session: Session, statement: str, values: dict[str, Any]) -> int:
-    """Execute a statement and give the number of rows that it changed."""
+    """Execute a statement and return the number of rows that it changed."""
     result = cast("CursorResult[Any]", session.execute(text(statement), values))
     return result.rowcount
 
@@ -275,7 +276,7 @@ def _vanished(session: Session, home: Home) -> tuple[FramingProblem, ...]:
 
 
 def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[FramingProblem]:
-    """A problem for each capture that has the URL and time of another, but not its digest."""
+    """Return a problem for each capture with the URL and time of another one, but a different digest."""
     found = [
         (row.new_offset, f"the document with the same URL and time at {row.path}, offset {row.old_offset}")
         for row in session.execute(text(_CONFLICTS))

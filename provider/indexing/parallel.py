@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 _TELL_SECONDS = 0.5
 
 Tell = Callable[[int], None]
-"""Is told now and then how many bytes of all files have been read."""
+"""Periodically receives the number of bytes read from all files."""
 _Submitted = dict[Future[FileReport | None], Path]
 
 
 class _Submit(Protocol):
     def __call__(self, files: Iterable[Path], *, wait: bool) -> _Submitted:
-        """Queue files for the workers, which wait for those that another run has in hand or give None."""
+        """Queue files for the workers, which wait for files that another run is indexing or return None."""
 
 
 def index_files(
@@ -44,10 +44,11 @@ def index_files(
     jobs: int,
     tell: Tell = lambda _: None,
 ) -> Iterator[FileReport]:
-    """Index files in up to `jobs` processes; reports come as files are done.
+    """Index files in up to `jobs` processes; yields reports as files are done.
 
-    Files that another run has in hand are left to the end, and then waited for.
-    When it is closed or interrupted, files in work are given up with nothing half done, and no process stays.
+    Files that another run is indexing are left to the end, and then waited for. When the generator is
+    closed or interrupted, files in progress are abandoned without partial results, and no process
+    remains.
     """
     if jobs == 1 or len(files) <= 1:
         yield from _one_by_one(database, files, options, tell)
@@ -91,7 +92,7 @@ def _side_by_side(
 
 
 def _results(files: Iterable[Path], submit: "_Submit", tell: Callable[[], None]) -> Iterator[FileReport]:
-    """The reports in the order in which the files are done; `tell` is called meanwhile."""
+    """Yield the reports in order of completion; `tell` is called periodically meanwhile."""
     work = submit(files, wait=False)
     busy: list[Path] = []
     while work:
@@ -135,7 +136,7 @@ def _free_ones_first(indexer: Indexer, files: Iterable[Path], check: Check) -> I
 
 
 def size_of(file: Path) -> int:
-    """The bytes in a file; 0 where it cannot be looked at, which its report will tell."""
+    """Return the size of a file in bytes; 0 if it cannot be read, which its report will state."""
     try:
         return file.stat().st_size
     except OSError:
@@ -143,7 +144,11 @@ def size_of(file: Path) -> int:
 
 
 class _Worker:
-    """What a worker process is given once, when it begins."""
+    """Objects that a worker process receives once, when it starts.
+
+    They are class attributes because the pool calls plain functions; each process has its own copy of the
+    class, and only `stop` and `read` are shared memory.
+    """
 
     stop: ClassVar[Event]
     read: ClassVar["Synchronized[int]"]
@@ -171,13 +176,14 @@ def _end_with_parent() -> None:
 
 
 def _work(file: Path, *, wait: bool) -> FileReport | None:
-    """Index one file; unless it is to be waited for, None where another run has it in hand."""
+    """Index one file; unless `wait`, return None if another run is indexing it."""
     counted = 0
 
     def count(offset: int) -> None:
         nonlocal counted
         if _Worker.stop.is_set():
             raise InterruptedRunError("interrupted; to continue, run the command again")
+        # Workers share the counter; adding to it is not atomic without its lock.
         with _Worker.read.get_lock():
             _Worker.read.value += offset - counted
         counted = offset

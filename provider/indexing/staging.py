@@ -1,8 +1,8 @@
-"""Brings captures into a temporary table, with the ids of all the sets that they name.
+"""Copies captures into a temporary table, with the ids of all their sets.
 
-They go in by binary COPY, some hundred at a time as they are read; all that follows is set-based SQL,
-whatever their number. The temporary tables belong to one connection and outlive a rollback of the publishing
-transaction.
+They are written by binary COPY in batches while they are read; all further steps are set-based SQL,
+whatever the number of captures. The temporary tables belong to one connection and survive a rollback of
+the publishing transaction.
 """
 
 import struct
@@ -26,7 +26,7 @@ _FIND: Final = {
     "domain": "SELECT set_spec, id FROM domain WHERE set_spec = ANY(:set_specs)",
     "mimetype": "SELECT set_spec, id FROM mimetype WHERE set_spec = ANY(:set_specs)",
 }
-# One statement for each level, so that parents are there; in order, so that loaders do not block each other.
+# One statement per level, so that parents exist; in a fixed order, so that loaders cannot deadlock.
 _ADD: Final = {
     "domain": """
         INSERT INTO domain (parent_id, set_spec, name, level)
@@ -61,7 +61,7 @@ class HostIds(NamedTuple):
 
     tld: int
     domain: int | None
-    """Of the registered domain; none for a host of one label."""
+    """Of the registered domain; None for a host of one label."""
     host: int
 
 
@@ -73,17 +73,17 @@ class MimetypeIds(NamedTuple):
 
 
 class Dimensions:
-    """Gives ids for hosts and MIME types, and makes rows for those that have none."""
+    """Provides ids for hosts and MIME types, and creates missing rows."""
 
     def __init__(self) -> None:
         self.hosts: dict[str, HostIds] = {}
         self.mimetypes: dict[str | None, MimetypeIds] = {}
 
     def learn(self, session: Session, hosts: AbstractSet[str], mimetypes: AbstractSet[str | None]) -> None:
-        """See that `hosts` and `mimetypes` have all of these.
+        """Ensure that `hosts` and `mimetypes` contain all of these.
 
-        Commits new rows by itself, and so before they are used: a row without documents does no harm, and
-        another loader may need it at once.
+        Commits new rows, and therefore before they are used: a row without documents does no harm, and
+        another loader may need it immediately.
         """
         new_hosts = _unknown(self.hosts, hosts)
         if new_hosts:
@@ -101,7 +101,7 @@ class Dimensions:
 
 
 def _unknown(known: dict[_Name, _Ids], wanted: AbstractSet[_Name]) -> AbstractSet[_Name]:
-    """What is to be learnt; all is forgotten when it grows too large, for it is soon learnt again."""
+    """Return the unknown names; clears the cache when it grows too large, because it refills quickly."""
     missing = {name for name in wanted if name not in known}
     if len(known) + len(missing) > _MOST_KEPT:
         known.clear()
@@ -115,7 +115,7 @@ def _host_ids(nodes: tuple[tuple[str, str, int], ...], ids: dict[str, int]) -> H
 
 
 def _ids(session: Session, tree: str, nodes: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """The ids of these nodes (set spec and name), made where they are not there; commits."""
+    """Return the ids of these nodes (set spec and name), creating missing ones; commits."""
     names = dict(nodes)
     ids = _found(session, tree, names)
     missing = {set_spec: name for set_spec, name in names.items() if set_spec not in ids}
@@ -131,6 +131,7 @@ def _ids(session: Session, tree: str, nodes: Iterable[tuple[str, str]]) -> dict[
             }
             session.execute(text(_ADD[tree]), values | ({"level": level} if tree == "domain" else {}))
         session.commit()
+        # Read after the commit: the rows may have been inserted by another loader.
         ids |= _found(session, tree, missing)
     session.commit()
     return ids
@@ -144,7 +145,7 @@ def _found(session: Session, tree: str, set_specs: Iterable[str]) -> dict[str, i
 _AT_ONCE: Final = 1000
 
 _SESSION: Final = (
-    # A file's captures are sorted in memory.
+    # Memory for sorting a file's captures.
     "SET work_mem = '64MB'",
 )
 _TABLES: Final = (
@@ -166,7 +167,7 @@ _TABLES: Final = (
         state text
     )
     """,
-    # Digests written differently (another algorithm, hexadecimal for base32) cannot be compared.
+    # Digests in different notations (another algorithm, hexadecimal for base32) cannot be compared.
     """
     CREATE OR REPLACE FUNCTION pg_temp.differ(one text, other text) RETURNS boolean LANGUAGE sql IMMUTABLE
     RETURN coalesce(
@@ -195,16 +196,16 @@ _SECOND: Final = 1_000_000
 
 
 def open_staging(session: Session) -> None:
-    """Make the temporary tables on this session's connection, to which it must be bound. Commits."""
+    """Create the temporary tables on this session's connection, to which it must be bound. Commits."""
     for statement in (*_SESSION, *_TABLES):
         session.execute(text(statement))
     session.commit()
 
 
 def stage(session: Session, captures: Iterable[Capture], dimensions: Dimensions) -> int:
-    """Fill the temporary table `candidate` with these captures, and nothing else; gives how many there were.
+    """Fill the temporary table `candidate` with exactly these captures; return how many there were.
 
-    `fresh` and `known` are left empty. Sets that were not there before get their rows. Commits by itself.
+    `fresh` and `known` are emptied. New sets get their rows. Commits.
     """
     session.execute(text(_EMPTY))
     session.commit()
@@ -229,13 +230,13 @@ def _batches(captures: Iterable[Capture]) -> Iterator[Sequence[Capture]]:
 
 
 class _Packer:
-    """Writes captures as rows of the binary format; done by hand it takes a third of the driver's time."""
+    """Writes captures as rows of the binary format, in a third of the time that the driver takes."""
 
     def __init__(self, dimensions: Dimensions) -> None:
         self._dimensions = dimensions
 
     def row(self, capture: Capture) -> bytes:
-        """The row of one capture, whose host and MIME type are known."""
+        """Return the row of one capture, whose host and MIME type are already in `dimensions`."""
         archived = capture.archived - _EPOCH
         moment = archived.days * _DAY + archived.seconds * _SECOND + archived.microseconds
         tld, domain, host = self._dimensions.hosts[capture.host]

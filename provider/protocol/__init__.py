@@ -1,1 +1,1 @@
-"""OAI-PMH: from raw arguments to the finished answer, without HTTP."""
+"""OAI-PMH without HTTP: from raw arguments to the finished answer."""

@@ -1,7 +1,7 @@
 """Answers as XML: the envelope, headers, records, sets and resumption tokens (OAI-PMH 2.0, section 3.2).
 
-Built from strings, which is ten times as fast as a tree; every text goes through `oai.xml.escape`, and the
-tests hold every answer to a schema.
+Built from strings, which is ten times as fast as a tree; every text is escaped by `oai.xml.escape`, and
+the tests validate every answer against a schema.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from provider.protocol.formats.format import Format, Site
 from provider.protocol.items import Item
 
 STYLESHEET: Final = "style.xsl"
-"""Where the stylesheet is, below the base URL."""
+"""Path of the stylesheet, below the base URL."""
 
 _DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _OPENING: Final = (
@@ -31,7 +31,7 @@ _OPENING: Final = (
 
 
 def envelope(moment: datetime, base_url: str, arguments: Mapping[str, str], content: str) -> bytes:
-    """A whole answer in UTF-8: responseDate, the request with these arguments, and the content."""
+    """Return a whole answer in UTF-8: responseDate, the request with these arguments, and the content."""
     attributes = "".join(f' {name}="{escape(value)}"' for name, value in arguments.items())
     return (
         f"{_DECLARATION}{_stylesheet(base_url)}{_OPENING}"
@@ -41,28 +41,28 @@ def envelope(moment: datetime, base_url: str, arguments: Mapping[str, str], cont
 
 
 def folder(base_url: str) -> str:
-    """Where the files below the base URL are, as pages there refer to them: relative, for proxies' sake."""
+    """Return the relative path of the files below the base URL; relative, so that it works behind proxies."""
     name = urlsplit(base_url).path.rpartition("/")[2]
     return f"{quote(name, safe='%')}/" if name else ""
 
 
 def _stylesheet(base_url: str) -> str:
-    """The link by which a browser shows the answer."""
+    """Return the instruction that links the stylesheet for browsers."""
     return f'<?xml-stylesheet type="text/xsl" href="{folder(base_url)}{STYLESHEET}"?>\n'
 
 
 def errors(found: Iterable[ProtocolError]) -> str:
-    """The `error` elements (section 3.6)."""
+    """Return the `error` elements (section 3.6)."""
     return "\n".join(f'<error code="{error.code}">{escape(error.message)}</error>' for error in found)
 
 
 def verb_element(verb: str, parts: Iterable[str]) -> str:
-    """The element named as the verb, around its parts, one a line."""
+    """Return the element named after the verb, with its parts on separate lines."""
     return f"<{verb}>\n" + "\n".join(part for part in parts if part) + f"\n</{verb}>"
 
 
 def header(item: Item, namespace: str) -> str:
-    """An item's header with its minimal sets (section 2.5)."""
+    """Return an item's header with its minimal sets (section 2.5)."""
     status = ' status="deleted"' if item.deleted else ""
     return (
         f"<header{status}><identifier>{oai_identifier(namespace, item.key)}</identifier>"
@@ -77,13 +77,13 @@ def _set_spec(set_spec: str) -> str:
 
 
 def record(item: Item, site: Site, format_: Format) -> str:
-    """An item's record; of a deleted one, the header alone."""
+    """Return an item's record; for a deleted item, only its header."""
     metadata = "" if item.deleted else f"<metadata>{format_.write(item, site)}</metadata>"
     return f"<record>{header(item, site.settings.namespace)}{metadata}</record>"
 
 
 def metadata_format(format_: OfferedFormat) -> str:
-    """A `metadataFormat` element (section 4.4)."""
+    """Return a `metadataFormat` element (section 4.4)."""
     return (
         f"<metadataFormat><metadataPrefix>{escape(format_.prefix)}</metadataPrefix>"
         f"<schema>{escape(format_.schema)}</schema>"
@@ -92,13 +92,13 @@ def metadata_format(format_: OfferedFormat) -> str:
 
 
 def set_element(set_spec: str, name: str, description: str | None) -> str:
-    """A `set` element (section 4.6); a description is given as Dublin Core."""
+    """Return a `set` element (section 4.6), with the description as Dublin Core."""
     about = f"<setDescription>{oai_dc.description(description)}</setDescription>" if description else ""
     return f"<set><setSpec>{escape(set_spec)}</setSpec><setName>{escape(name)}</setName>{about}</set>"
 
 
 def resumption_token(token: str, *, cursor: int, size: int | None, expires: datetime | None) -> str:
-    """A `resumptionToken` element (section 3.5); the last page's has no text and does not expire."""
+    """Return a `resumptionToken` element (section 3.5); the last page's is empty and does not expire."""
     expiry = f' expirationDate="{format_datestamp(expires)}"' if expires else ""
     complete = f' completeListSize="{size}"' if size else ""
     return f'<resumptionToken{expiry}{complete} cursor="{cursor}">{escape(token)}</resumptionToken>'

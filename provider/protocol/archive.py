@@ -1,4 +1,4 @@
-"""The archive's documents as a catalogue: every one of them can be had in every format."""
+"""The archive's documents as a catalogue: every document is available in every format."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,19 +24,19 @@ _SAMPLE_KEY: Final = UUID("0123456789abcdef0123456789abcdef")
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveCatalogue:
-    """The archive as `provider.protocol.catalogue.Catalogue` has it."""
+    """The archive as a `provider.protocol.catalogue.Catalogue`."""
 
     site: Site
     prefixes: Mapping[str, Format]
-    """The formats on offer, by metadataPrefix."""
+    """The offered formats, by metadataPrefix."""
 
     def formats(self, _session: Session) -> Sequence[OfferedFormat]:
-        """All that are on offer."""
+        """Return all offered formats."""
         return self.offered
 
     @property
     def offered(self) -> Sequence[OfferedFormat]:
-        """The formats as ListMetadataFormats tells them."""
+        """The formats for ListMetadataFormats."""
         base_url = self.site.base_url
         return [
             OfferedFormat(
@@ -46,28 +46,28 @@ class ArchiveCatalogue:
         ]
 
     def has_format(self, _session: Session, prefix: str) -> bool:
-        """Whether the format is on offer."""
+        """Return whether the format is offered."""
         return prefix in self.prefixes
 
     def item(self, session: Session, identifier: str, now: datetime) -> "_ArchiveItem | None":
-        """The document with this identifier."""
+        """Return the document with this identifier."""
         key = parse_oai_identifier(self.site.settings.namespace, identifier)
         found = None if key is None else item_by_key(session, key, now)
         return None if found is None else _ArchiveItem(item=found, catalogue=self)
 
     def extent(self, session: Session, prefix: str, set_spec: str | None) -> "_ArchiveExtent | None":
-        """The documents of a set at any level of the three trees."""
+        """Return the documents of a set at any level of the three trees."""
         scope = find_scope(session, set_spec)
         if scope is None:
             return None
         return _ArchiveExtent(session=session, scope=scope, format=self.prefixes[prefix], site=self.site)
 
     def sets(self, session: Session, *, after: str | None, limit: int) -> Sequence[SetRow]:
-        """Sets of the three trees."""
+        """Return sets of the three trees."""
         return set_page(session, after=after, limit=limit)
 
     def identity(self, session: Session) -> Identity:
-        """The earliest record's datestamp, and its identifier as the sample."""
+        """Return the earliest datestamp, and the identifier of that record as the sample."""
         earliest = session.execute(
             select(Document.datestamp, Document.key).order_by(Document.datestamp, Document.id).limit(1)
         ).one_or_none()

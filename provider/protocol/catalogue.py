@@ -1,4 +1,4 @@
-"""What a repository has to give, as the verbs ask for it: the one seam between the protocol and the holdings.
+"""The interface between the protocol and the holdings of a repository, as the verbs need it.
 
 The archive is one such catalogue (`provider.protocol.archive`), harvested records are another
 (`provider.aggregate.catalogue`).
@@ -16,17 +16,17 @@ from provider.protocol.tokens import Position
 
 @dataclass(frozen=True, kw_only=True)
 class OfferedFormat:
-    """A metadata format as ListMetadataFormats tells it."""
+    """A metadata format for ListMetadataFormats."""
 
     prefix: str
     schema: str
-    """Address of its XML Schema."""
+    """URL of its XML Schema."""
     namespace: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetRow:
-    """A set as ListSets tells it."""
+    """A set for ListSets."""
 
     set_spec: str
     name: str
@@ -35,68 +35,68 @@ class SetRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What Identify tells of the holdings."""
+    """Facts about the holdings for Identify."""
 
     earliest: datetime | None
-    """Datestamp of the oldest record, UTC; None where there is none."""
+    """Datestamp of the oldest record, UTC; None if there is none."""
     sample: str | None
-    """An identifier of the repository's own namespace; None where it has none of its own."""
+    """An identifier in the repository's own namespace; None if it has none."""
     friends: Sequence[str]
     """Base URLs of other repositories."""
 
 
 class CataloguedItem(Protocol):
-    """An item, whatever the formats that it can be had in."""
+    """An item in all its formats."""
 
     def formats(self) -> Sequence[OfferedFormat]:
-        """Those that it can be had in."""
+        """Return the formats in which it is available."""
 
     def record(self, prefix: str) -> str | None:
-        """The `record` element in this format; None where it cannot be had in it."""
+        """Return the `record` element in this format; None if the item is not available in it."""
 
 
 class Extent(Protocol):
-    """The records of one format that are in a set, or all of them."""
+    """The records of one format in a set, or in all sets."""
 
     def page(
         self, *, from_: datetime | None, until: datetime, after: Position | None, limit: int
     ) -> Sequence[Any]:
-        """At most `limit` of them by (datestamp, id), from behind `after` up to `until`.
+        """Return at most `limit` of them by (datestamp, id), after `after` and up to `until`.
 
         Each has `datestamp` (UTC, whole seconds) and `id`.
         """
 
     def size(self, now: datetime) -> int | None:
-        """How many there are, where that is known without counting."""
+        """Return their number if it is known without counting."""
 
     def records(self, found: Sequence[Any]) -> list[str]:
-        """The `record` elements of what `page` gave."""
+        """Return the `record` elements of the result of `page`."""
 
     def headers(self, found: Sequence[Any]) -> list[str]:
-        """The `header` elements of what `page` gave."""
+        """Return the `header` elements of the result of `page`."""
 
 
 class Catalogue(Protocol):
-    """A repository's holdings. A session is the one view of the data that an answer is made from."""
+    """A repository's holdings. A session is the single snapshot of the data that an answer is made from."""
 
     @property
     def prefixes(self) -> Container[str]:
-        """The metadataPrefixes on offer, for requests that are refused before there is a session."""
+        """The offered metadataPrefixes, for requests that are refused before a session exists."""
 
     def formats(self, session: Session) -> Sequence[OfferedFormat]:
-        """The formats on offer, at least one."""
+        """Return the offered formats, at least one."""
 
     def has_format(self, session: Session, prefix: str) -> bool:
-        """Whether the format is on offer."""
+        """Return whether the format is offered."""
 
     def item(self, session: Session, identifier: str, now: datetime) -> CataloguedItem | None:
-        """The item, if something of it is due; None where there is none."""
+        """Return the item if a record of it is due; None otherwise."""
 
     def extent(self, session: Session, prefix: str, set_spec: str | None) -> Extent | None:
-        """The records of a format in a set, in all for None; None where there is no such set."""
+        """Return the records of a format in a set (all sets if None); None if the set does not exist."""
 
     def sets(self, session: Session, *, after: str | None, limit: int) -> Sequence[SetRow]:
-        """At most `limit` sets behind `after`, in the order of their setSpecs' bytes."""
+        """Return at most `limit` sets after `after`, ordered by the bytes of their setSpecs."""
 
     def identity(self, session: Session) -> Identity:
-        """What Identify tells."""
+        """Return the facts for Identify."""

@@ -1,4 +1,4 @@
-"""One request and all that it is answered from, and what a handler makes of it."""
+"""A request with everything needed to answer it, and a handler's result."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,13 +14,13 @@ from provider.protocol.tokens import Tokens
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """What a verb's handler is given."""
+    """The input of a verb's handler."""
 
     session: Session
     site: Site
     catalogue: Catalogue
     moment: datetime
-    """The answer's responseDate, UTC; what is dated later is not there yet."""
+    """The answer's responseDate, UTC; records with later datestamps are not visible yet."""
     tokens: Tokens
     request: Request
 
@@ -32,29 +32,29 @@ class Exchange:
 
 @dataclass(frozen=True, kw_only=True)
 class ListPosition:
-    """How far a harvester has got through a list, with the page that it is given."""
+    """A harvester's position in a list, including the current page."""
 
     metadata_prefix: str | None = None
-    """None in ListSets, as the next three."""
+    """None in ListSets, like the next three fields."""
     set_spec: str | None = None
     from_: datetime | None = None
     until: datetime | None = None
-    """Upper bound (UTC), frozen at the first request: with the others, it tells one list from another."""
+    """Upper bound (UTC), fixed at the first request; with the other fields, it identifies the list."""
     cursor: int
-    """Elements on the pages before."""
+    """Elements on previous pages."""
     count: int
     """Elements on this page."""
     size: int | None = None
-    """Elements in the whole list, where that is known."""
+    """Elements in the whole list, if known."""
     ended: bool
-    """This page is the last."""
+    """Whether this page is the last."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """What a handler gives."""
+    """The result of a handler."""
 
     xml: str
-    """The element named as the verb."""
+    """The element named after the verb."""
     progress: ListPosition | None = None
-    """Of list requests."""
+    """For list requests."""

@@ -1,4 +1,4 @@
-"""The repository about itself (OAI-PMH 2.0, section 4.2, and the guidelines for description containers)."""
+"""The repository's self-description (OAI-PMH 2.0, section 4.2, and the guidelines for descriptions)."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ _ALL_METADATA: Final = f"{_OAI}/2.0/entity#metadata"
 
 
 def identify(exchange: Exchange) -> Content:
-    """The answer to Identify; its sample identifier is the earliest record's."""
+    """Return the answer to Identify; its sample identifier is that of the earliest record."""
     settings = exchange.settings
     identity = exchange.catalogue.identity(exchange.session)
     datestamp = identity.earliest or _NO_RECORDS
@@ -51,14 +51,14 @@ def identify(exchange: Exchange) -> Content:
 
 
 def _earliest(settings: ProviderSettings, found: datetime) -> datetime:
-    """No record may be older than what is told here, whatever the settings say."""
+    """Return earliestDatestamp; whatever the settings say, no record may be older than it."""
     if settings.earliest_datestamp is None:
         return found
     return min(parse_datestamp(settings.earliest_datestamp).moment, found)
 
 
 def _identifier_scheme(namespace: str, sample: str) -> str:
-    """By the guidelines for oai-identifier."""
+    """Return the description of the identifier scheme (guidelines for oai-identifier)."""
     return (
         f"{_opening('oai-identifier', (OAI_IDENTIFIER_NAMESPACE, OAI_IDENTIFIER_SCHEMA))}"
         f"<scheme>oai</scheme><repositoryIdentifier>{escape(namespace)}</repositoryIdentifier>"
@@ -69,7 +69,7 @@ def _identifier_scheme(namespace: str, sample: str) -> str:
 
 
 def _containers(settings: ProviderSettings, identity: Identity) -> Iterator[str]:
-    """The containers that the settings ask for, after the scheme of identifiers."""
+    """Yield the description containers from the settings, after the identifier scheme."""
     if identity.sample is not None:
         yield _identifier_scheme(settings.namespace, identity.sample)
     policies = (settings.content_policy, settings.metadata_policy, settings.data_policy)
@@ -87,7 +87,7 @@ def _containers(settings: ProviderSettings, identity: Identity) -> Iterator[str]
 
 
 def _policy(name: str, text: str | None) -> str:
-    """An element of the eprints container; the two policies are there even where nothing is said."""
+    """Return an element of the eprints container; the two policies are required even if they are empty."""
     if not text:
         return f"<{name}/>"
     is_address = text.startswith(("http://", "https://")) and not any(map(str.isspace, text))

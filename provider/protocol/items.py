@@ -1,4 +1,4 @@
-"""One document as an item of the repository: what headers and metadata formats are written from."""
+"""A document as an item of the repository: the data from which headers and metadata are written."""
 
 import uuid
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 
 class Item(NamedTuple):
-    """A document with everything that an answer says about it; a deleted one has all of it, too.
+    """A document with everything that an answer states about it; a deleted one has all fields, too.
 
-    A named tuple, not a dataclass: it is made for each row of a page, and this takes a fifth of the time. The
-    query in `provider.protocol.pages` selects its columns in this order.
+    A named tuple, not a dataclass: it is created for each row of a page, and this takes a fifth of the
+    time. The query in `provider.protocol.pages` selects its columns in this order.
     """
 
     id: int
@@ -18,7 +18,7 @@ class Item(NamedTuple):
     datestamp: datetime
     """UTC, whole seconds."""
     deleted: bool
-    """Shown as deleted: hidden, or withheld by an access rule."""
+    """Reported as deleted: hidden, or withheld by an access rule."""
     access: str
     """The access rule, one of `provider.models.Access`."""
     embargo_until: datetime | None
@@ -29,30 +29,30 @@ class Item(NamedTuple):
     title: str | None
     http_status: int | None
     digest: str | None
-    """As the archive gives it: `sha1:` and base32, mostly."""
+    """As in the archive: usually `sha1:` and base32."""
     length: int | None
-    """Bytes of the archived content, HTTP headers left out; none where only a CDX file has told of it."""
+    """Bytes of the archived content without HTTP headers; None if only a CDX file has listed it."""
     record_type: str
-    """As WARC names it: response, resource or revisit."""
+    """WARC record type: response, resource or revisit."""
     offset: int
-    """Byte in the archive file where the record begins."""
+    """Byte offset of the record in the archive file."""
     archive_file: str
-    """Name of the archive file, without folder."""
+    """Name of the archive file, without its folder."""
     mime_type: str
-    """As in `text/html`, or `unknown`."""
+    """For example `text/html`, or `unknown`."""
     mimetype_set: str
     host: str | None
     domain_set: str | None
     collections: Sequence[Sequence[str]] | None
-    """The collections it is assigned to, each as (setSpec, name), in the order of their setSpecs."""
+    """The collections it is assigned to, each as (setSpec, name), ordered by setSpec."""
 
     @property
     def media_type(self) -> str | None:
-        """The full MIME type; None where the archive does not know it."""
+        """The full MIME type; None if unknown."""
         return self.mime_type if "/" in self.mime_type else None
 
     @property
     def set_specs(self) -> tuple[str, ...]:
-        """The minimal sets: the collections it is assigned to, the host's, the full MIME type's."""
+        """The minimal sets: its assigned collections', its host's, and its full MIME type's."""
         own = (self.mimetype_set,) if self.domain_set is None else (self.domain_set, self.mimetype_set)
         return (*[set_spec for set_spec, _ in self.collections], *own) if self.collections else own

@@ -17,21 +17,21 @@ _State = TypeVar("_State", ItemList, SetList)
 
 
 def list_records(exchange: Exchange) -> Content:
-    """A page of records (section 4.5)."""
+    """Return a page of records (section 4.5)."""
     return _list_items(
         exchange, exchange.settings.records_per_answer, lambda extent, page: extent.records(page)
     )
 
 
 def list_identifiers(exchange: Exchange) -> Content:
-    """A page of headers (section 4.3)."""
+    """Return a page of headers (section 4.3)."""
     return _list_items(
         exchange, exchange.settings.headers_per_answer, lambda extent, page: extent.headers(page)
     )
 
 
 def list_sets(exchange: Exchange) -> Content:
-    """A page of sets (section 4.6)."""
+    """Return a page of sets (section 4.6)."""
     page_size = exchange.settings.sets_per_answer
     state = _read_token(exchange, exchange.tokens.read_sets) or SetList()
     found = exchange.catalogue.sets(exchange.session, after=state.after, limit=page_size + 1)
@@ -66,7 +66,7 @@ def _list_items(
 
 
 def _unknown_format(state: ItemList) -> ProtocolError:
-    """A format that is not on offer; behind a token, it was when the list began."""
+    """Return the error for a format that is not offered; with a token, the format was offered earlier."""
     fault = unknown_format(state.metadata_prefix)
     return bad_token(fault.message) if state.after else fault
 
@@ -88,7 +88,7 @@ def _content(
 
 
 def _item_list(exchange: Exchange) -> ItemList:
-    """Where the list stands: where the token says, or at its beginning with the upper bound frozen."""
+    """Return the list's position: that of the token, or its beginning with the upper bound fixed."""
     request, now = exchange.request, exchange.moment
     return _read_token(
         exchange, lambda token, moment: exchange.tokens.read_items(token, request.verb, moment)
@@ -114,9 +114,9 @@ def _extent(exchange: Exchange, state: ItemList) -> Extent:
 def _find_items(
     exchange: Exchange, state: ItemList, extent: Extent, limit: int
 ) -> tuple[ItemList, Sequence[Any]]:
-    """The next items, and the list with its size where that becomes known here."""
+    """Return the list, with its size if it becomes known here, and the next items."""
     found = extent.page(from_=state.from_, until=state.until, after=state.after, limit=limit)
-    # The kept counts know of no dates, so they are a list's size only where none were asked for.
+    # The kept counts ignore dates, so they are a list's size only if the request has no date range.
     whole = exchange.request.from_ is None and exchange.request.until is None
     if state.after is None and whole and len(found) == limit:
         state = replace(state, size=extent.size(exchange.moment))
@@ -124,7 +124,7 @@ def _find_items(
 
 
 def _read_token(exchange: Exchange, read: Callable[[str, datetime], _State]) -> _State | None:
-    """The list that the request's token goes on with; None for a request without one."""
+    """Return the list that the request's token continues; None for a request without a token."""
     token = exchange.request.arguments.get("resumptionToken")
     if token is None:
         return None
@@ -135,7 +135,7 @@ def _read_token(exchange: Exchange, read: Callable[[str, datetime], _State]) -> 
 
 
 def _token(exchange: Exchange, state: ItemList | SetList, following: ItemList | SetList | None) -> str:
-    """The page's resumptionToken: empty on the last of several pages, none where one page was enough."""
+    """Return the page's resumptionToken: empty on the last of several pages, none for a single page."""
     size = state.size if isinstance(state, ItemList) else None
     if following is None:
         no_more = answers.resumption_token("", cursor=state.cursor, size=size, expires=None)

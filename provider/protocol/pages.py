@@ -1,4 +1,4 @@
-"""Pages of documents and of sets, each from one range scan behind the last item of the page before."""
+"""Pages of documents and of sets, each from one range scan after the last item of the previous page."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -33,10 +33,10 @@ _ROOTS: Final = (
     SetRow(set_spec=DOMAIN_ROOT, name="Domains"),
     SetRow(set_spec=MIMETYPE_ROOT, name="MIME types"),
 )
-"""Sets that are there whether they have a row or not."""
+"""Sets that exist even without a row."""
 
 _MOST_AHEAD: Final = 5000
-"""So many documents that are not due are counted for a list's size, and no more."""
+"""Maximum number of documents not yet due that are counted for a list's size."""
 
 
 def item_page(
@@ -48,22 +48,22 @@ def item_page(
     after: Position | None,
     limit: int,
 ) -> list[Item]:
-    """At most `limit` items of the scope by (datestamp, id), from behind `after` up to `until`."""
+    """Return at most `limit` items of the scope by (datestamp, id), after `after` and up to `until`."""
     scan = page_scan(scope, from_=from_, until=until, after=after, limit=limit)
     return _read(session, _items(scan))
 
 
 def item_by_key(session: Session, key: UUID, until: datetime) -> Item | None:
-    """The item with this key, if its datestamp is due."""
+    """Return the item with this key, if its datestamp is due."""
     scan = select(Document.id).where(Document.key == key, Document.datestamp <= until).subquery()
     return next(iter(_read(session, _items(scan))), None)
 
 
 def list_size(session: Session, scope: Scope, now: datetime) -> int | None:
-    """How many items the whole scope has, from the kept counts; None where that is not known for sure.
+    """Return the number of items in the scope from the kept counts; None if it is not known exactly.
 
-    The counts have documents, too, that are not due (just published, or withheld and never listed). They are
-    counted here up to a limit.
+    The counts include documents that are not due (just published, or withheld and never listed). Those
+    are counted here up to a limit.
     """
     if scope.kept_size is None:
         return None
@@ -76,7 +76,7 @@ def list_size(session: Session, scope: Scope, now: datetime) -> int | None:
 
 
 def set_page(session: Session, *, after: str | None, limit: int) -> list[SetRow]:
-    """At most `limit` sets behind `after`, of all three trees, in the order of their setSpecs' bytes."""
+    """Return at most `limit` sets of the three trees after `after`, ordered by their setSpecs' bytes."""
     begin = after or ""
     trees = (
         _sets(Collection, Collection.description.expression, begin, limit),
@@ -114,19 +114,19 @@ _COLUMNS: Final[Mapping[str, ColumnElement[Any] | InstrumentedAttribute[Any]]] =
     "mimetype_set": Mimetype.set_spec,
     "host": Domain.name,
     "domain_set": Domain.set_spec,
-    # The driver makes lists of it already; SQLAlchemy would copy each.
+    # The driver already returns lists; SQLAlchemy would copy each of them.
     "collections": type_coerce(_DIRECT_COLLECTIONS, NullType()),
 }
-"""What an item has that is no column of the document of the same name."""
+"""Fields of an item that are not columns of the document with the same name."""
 
 
 def _read(session: Session, statement: Select[Any]) -> list[Item]:
-    """The statement's items, without what the ORM would do for each row."""
+    """Return the statement's items without the ORM's overhead per row."""
     return list(map(Item._make, session.connection().execute(statement).all()))
 
 
 def _items(scan: Subquery) -> Select[Any]:
-    """All that is said about the documents of a scan, in one query, in the order of (datestamp, id)."""
+    """Select all facts about the documents of a scan in one query, ordered by (datestamp, id)."""
     columns = [_COLUMNS[field] if field in _COLUMNS else getattr(Document, field) for field in Item._fields]
     return (
         select(*columns)

@@ -1,4 +1,4 @@
-"""From raw arguments to the finished answer, in one blocking call: the provider without HTTP."""
+"""From raw arguments to the finished answer in one blocking call: the provider without HTTP."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,34 +28,34 @@ _LONGEST_CACHED = timedelta(hours=1)
 
 @dataclass(frozen=True, kw_only=True)
 class OaiAnswer:
-    """A finished answer, and what it was, for those who keep account."""
+    """A finished answer, with its facts for statistics."""
 
     body: bytes
     """XML in UTF-8."""
     cached_seconds: int = 0
-    """How long caches may keep it; none unless the list's window is closed."""
+    """How long caches may keep it; 0 unless the list's date range is closed."""
     verb: Verb | None = None
     """None after badVerb."""
     errors: tuple[ErrorCode, ...] = ()
-    """The codes of all errors told."""
+    """The codes of all errors in the answer."""
     progress: ListPosition | None = None
-    """Of lists that are answered with elements."""
+    """For lists that are answered with elements."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repository:
-    """Holdings as OAI-PMH shows them. Thread-safe; each answer takes one database connection."""
+    """Holdings served over OAI-PMH. Thread-safe; each answer uses one database connection."""
 
     site: Site
     database: Database
     catalogue: Catalogue
     token_purpose: str = PURPOSE
-    """What the tokens' signing key is for; another one's tokens are refused."""
+    """Purpose of the tokens' signing key; tokens of another purpose are refused."""
 
     def answer(self, pairs: Pairs) -> OaiAnswer:
-        """Answer a request; whatever is wrong with it is told in the answer.
+        """Answer a request; errors in the request are reported in the answer.
 
-        Raises only what the database raises when it cannot be reached or takes too long.
+        Raises only the database's errors, if it cannot be reached or takes too long.
         """
         moment = utc_now()
         try:
@@ -102,19 +102,19 @@ class Repository:
         return answers.envelope(moment, self.site.base_url, arguments, content)
 
     def _cached_seconds(self, request: Request, moment: datetime) -> int:
-        """A page of a window that is closed loses documents at most, and they come again further on."""
+        """Return the cache time: a cached page of a closed range only lacks documents that reappear later."""
         closed = "resumptionToken" in request.arguments or (
             request.until is not None and request.until < moment
         )
-        # A cached page hands out a token, which has to be good for a while yet.
+        # A cached page contains a token, which must remain valid for a while.
         longest = min(_LONGEST_CACHED, self._tokens.lifetime / 2)
         return int(longest.total_seconds()) if closed else 0
 
 
 def make_repository(settings: ProviderSettings, database: Database, base_url: str) -> Repository:
-    """The archive's repository with the formats that the settings choose; the database is not touched yet.
+    """Return the archive's repository with the formats from the settings; does not access the database yet.
 
-    Raises SettingsError where the settings name a format that there is not.
+    Raises SettingsError if the settings name an unknown format.
     """
     site = Site(base_url=base_url, settings=settings)
     catalogue = ArchiveCatalogue(site=site, prefixes=offered_formats(settings.formats))
@@ -122,10 +122,11 @@ def make_repository(settings: ProviderSettings, database: Database, base_url: st
 
 
 def _begin(session: Session) -> datetime:
-    """Begin a read-only transaction with one view of the data, and give its responseDate.
+    """Begin a read-only transaction with one snapshot of the data, and return its responseDate.
 
-    It is the database's clock, by which new documents get their datestamps, read before the view is taken:
-    whatever becomes visible later has a later datestamp, however far this machine's clock is off.
+    The responseDate is the time of the database's clock, which also dates new documents, read before the
+    snapshot is taken: whatever becomes visible later has a later datestamp, however wrong this machine's
+    clock is.
     """
     session.connection(execution_options={"isolation_level": "REPEATABLE READ", "postgresql_readonly": True})
     moment: datetime = session.scalars(select(func.date_trunc("second", func.now()))).one()

@@ -1,7 +1,8 @@
-"""From raw arguments to a request that keeps to the protocol, or to everything that is wrong with it.
+"""Checks raw arguments: returns a valid request, or reports everything that is wrong with them.
 
-Source: OAI-PMH 2.0, sections 3.1.1, 3.6 and 4. Nothing here touches the database: what only the data can tell
-(an unknown identifier, an empty list) is found by the handlers of `provider.protocol.verbs`.
+Source: OAI-PMH 2.0, sections 3.1.1, 3.6 and 4. This module does not access the database: errors that
+depend on the data (an unknown identifier, an empty list) are found by the handlers of
+`provider.protocol.verbs`.
 """
 
 import re
@@ -20,7 +21,7 @@ from provider.holdings.sets import is_set_spec
 Pairs = list[tuple[str, str]]
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9\-_.!~*'()]+")
-# A URI reference (RFC 3986), letters beyond ASCII included, for the schema's anyURI admits them.
+# A URI reference (RFC 3986), also with non-ASCII letters, because the schema's anyURI allows them.
 _UNIT: Final = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2}|[^\x00-\x7f])"
 _TAIL: Final = rf"(?:/{_UNIT}*)*(?:\?(?:{_UNIT}|[/?])*)?(?:#(?:{_UNIT}|[/?])*)?"
 _URI: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*:(?!//){_UNIT}*{_TAIL}|(?!//)(?:(?!:){_UNIT})*{_TAIL}")
@@ -35,7 +36,7 @@ class RefusedRequestError(ZatvaError):
     """A request that is answered with one or more protocol errors.
 
     `arguments` are those that the answer's `request` element repeats: none after badVerb or badArgument.
-    `verb` is what was asked for, None after badVerb.
+    `verb` is the requested verb, None after badVerb.
     """
 
     def __init__(
@@ -52,23 +53,23 @@ _SILENCING: Final = frozenset({ErrorCode.BAD_VERB, ErrorCode.BAD_ARGUMENT})
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request whose arguments are all allowed, complete and well written."""
+    """A request whose arguments are all allowed, complete and well-formed."""
 
     verb: Verb
     arguments: Mapping[str, str]
-    """As they came, `verb` included."""
+    """As received, including `verb`."""
     from_: datetime | None = None
-    """First moment of the window asked for, UTC."""
+    """First moment of the requested date range, UTC."""
     until: datetime | None = None
-    """Last second of the window asked for, UTC."""
+    """Last second of the requested date range, UTC."""
 
     def refusal(self, *errors: ProtocolError) -> RefusedRequestError:
-        """The refusal of this request for what the data tell."""
+        """Return the refusal of this request for reasons found in the data."""
         return RefusedRequestError(errors, self.arguments, self.verb)
 
 
 def read_pairs(encoded: bytes) -> Pairs:
-    """Read `name=value&…` as URLs and forms write it.
+    """Parse `name=value&…` as in URLs and forms.
 
     Bytes that are not UTF-8 become lone surrogates, which `check_request` refuses.
     """
@@ -81,10 +82,10 @@ def _decoded(encoded: bytes) -> str:
 
 
 def check_request(pairs: Pairs, prefixes: Container[str]) -> Request:
-    """Check the arguments of a request; `prefixes` are the metadata formats that there are.
+    """Check the arguments of a request; `prefixes` are the offered metadata formats.
 
-    Raises RefusedRequestError with all that is wrong. An unknown format alone is left to the handler,
-    which may have more to say.
+    Raises RefusedRequestError with all errors. If an unknown format is the only one, the handler reports
+    it, because it may find further errors.
     """
     verb = _verb([value for name, value in pairs if name == "verb"])
     arguments = dict(pairs)
@@ -107,7 +108,7 @@ def check_request(pairs: Pairs, prefixes: Container[str]) -> Request:
 
 
 def unknown_format(prefix: str) -> ProtocolError:
-    """The error for a metadataPrefix that this repository does not have."""
+    """Return the error for a metadataPrefix that this repository does not offer."""
     return ProtocolError(
         ErrorCode.CANNOT_DISSEMINATE_FORMAT,
         f"metadataPrefix {shown(prefix)} is not supported; see ListMetadataFormats",
@@ -115,12 +116,12 @@ def unknown_format(prefix: str) -> ProtocolError:
 
 
 def shown(value: str) -> str:
-    """A value for a message: quoted, without control characters, cut where it is long."""
+    """Return a value for a message: quoted, without control characters, truncated if long."""
     return repr(value if len(value) <= _SHOWN_CHARACTERS else f"{value[:_SHOWN_CHARACTERS]}…")
 
 
 def is_uri(identifier: str) -> bool:
-    """Whether something can be asked for by this identifier."""
+    """Return whether the identifier is a URI, so that a request can name it."""
     written = _URI.fullmatch(identifier) or _WEB_ADDRESS.fullmatch(identifier)
     return bool(identifier and written) and not _FORBIDDEN.search(identifier)
 
@@ -136,7 +137,7 @@ def _verb(given: list[str]) -> Verb:
 
 
 def _misfits(pairs: Pairs, rule: VerbRule, verb: Verb) -> Iterable[str]:
-    """Arguments that the verb does not know, or that are there twice."""
+    """Yield complaints about arguments that the verb does not accept, or that are repeated."""
     counts = Counter(name for name, _ in pairs)
     unknown = [name for name in counts if name != "verb" and name not in rule.allowed]
     if unknown:
@@ -147,7 +148,7 @@ def _misfits(pairs: Pairs, rule: VerbRule, verb: Verb) -> Iterable[str]:
 
 
 def _missing(arguments: Mapping[str, str], rule: VerbRule, verb: Verb) -> Iterable[str]:
-    """Required arguments that are not there; the exclusive one stands for all others."""
+    """Yield complaints about missing required arguments; the exclusive argument replaces all others."""
     if rule.exclusive and rule.exclusive in arguments:
         others = [name for name in arguments if name in rule.required | rule.optional]
         if others:
@@ -200,7 +201,7 @@ _SYNTAX: Final[Mapping[str, Callable[[str], str | None]]] = {
 
 
 class _Window:
-    """The bounds `from` and `until` (section 2.7.1), and what is wrong with them together."""
+    """The bounds `from` and `until` (section 2.7.1), and the complaints about their combination."""
 
     def __init__(self, arguments: Mapping[str, str]) -> None:
         begin, end = (_datestamp(arguments.get(name)) for name in ("from", "until"))

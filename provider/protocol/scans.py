@@ -1,4 +1,4 @@
-"""The range scans that find a list's page: one of the scope's index, or one for each of its few hosts."""
+"""Range scans that find a list's page: one of the scope's index, or one for each of its few hosts."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from provider.protocol.tokens import Position
 def page_scan(
     scope: Scope, *, from_: datetime | None, until: datetime, after: Position | None, limit: int
 ) -> Subquery:
-    """At most `limit` ids of the scope by (datestamp, id), from behind `after` up to `until`."""
+    """Select at most `limit` ids of the scope by (datestamp, id), after `after` and up to `until`."""
     window = [scope.datestamp <= until]
     if after is not None:
         window.append(tuple_(scope.datestamp, scope.id) > tuple_(literal(after.datestamp), literal(after.id)))
@@ -30,10 +30,10 @@ def page_scan(
 
 
 def ahead_scan(scope: Scope, now: datetime, limit: int) -> Subquery:
-    """At most `limit` ids of the scope that are not due yet.
+    """Select at most `limit` ids of the scope that are not due yet.
 
-    They are taken from the far end of the index: without that order, a database that has not gathered
-    statistics yet would read the table for it.
+    They are read from the far end of the index: without that order, a database without statistics would
+    read the whole table.
     """
     if scope.hosts:
         ahead = _of_each_host(scope.hosts, [Document.datestamp > now], limit, backwards=True)
@@ -50,10 +50,10 @@ def ahead_scan(scope: Scope, now: datetime, limit: int) -> Subquery:
 def _merged_page(
     hosts: tuple[int, ...], window: list[ColumnElement[bool]], until: datetime, limit: int
 ) -> Subquery:
-    """The page out of one scan for each host.
+    """Select the page from one scan for each host.
 
-    A few rows of each tell how far the page reaches at most, so that no host is read much further, however
-    many hosts there are and however unlike in size.
+    A few rows of each host bound the end of the page, so that no host is read much further, however many
+    hosts there are and however different in size.
     """
     share = 2 * limit // len(hosts) + 2
     near = _of_each_host(hosts, window, share).subquery()
@@ -66,7 +66,7 @@ def _merged_page(
 def _of_each_host(
     hosts: tuple[int, ...], window: list[ColumnElement[bool]], limit: int, *, backwards: bool = False
 ) -> Select[tuple[datetime, int]]:
-    """The first or last rows of every host in the window, in no order."""
+    """Select the first or last rows of every host in the range, unordered."""
     host = select(func.unnest(literal(list(hosts), ARRAY(Integer))).label("id")).subquery("host")
     keys = (Document.datestamp, Document.id)
     one = (

@@ -1,6 +1,6 @@
-"""What a set means in the tables: the condition and the index by which its documents are found.
+"""Maps a set to the tables: the condition and the index that find its documents.
 
-Each level of a set tree has a column and an index of its own in `document`, or in `document_collection`.
+Each level of a set tree has its own column and index in `document`, or in `document_collection`.
 """
 
 from dataclasses import dataclass, replace
@@ -15,30 +15,30 @@ from provider.models import Collection, Document, DocumentCollection, Domain, Mi
 _TOP_LEVEL: Final = 1
 _REGISTERED_LEVEL: Final = 2
 _MOST_HOSTS: Final = 1000
-"""So many hosts are read one by one and merged; each costs two descents of an index for a page."""
+"""Maximum number of hosts that are read one by one and merged; each costs two index descents per page."""
 _AFTER_COLON: Final = ";"
-"""The character behind the colon: `x:` to `x;` is everything below x in the order of bytes."""
+"""The character after the colon: from `x:` to `x;` is everything below x in byte order."""
 
 _ALL_DOCUMENTS: Final = select(func.sum(Mimetype.documents)).where(Mimetype.parent_id.is_(None))
-"""Every document has one major type, and of those there are few."""
+"""Every document has one major type, and there are few major types."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """The documents of a set, or all."""
+    """The documents of a set, or all documents."""
 
     datestamp: InstrumentedAttribute[object]
     id: InstrumentedAttribute[int]
-    """The two columns by which the index puts them in order."""
+    """The two columns that order the index."""
     conditions: tuple[ColumnElement[bool], ...] = ()
     hosts: tuple[int, ...] = ()
-    """The hosts that the scope is made of, where it has no index of its own and they are few."""
+    """The hosts that the scope consists of, if it has no index of its own and they are few."""
     kept_size: Select[Any] | None = None
-    """Asks how many there are, deleted ones included, where the loading keeps count."""
+    """Selects the number of documents, including deleted ones, if it is kept while loading."""
 
 
 def find_scope(session: Session, set_spec: str | None) -> Scope | None:
-    """The scope of a set, all documents for None, or None where there is no such set."""
+    """Return the scope of a set (all documents if None); None if the set does not exist."""
     if set_spec is None or set_spec == MIMETYPE_ROOT:
         return _documents(kept_size=_ALL_DOCUMENTS)
     if set_spec == DOMAIN_ROOT:
@@ -59,7 +59,7 @@ def _kept_size(row: Collection | Domain | Mimetype) -> Select[Any]:
 def _collection(session: Session, set_spec: str) -> Scope | None:
     row = session.scalar(select(Collection).where(Collection.set_spec == set_spec))
     if row is None:
-        # The tree's root is a set even before the first collection is made.
+        # The tree's root is a set even before the first collection is created.
         return _documents(Document.id.is_(None)) if set_spec == COLLECTION_ROOT else None
     return Scope(
         datestamp=DocumentCollection.datestamp,
@@ -89,7 +89,7 @@ def _domain(session: Session, set_spec: str) -> Scope | None:
 
 
 def _below_registered(session: Session, row: Domain) -> Scope:
-    """A host, or labels with hosts below them, which no index has together."""
+    """Return the scope of a host, or of labels with hosts below them, which share no index."""
     below = (
         Domain.set_spec >= f"{row.set_spec}:",
         Domain.set_spec < f"{row.set_spec}{_AFTER_COLON}",

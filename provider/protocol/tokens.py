@@ -1,6 +1,6 @@
-"""Resumption tokens: signed, and with all in them that the next page needs (OAI-PMH 2.0, section 3.5).
+"""Signed resumption tokens that contain everything needed for the next page (OAI-PMH 2.0, section 3.5).
 
-Nothing is kept on the server, so a token is good on any instance, after a restart, and more than once.
+The server stores nothing, so a token is valid on any instance, after a restart, and more than once.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from oai.errors import ProtocolError
 from oai.vocabulary import ErrorCode, Verb
 
 PURPOSE: Final = "resumption token"
-"""What the signing key is for, as `oai.signing` keeps it."""
+"""The purpose under which `oai.signing` stores the signing key."""
 
 _VERSION: Final = 1
 _LONGEST: Final = 4096
@@ -25,7 +25,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """The last item of a page: the next one begins behind it."""
+    """The last item of a page, after which the next page begins."""
 
     datestamp: datetime
     id: int
@@ -33,32 +33,32 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True)
 class ItemList:
-    """A list of records or headers, and how far it has got."""
+    """A list of records or headers, and the position in it."""
 
     verb: Verb
     metadata_prefix: str
     set_spec: str | None
     from_: datetime | None
     until: datetime
-    """Upper bound (UTC), frozen at the first request."""
+    """Upper bound (UTC), fixed at the first request."""
     after: Position | None = None
     cursor: int = 0
-    """Items on the pages before."""
+    """Items on previous pages."""
     size: int | None = None
-    """Items in the whole list, where that is known."""
+    """Items in the whole list, if known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetList:
-    """A list of sets, and how far it has got."""
+    """A list of sets, and the position in it."""
 
     after: str | None = None
-    """The last setSpec of the page before."""
+    """The last setSpec of the previous page."""
     cursor: int = 0
 
 
 class Tokens:
-    """Writes and reads tokens with one key; `lifetime` is how long they are good."""
+    """Writes and reads tokens with one key; `lifetime` is how long they are valid."""
 
     def __init__(self, key: bytes, lifetime: timedelta) -> None:
         self._serializer = URLSafeSerializer(
@@ -67,15 +67,15 @@ class Tokens:
         self.lifetime = lifetime
 
     def write(self, state: ItemList | SetList, now: datetime) -> str:
-        """A token for the page that `state` tells: URL-safe characters, good for the lifetime from `now`."""
+        """Return a token for the page in `state`: URL-safe characters, valid for the lifetime from `now`."""
         fields = _item_fields(state) if isinstance(state, ItemList) else _set_fields(state)
         whole = {"v": _VERSION, "e": _number(now + self.lifetime), **fields}
         return _text(self._serializer.dumps(whole))
 
     def read_items(self, token: str, verb: Verb, now: datetime) -> ItemList:
-        """The list of records or headers that the token goes on with.
+        """Return the list of records or headers that the token continues.
 
-        Raises ProtocolError badResumptionToken when it is altered, expired, of another version or verb.
+        Raises ProtocolError badResumptionToken if it is altered, expired, or of another version or verb.
         """
         fields = self._fields(token, verb, now)
         return ItemList(
@@ -90,7 +90,7 @@ class Tokens:
         )
 
     def read_sets(self, token: str, now: datetime) -> SetList:
-        """The list of sets that the token goes on with; raises as `read_items` does."""
+        """Return the list of sets that the token continues; raises as `read_items` does."""
         fields = self._fields(token, Verb.LIST_SETS, now)
         return SetList(after=fields["a"], cursor=fields["c"])
 
@@ -107,19 +107,19 @@ class Tokens:
         return fields
 
     def _signed(self, token: str) -> Mapping[str, Any] | None:
-        """What the token says, if it is ours to the last character."""
+        """Return the token's fields if it is authentic to the last character."""
         if len(token) > _LONGEST:
             return None
         try:
             fields: Mapping[str, Any] = self._serializer.loads(token)
         except (BadData, ValueError):
             return None
-        # Base64 leaves spare bits at its end, so that several texts may mean the same signature.
+        # Base64 leaves spare bits at its end, so that several texts may encode the same signature.
         return fields if _text(self._serializer.dumps(fields)) == token else None
 
 
 def bad_token(reason: str) -> ProtocolError:
-    """The error for a token that cannot be gone on with, and the way out."""
+    """Return the error for an invalid token, with the advice to start the list again."""
     return ProtocolError(
         ErrorCode.BAD_RESUMPTION_TOKEN, f"{reason}; start the list again without resumptionToken"
     )
@@ -145,7 +145,7 @@ def _set_fields(state: SetList) -> dict[str, Any]:
 
 
 def _number(moment: datetime) -> int:
-    """Microseconds since 1970: exact, whatever the database holds."""
+    """Return microseconds since 1970, which is exact for every time in the database."""
     return (moment - _EPOCH) // _MICROSECOND
 
 

@@ -1,4 +1,4 @@
-"""The handlers of the six verbs: a checked request in, the answer's content out (OAI-PMH 2.0, section 4)."""
+"""The handlers of the six verbs: from a checked request to the answer's content (OAI-PMH 2.0, section 4)."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from provider.protocol.requests import shown, unknown_format
 
 
 def get_record(exchange: Exchange) -> Content:
-    """One item in one format (section 4.1)."""
+    """Return one item in one format (section 4.1)."""
     identifier, prefix = (exchange.request.arguments[name] for name in ("identifier", "metadataPrefix"))
     item = exchange.catalogue.item(exchange.session, identifier, exchange.moment)
     faults = []
@@ -28,7 +28,7 @@ def get_record(exchange: Exchange) -> Content:
 
 
 def list_metadata_formats(exchange: Exchange) -> Content:
-    """The formats that there are, for all items or for one (section 4.4)."""
+    """Return the formats of the repository or of one item (section 4.4)."""
     identifier = exchange.request.arguments.get("identifier")
     if identifier is None:
         formats = exchange.catalogue.formats(exchange.session)
@@ -63,4 +63,4 @@ HANDLERS: Mapping[Verb, Callable[[Exchange], Content]] = MappingProxyType(
         Verb.LIST_SETS: list_sets,
     }
 )
-"""Each raises RefusedRequestError for what the data do not allow."""
+"""Each raises RefusedRequestError for errors found in the data."""

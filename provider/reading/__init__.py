@@ -1,1 +1,1 @@
-"""What lies in archive files: records, captures, documents read back."""
+"""Reading archive files: records, captures, and archived documents."""

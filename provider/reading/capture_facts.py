@@ -1,4 +1,4 @@
-"""The facts that make a capture: its URL and its moment, from whatever tells of it."""
+"""The facts that identify a capture, its URL and its time, from any kind of source."""
 
 import re
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from typing import Final
 
 from provider.holdings.sets import host_of
 
-# By-products of crawlers and name look-ups; they are at no address that anybody can ask for.
+# By-products of crawlers and name look-ups, which have no address that a client can request.
 _LEFT_SCHEMES: Final = frozenset({"metadata", "filedesc"})
 _LONGEST_HOST: Final = 253
 
@@ -20,11 +20,11 @@ _ARC_DATE = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9
 
 
 class RefusedError(Exception):
-    """A record or line is whole, but a fact in it is impossible."""
+    """A record or line is complete, but a fact in it is impossible."""
 
 
 def scheme_left(target: str) -> str | None:
-    """The scheme of a target that is no document; None for one that is (or is no URL at all)."""
+    """Return the scheme of a target that is not a document; None if it is one (or is not a URL at all)."""
     scheme = _SCHEME.match(target)
     if scheme and (not scheme[2] or scheme[1].lower() in _LEFT_SCHEMES):
         return scheme[1].lower()
@@ -32,9 +32,9 @@ def scheme_left(target: str) -> str | None:
 
 
 def address_of(target: str) -> tuple[str, str]:
-    """The URL and its host; raises RefusedError where there are none.
+    """Return the URL and its host; raises RefusedError if there is none.
 
-    A blank becomes `%20`: old crawlers left them, and no URL may have them.
+    A blank becomes `%20`: old crawlers left blanks, and a URL must not contain them.
     """
     url = target.strip(" ").removeprefix("<").removesuffix(">").replace(" ", "%20")
     if not _SCHEME.match(url) or _CONTROL.search(url):
@@ -46,9 +46,9 @@ def address_of(target: str) -> tuple[str, str]:
 
 
 def capture_time(text: str, *, is_arc: bool = False) -> datetime:
-    """A capture time, UTC, as WARC or ARC writes it; parts that are not stated are their first: month 1.
+    """Parse a capture time (UTC) of WARC or ARC; missing parts default to their first value: month 1.
 
-    Raises RefusedError where it is none.
+    Raises RefusedError if it is not a valid time.
     """
     if _WARC_SECOND.fullmatch(text) and not is_arc:
         try:

@@ -1,7 +1,7 @@
-"""Reads ARC and WARC records into captures: what stood at a URL at a moment, and where it lies in the file.
+"""Reads ARC and WARC records as captures: the response of a URL at a certain time, and its file offset.
 
-Takes WARC records of the types response, resource and revisit, and ARC records (WARC 1.1, section 6; ARC
-1.0). Everything else is counted by type and left. A record whose facts are impossible becomes a problem.
+Reads WARC records of the types response, resource and revisit, and ARC records (WARC 1.1, section 6; ARC
+1.0). Other records are counted by type and skipped. A record with impossible facts becomes a problem.
 """
 
 from collections.abc import Iterator
@@ -41,48 +41,48 @@ _NAMED_KINDS = frozenset(
 
 
 class Capture(NamedTuple):
-    """One archived answer; a tuple, for it is made three times as quickly as a frozen dataclass."""
+    """One archived response; a tuple, because it is created three times as fast as a frozen dataclass."""
 
     offset: int
-    """Byte in the file where the record (or its gzip member) begins."""
+    """Byte offset of the record (or its gzip member) in the file."""
     record_type: str
     """response, resource or revisit; an ARC record is a response."""
     url: str
     host: str
-    """As `provider.holdings.sets.host_of` gives it."""
+    """The result of `provider.holdings.sets.host_of`."""
     archived: datetime
-    """UTC, as finely as stated, to the microsecond."""
+    """UTC, with the stated precision, up to microseconds."""
     http_status: int | None
     mime_type: str | None
-    """As the HTTP header says it, else as the record does; not checked."""
+    """From the HTTP header, otherwise from the record; not validated."""
     digest: str | None
-    """As the record says it; else computed: `sha1:` and base32 of the payload."""
+    """From the record; otherwise computed: `sha1:` and base32 of the payload."""
     length: int | None
-    """Bytes of the content, HTTP headers left out; none where only a CDX line tells of the capture."""
+    """Bytes of the content without HTTP headers; None if only a CDX line lists the capture."""
     title: str | None = None
-    """Of an HTML page, as `provider.reading.titles` finds it."""
+    """Of an HTML page, found by `provider.reading.titles`."""
     arc_id: int | None = None
-    """The row of the archive file, where captures of several files come together."""
+    """The row of the archive file, for captures of several files together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ignored:
-    """A good record of a kind that is no document."""
+    """A valid record of a kind that is not a document."""
 
     kind: str
     """Its WARC type, or the scheme of its address: `request`, `dns`, …"""
 
 
 def read_captures(file: BinaryIO) -> Iterator[Capture | Ignored | FramingProblem]:
-    """Everything in an open ARC or WARC file, plain or gzipped, in order; memory stays flat."""
+    """Yield everything in an open ARC or WARC file, plain or gzipped, in order; uses constant memory."""
     return read_records(file, _Captures())
 
 
 class _Captures:
-    """Makes a capture of a record (see `provider.reading.framing.Taker`)."""
+    """Makes captures from records (see `provider.reading.framing.Taker`)."""
 
     def take(self, content: Content, offset: int) -> tuple[Capture | Ignored | FramingProblem, int]:
-        """The capture that the record is, or what else; and the record's length by its header."""
+        """Return the record's capture, or another item, and the record's length according to its header."""
         header = read_header(content)
         if header is None:
             return Ignored(kind="empty"), len(content.front)
@@ -98,7 +98,7 @@ class _Captures:
         return _capture(content, offset, header, address, archived), header.end
 
     def rescue(self, content: Content, offset: int, damage: DamageError) -> tuple[Capture, int]:
-        """The capture if its payload proves itself though the record's length is wrong."""
+        """Return the capture if its payload can be verified although the record's length is wrong."""
         header = read_header(content)
         if header is None or _kind_left(header) is not None:
             raise damage
@@ -152,7 +152,7 @@ def _capture(
 def _pass_payload(
     content: Content, header: RecordHeader, payload: int, check: DigestCheck | None
 ) -> str | None:
-    """Go to the record's end; gives the payload's digest, computed where the record says none."""
+    """Read to the record's end; return the payload's digest, computed if the record has none."""
     if check is not None:
         content.pass_to(header.end, check.see, payload)
     elif header.digest is None and header.record_type != "revisit":
@@ -165,14 +165,14 @@ def _pass_payload(
 
 
 def _kind_left(header: RecordHeader) -> str | None:
-    """What an ignored record is counted as; None for a record that is taken (or refused)."""
+    """Return the kind under which a skipped record is counted; None for one that is indexed (or refused)."""
     if header.record_type and header.record_type not in _TAKEN:
         return header.record_type
     return scheme_left(header.target)
 
 
 def _mime_type(head: bytes, header: RecordHeader) -> str | None:
-    """Of the archived content; a WARC response's own Content-Type is only that of the HTTP message."""
+    """Return the content's type; a WARC response's own Content-Type is only that of the HTTP message."""
     if head:
         return http_mime_type(head)
     return header.mime_type if header.is_arc or header.record_type == "resource" else None

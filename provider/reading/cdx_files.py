@@ -1,7 +1,8 @@
 """Reads CDX and CDXJ files, which list the captures of archive files, plain or gzipped.
 
-A CDX file begins with a line ` CDX N b a m s k r M S V g` that says what each column holds (CDX File Format,
-Internet Archive: 9 or 11 columns, mostly); a CDXJ line is a sort key, a time stamp and a JSON object.
+A CDX file begins with a line ` CDX N b a m s k r M S V g` that names the columns (CDX File Format,
+Internet Archive: usually 9 or 11 columns); a CDXJ line consists of a sort key, a time stamp and a JSON
+object.
 """
 
 import gzip
@@ -44,7 +45,7 @@ _STATUS = re.compile(r"[1-9][0-9]{2}")
 
 
 class ListedCapture(NamedTuple):
-    """What one line tells of a capture."""
+    """A capture as listed by one line."""
 
     url: str
     host: str
@@ -53,28 +54,27 @@ class ListedCapture(NamedTuple):
     mime_type: str | None
     digest: str | None
     record_type: str
-    """response or revisit; a CDX file does not tell resource records from responses."""
+    """response or revisit; a CDX file does not distinguish resource records from responses."""
     file_name: str
-    """Of the archive file, without a folder."""
+    """Name of the archive file, without its folder."""
     offset: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class FaultyLine:
-    """A line that tells of no capture."""
+    """A line that does not list a valid capture."""
 
     offset: int
-    """Byte where it begins, in the text as it was before it was packed."""
+    """Byte offset of the line in the uncompressed text."""
     reason: str
     """With the number of the line, counted from 1."""
 
 
 def read_cdx(path: Path, check: Callable[[int], None]) -> Iterator[ListedCapture | FaultyLine | None]:
-    """What each line of a file tells, in order; None for one that tells of no document, as a name look-up.
+    """Yield the capture of each line, in order; None for one that is not a document, such as a name look-up.
 
-    `check` is told now and then how many bytes of the file have been read. Raises
-    OSError where the file cannot be read; gzip data that
-    is damaged ends it with a faulty line.
+    `check` periodically receives the number of bytes read from the file. Raises OSError if the file
+    cannot be read; damaged gzip data ends it with a faulty line.
     """
     is_json = ".cdxj" in path.suffixes[-2:]
     columns: list[str] | None = None
@@ -163,7 +163,7 @@ def _moment(timestamp: str) -> datetime:
 
 
 def _digest(value: str) -> str | None:
-    """As archives write it; CDX files leave out that the 32 characters are a SHA-1 in base32."""
+    """Return the digest as archives write it; CDX files omit that 32 characters are a SHA-1 in base32."""
     if _BASE32_SHA1.fullmatch(value):
         return f"sha1:{value}"
     return value if _DIGEST.fullmatch(value) else None

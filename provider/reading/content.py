@@ -1,7 +1,7 @@
-"""A record's bytes: the front is kept while its headers are read, the rest only passes by.
+"""The bytes of a record: its front is kept while the headers are read, and the rest is streamed.
 
-A gzip member and a stretch of a plain file are read in the same way. Most records are small: they come whole
-with the first piece, and nothing more is asked for.
+A gzip member and a section of a plain file are read in the same way. Most records are small: the first
+read contains them completely, and no further read is necessary.
 """
 
 import io
@@ -12,7 +12,7 @@ from typing import BinaryIO, Protocol
 from oai.errors import ZatvaError
 
 LINE_LIMIT = 65_536
-"""Longest header line, in bytes."""
+"""Maximum length of a header line, in bytes."""
 
 _FIRST = 8192
 _PIECE = 65_536
@@ -20,52 +20,52 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
 class DamageError(ZatvaError):
-    """A record is damaged; the message says how."""
+    """A record is damaged; the message states how."""
 
 
 class EndedEarlyError(DamageError):
-    """A record is at its end before the length that its header announces."""
+    """A record ends before the length that its header declares."""
 
 
 class ContentSource(Protocol):
-    """Where a record's bytes come from."""
+    """The source of a record's bytes."""
 
     def read(self, most: int) -> bytes:
-        """Up to `most` bytes more, at least one; none at the end."""
+        """Return up to `most` further bytes, at least one; empty at the end."""
 
     def skip(self, length: int) -> int:
-        """Go past up to `length` bytes and give how many there were, as far as that is quicker; 0 if not."""
+        """Skip up to `length` bytes if that is faster than reading; return how many, or 0."""
 
     def at_end(self) -> bool:
-        """Whether it is known that nothing more comes."""
+        """Return whether the end is known to be reached."""
 
 
 class Content:
-    """What begins at a record's first byte. It may go on after the record: a plain file does."""
+    """The bytes from a record's first byte on. They may continue after the record, as in a plain file."""
 
     __slots__ = ("_passed", "_source", "front")
 
     def __init__(self, source: ContentSource) -> None:
         self._source = source
         self.front = source.read(_PIECE)
-        """The bytes from the record's first one on that have been kept so far."""
+        """The bytes kept so far, from the record's first byte on."""
         self._passed = len(self.front)
 
     def ends_with(self, blanks: bytes, place: int) -> bool:
-        """Whether nothing but these bytes is left from a place on, and that is known without reading on."""
+        """Return whether exactly `blanks` remain after a position, if that is known without reading on."""
         return self.front[place:] == blanks and self._passed == len(self.front) and self._source.at_end()
 
     def extend(self, size: int) -> bytes:
-        """Keep at least `size` bytes, as far as there are so many; only before `pass_to`."""
+        """Keep at least `size` bytes, as far as they exist; only before `pass_to`."""
         if len(self.front) < size:
             pieces = [self.front, *self._pieces(size)]
             self.front = b"".join(pieces)
         return self.front
 
     def pass_to(self, end: int, see: Callable[[bytes], object] | None = None, begin: int = 0) -> None:
-        """Go to the byte `end`, showing what lies between `begin` and it to `see`.
+        """Advance to the byte `end`, and pass the bytes between `begin` and it to `see`.
 
-        `begin` must lie in the front. Raises EndedEarlyError where there are not so many bytes.
+        `begin` must be within the front. Raises EndedEarlyError if there are fewer bytes.
         """
         if see is not None:
             see(self.front[begin:end])
@@ -78,7 +78,7 @@ class Content:
             raise EndedEarlyError("the record is truncated: its header declares more bytes than there are")
 
     def lines_from(self, place: int) -> Iterator[tuple[int, bytes]]:
-        """The lines from a place that `pass_to` has reached, each with where it begins."""
+        """Yield the lines after a position that `pass_to` has reached, each with its offset."""
         held = self.front[place:] if place < len(self.front) else b""
         while True:
             end = held.find(b"\n") + 1
@@ -112,18 +112,18 @@ class PlainBytes:
         file.seek(offset)
 
     def read(self, most: int) -> bytes:
-        """Up to `most` bytes more, and at first not many: most records are small."""
+        """Return up to `most` further bytes; the first read is short, because most records are small."""
         if self._first:
             self._first = False
             most = min(most, _FIRST)
         return self._file.read(most)
 
     def at_end(self) -> bool:
-        """Not known before the next reading."""
+        """Return False: the end is not known before the next read."""
         return False
 
     def skip(self, length: int) -> int:
-        """Go past a long stretch without reading it."""
+        """Skip a long section without reading it."""
         if length <= _PIECE:
             return 0
         self._file.seek(length, io.SEEK_CUR)
@@ -142,7 +142,7 @@ class GzipMember:
         self._place = file.seek(offset)
 
     def read(self, most: int) -> bytes:
-        """Up to `most` bytes more; raises DamageError, and again each time, where the data is damaged."""
+        """Return up to `most` further bytes; raises DamageError, also on later calls, if data is damaged."""
         if self._damage is not None:
             raise self._damage
         inflate = self._inflate
@@ -162,16 +162,16 @@ class GzipMember:
         return b""
 
     def skip(self, length: int) -> int:
-        """Nothing: what is packed has to be unpacked."""
+        """Return 0: compressed data has to be decompressed."""
         del length
         return 0
 
     def at_end(self) -> bool:
-        """Whether the member has been unpacked to its end."""
+        """Return whether the member has been decompressed to its end."""
         return self._inflate.eof
 
     def end(self) -> int:
-        """Read on to the member's end and give its offset in the file."""
+        """Read to the member's end and return its offset in the file."""
         while not self._inflate.eof and self.read(_PIECE):
             pass
         return self._place - len(self._inflate.unused_data)

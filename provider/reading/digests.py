@@ -1,4 +1,4 @@
-"""Digests of payloads as archives write them: an algorithm, a colon, and base32 or hexadecimal digits."""
+"""Payload digests in the notation of archives: an algorithm, a colon, and base32 or hexadecimal digits."""
 
 import base64
 import hashlib
@@ -8,24 +8,24 @@ _ALGORITHMS: Final = {"sha1": "sha1", "sha-1": "sha1", "sha256": "sha256", "sha-
 
 
 class PayloadDigest:
-    """A SHA-1 digest that grows with what it is shown."""
+    """A SHA-1 digest, computed incrementally."""
 
     def __init__(self, algorithm: str = "sha1") -> None:
         self._hashed = hashlib.new(algorithm, usedforsecurity=False)
         self.see = self._hashed.update
 
     def text(self) -> str:
-        """`sha1:` and base32, as most archives write it."""
+        """Return `sha1:` and base32, as most archives write it."""
         return "sha1:" + base64.b32encode(self._hashed.digest()).decode("ascii")
 
     def spellings(self) -> frozenset[str]:
-        """The value in each way that archives write it, in lower case."""
+        """Return the value in each notation that archives use, in lower case."""
         value = self._hashed.digest()
         return frozenset({base64.b32encode(value).decode("ascii").rstrip("=").lower(), value.hex()})
 
 
 class DigestCheck:
-    """Compares a digest that an archive states with that of the payload shown."""
+    """Compares a stated digest with that of the payload."""
 
     def __init__(self, stated: str) -> None:
         name, _, value = stated.partition(":")
@@ -35,14 +35,14 @@ class DigestCheck:
 
     @property
     def known(self) -> bool:
-        """Whether the algorithm is one that can be computed here."""
+        """Whether the algorithm is supported."""
         return self._digest is not None
 
     def see(self, piece: bytes) -> None:
-        """Show a piece of the payload."""
+        """Add a piece of the payload."""
         if self._digest is not None:
             self._digest.see(piece)
 
     def well(self) -> bool:
-        """Whether they agree; false for an algorithm that is not known."""
+        """Return whether they agree; False for an unknown algorithm."""
         return self._digest is not None and self._value in self._digest.spellings()

@@ -1,8 +1,9 @@
-"""Finds the records in an ARC or WARC file one by one, and says which bytes belong to none.
+"""Finds the records in an ARC or WARC file one by one, and reports bytes that belong to none.
 
-warcio's own iterator ends quietly where gzip data is damaged, and stops at the first bad header; an archive
-must know what it could not read. So the borders of records are found here: a gzip member is a record, a plain
-record ends where its header says. After damage, reading goes on at the next place that begins as a record.
+warcio's own iterator ends silently at damaged gzip data, and stops at the first bad header; an archive
+must know what it could not read. Record boundaries are therefore found here: a gzip member is a record,
+and a plain record ends where its header says. After damage, reading continues at the next position that
+begins like a record.
 """
 
 import re
@@ -34,32 +35,32 @@ Item_co = TypeVar("Item_co", covariant=True)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FramingProblem:
-    """Bytes of a file that could not be read or taken, from `offset` (of the file as it lies there)."""
+    """Bytes of a file that could not be read or indexed, from `offset` (in the file as stored)."""
 
     offset: int
     reason: str
 
 
 class Taker(Protocol[Item_co]):
-    """What makes an item of a record."""
+    """Makes an item from a record."""
 
     def take(self, content: Content, offset: int) -> tuple[Item_co, int]:
-        """The item, and how many bytes the record has by its header; passes to there, or raises DamageError.
+        """Return the item and the record's declared length; reads to its end, or raises DamageError.
 
-        `offset` is that of the record in its file.
+        `offset` is the offset of the record in its file.
         """
 
     def rescue(self, content: Content, offset: int, damage: DamageError) -> tuple[Item_co, int]:
-        """The same for a record whose length is announced wrongly; raises `damage` where it proves nothing.
+        """Return the same for a record with a wrong declared length; raises `damage` if it is not verified.
 
-        A record proves its content by its digest, or by the length that its HTTP header tells.
+        A record's content is verified by its digest, or by the length in its HTTP header.
         """
 
 
 def read_records(file: BinaryIO, taker: Taker[Item]) -> Iterator[Item | FramingProblem]:
-    """What the taker makes of each record in an open file, and a problem for each stretch it cannot.
+    """Yield the taker's item for each record in an open file, and a problem for each unreadable section.
 
-    Only a few kilobytes are held at a time. Errors of reading the file itself (OSError) are passed on.
+    Only a few kilobytes are held at a time. Errors while reading the file itself (OSError) are passed on.
     """
     first = file.read(len(_GZIP))
     if not first:
@@ -70,7 +71,7 @@ def read_records(file: BinaryIO, taker: Taker[Item]) -> Iterator[Item | FramingP
 
 
 def begins_as_archive(file: BinaryIO) -> bool:
-    """Whether an open file's first bytes are those of an ARC or WARC file, plain or gzipped; rewinds it."""
+    """Return whether an open file begins like an ARC or WARC file, plain or gzipped; rewinds it."""
     first = file.read(len(_GZIP))
     begins = _begins_as_record(GzipMember(file, 0) if first == _GZIP else PlainBytes(file, 0))
     file.seek(0)
@@ -78,7 +79,7 @@ def begins_as_archive(file: BinaryIO) -> bool:
 
 
 class _Plain(Generic[Item]):
-    """Records one after the other."""
+    """Uncompressed records, one after the other."""
 
     def __init__(self, file: BinaryIO, taker: Taker[Item]) -> None:
         self._file = file
@@ -100,7 +101,7 @@ class _Plain(Generic[Item]):
             offset = following
 
     def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | FramingProblem], int]:
-        """What can be had of a damaged record, the problem, and where to go on."""
+        """Return what can be recovered of a damaged record, the problem, and where to continue."""
         content = Content(PlainBytes(self._file, offset))
         try:
             item, end = self._taker.rescue(content, offset, damage)
@@ -114,7 +115,7 @@ class _Plain(Generic[Item]):
 
 
 class _Members(Generic[Item]):
-    """A gzip member for each record."""
+    """One gzip member per record."""
 
     def __init__(self, file: BinaryIO, taker: Taker[Item]) -> None:
         self._file = file
@@ -140,11 +141,11 @@ class _Members(Generic[Item]):
             offset = following
 
     def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | FramingProblem], int]:
-        """What can be had of a damaged record, the problem, and where to go on."""
+        """Return what can be recovered of a damaged record, the problem, and where to continue."""
         try:
             following = GzipMember(self._file, offset).end()
         except DamageError:
-            # Nothing of a member whose checksum is not there can be trusted.
+            # Without a valid checksum, none of the member's content can be trusted.
             following = _next_member(self._file, offset + 1)
             return [
                 FramingProblem(offset=offset, reason=f"{damage} ({following - offset:,} bytes not read)")
@@ -161,10 +162,10 @@ class _Members(Generic[Item]):
 
 
 def _following(content: Content, end: int, *, stray: bool = False) -> tuple[int, bool]:
-    """Where the first line after a record's content is that is not blank, and whether there is one.
+    """Return the position of the first non-blank line after a record's content, and whether there is one.
 
-    Raises DamageError where the content plainly goes on, as it does when Content-Length is wrong. With
-    `stray` one line of other bytes may stand there, if a record or the end follows right after it.
+    Raises DamageError if the content clearly continues, as it does when Content-Length is wrong. With
+    `stray`, one line of other bytes is allowed if a record or the end of the file follows immediately.
     """
     if content.front.startswith(_QUICK, end):
         return end + len(_AFTER_WARC), True
@@ -193,7 +194,7 @@ def _kept(offset: int, damage: DamageError) -> FramingProblem:
 
 
 def _next_member(file: BinaryIO, offset: int) -> int:
-    """The next gzip member from `offset` on that holds a record; the file's end where there is none."""
+    """Return the next gzip member from `offset` on with a record; the file's end if there is none."""
     while True:
         file.seek(offset)
         block = file.read(_SEARCH)
@@ -205,7 +206,7 @@ def _next_member(file: BinaryIO, offset: int) -> int:
         elif len(block) < _SEARCH:
             return offset + len(block)
         else:
-            # The mark may lie across the border.
+            # The magic number may straddle the block boundary.
             offset += len(block) - len(_GZIP) + 1
 
 
@@ -218,7 +219,7 @@ def _begins_as_record(source: ContentSource) -> bool:
 
 
 def _next_start(file: BinaryIO, offset: int) -> int:
-    """Where the next record begins after the line at `offset`; the file's end where there is none."""
+    """Return the start of the next record after the line at `offset`; the file's end if there is none."""
     file.seek(offset)
     place = offset
     whole = False

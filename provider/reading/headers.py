@@ -1,4 +1,4 @@
-"""What an ARC or WARC record's header says, and the HTTP header in its block."""
+"""Parses an ARC or WARC record's header, and the HTTP header in its block."""
 
 import re
 from typing import Final, NamedTuple
@@ -27,13 +27,13 @@ _TRANSFER_ENCODING = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 
 
 class RecordHeader(NamedTuple):
-    """What a record's own header says; places are counted from the record's first byte.
+    """The facts in a record's own header; positions count from the record's first byte.
 
-    A tuple is made three times as quickly as a frozen dataclass, and one is made for each record.
+    A tuple is created three times as fast as a frozen dataclass, and one is created for each record.
     """
 
     record_type: str
-    """`response`, …; empty where a WARC record says none."""
+    """`response`, …; empty if a WARC record has no type."""
     target: str
     date: str
     mime_type: str | None
@@ -42,18 +42,18 @@ class RecordHeader(NamedTuple):
     block: int
     """Where the content begins."""
     end: int
-    """Where it ends."""
+    """Where the content ends."""
     is_arc: bool
 
     def ending_at(self, end: int) -> "RecordHeader":
-        """The same header of a record that ends elsewhere."""
+        """Return the header with another end of the record."""
         return self._replace(end=end)
 
 
 def read_header(content: Content) -> RecordHeader | None:
-    """The header of the record that begins here; None where there is nothing but blank lines.
+    """Return the header of the record that begins here; None if only blank lines follow.
 
-    Raises DamageError where no record begins here, or its header breaks off or tells no length.
+    Raises DamageError if no record begins here, or its header is truncated or has no length.
     """
     front = content.front
     if front.startswith(b"WARC/"):
@@ -90,7 +90,7 @@ def _warc_header(content: Content, begin: int) -> RecordHeader:
 
 
 def _warc_head(content: Content, begin: int) -> bytes:
-    """The header with the blank line at its end."""
+    """Return the header, including the blank line at its end."""
     front = content.front
     blank = _BLANK_LINE.search(front, begin)
     while blank is None:
@@ -105,9 +105,10 @@ def _warc_head(content: Content, begin: int) -> bytes:
 
 
 def _warc_fields(head: bytes) -> dict[bytes, bytes]:
-    """The fields of a WARC header that are of use, names in lower case; the first of a name counts.
+    """Return the relevant fields of a WARC header, names in lower case; the first field of a name counts.
 
-    Folded lines are joined (WARC 1.1, section 4). warcio's parser gives the same at four times the cost.
+    Folded lines are joined (WARC 1.1, section 4). warcio's parser returns the same at four times the
+    cost.
     """
     if b"\n " in head or b"\n\t" in head:
         head = _FOLDED.sub(b" ", head)
@@ -149,7 +150,7 @@ def _number(text: str, where: str) -> int:
 
 
 def http_head(content: Content, header: RecordHeader) -> bytes:
-    """The HTTP status line and headers with the blank line; none where the block is no HTTP message."""
+    """Return the HTTP status line and headers with the blank line; empty if the block is not HTTP."""
     if header.record_type == "resource" or not content.extend(header.block + len(_HTTP)).startswith(
         _HTTP, header.block
     ):
@@ -163,18 +164,18 @@ def http_head(content: Content, header: RecordHeader) -> bytes:
 
 
 def http_status(head: bytes) -> int | None:
-    """The status in an HTTP message's first line."""
+    """Return the status in an HTTP message's first line."""
     found = _STATUS.match(head)
     return int(found[1]) if found else None
 
 
 def http_mime_type(head: bytes) -> str | None:
-    """The value of Content-Type, parameters included."""
+    """Return the value of Content-Type, including parameters."""
     found = _CONTENT_TYPE.search(head)
     return found[1].decode("iso-8859-1") if found else None
 
 
 def http_length(head: bytes) -> int | None:
-    """How long the payload is by the HTTP header; None where that does not say, or it is sent in pieces."""
+    """Return the payload's length by the HTTP header; None if it is missing, or the payload is chunked."""
     found = _CONTENT_LENGTH.findall(head)
     return int(found[0]) if len(set(found)) == 1 and not _TRANSFER_ENCODING.search(head) else None

@@ -1,8 +1,8 @@
-"""Reads one archived record back from its file: what its headers say, and the payload block by block.
+"""Reads one archived record from its file: the facts in its headers, and the payload block by block.
 
-The payload is given as it was archived, content encoding and all, but for the chunks of HTTP/1.1's transfer
-encoding: those belong to the connection that it was captured from (RFC 9112, section 7.1), and the answer
-that it is sent in now has a framing of its own.
+The payload is returned as archived, including its content encoding, but without the chunks of HTTP/1.1's
+transfer encoding: those belong to the connection that was captured (RFC 9112, section 7.1), and the
+response that now carries the payload has its own framing.
 """
 
 import re
@@ -33,53 +33,53 @@ _NOT_IN_VALUE: Final = re.compile(r"[^\t\x20-\x7e\xa0-\xff]")
 
 
 class DigestError(ZatvaError):
-    """What lies in the archive is not what was archived; the message says what was expected."""
+    """The record's content differs from what was archived; the message states what was expected."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What a record's headers say of its payload."""
+    """The facts about the payload in a record's headers."""
 
     record_type: str
     target: str
-    """The address as the record writes it."""
+    """The URL as the record writes it."""
     http_status: int | None
     content_type: str | None
-    """As archived, parameters included."""
+    """As archived, including parameters."""
     content_encoding: str | None
     length: int
-    """Bytes as archived, with whatever chunks add."""
+    """Bytes as archived, including chunk framing."""
     chunked: bool
     refers_to_url: str | None
-    """Of a revisit: the URL of the capture that holds the payload, where the record says."""
+    """For a revisit: the URL of the capture with the payload, if the record has it."""
     refers_to_date: str | None
-    """Of a revisit: that capture's time, as WARC writes it."""
+    """For a revisit: that capture's time, as WARC writes it."""
     http_fields: Mapping[str, str]
-    """The fields of the HTTP header, names in lower case; of a name that comes again, the first one."""
+    """The fields of the HTTP header, names in lower case; the first field of a repeated name."""
 
 
 class _Opened(NamedTuple):
     source: ContentSource
     front: bytes
-    """What was read of the record so far."""
+    """The bytes of the record read so far."""
     header: RecordHeader
     head: bytes
     """The HTTP header."""
 
     @property
     def begin(self) -> int:
-        """Where the payload begins, from the record's first byte on."""
+        """Offset of the payload from the record's first byte."""
         return self.header.block + len(self.head)
 
 
 class DiskRecord:
-    """An open record; whoever opens it closes it."""
+    """An open record; the caller that opens it closes it."""
 
     def __init__(self, path: Path, offset: int, *, length: int | None = None) -> None:
         """Open the file and read the record's headers.
 
-        `length` is that of the payload as it was indexed; it counts where the HTTP header agrees, for some
-        records announce a wrong one. Raises OSError where the file cannot be read, and DamageError where no
+        `length` is the indexed length of the payload; it is used if the HTTP header agrees, because some
+        records declare a wrong one. Raises OSError if the file cannot be read, and DamageError if no
         record begins at `offset`.
         """
         self._offset = offset
@@ -99,18 +99,18 @@ class DiskRecord:
         self._file.close()
 
     def blocks(self, digest: str | None) -> Iterator[bytes]:
-        """The payload from its beginning on, in blocks of at most 64 KiB.
+        """Yield the payload from its beginning, in blocks of at most 64 KiB.
 
-        `digest` is the one that it must have, of the bytes as they were transferred or with the chunks
-        joined: archives have either. Raises DamageError where the record breaks off, and DigestError behind
-        the last block where the digest is another one; one of an unknown algorithm is not checked.
+        `digest` is the expected one, of the bytes as transferred or with the chunks joined: archives
+        contain both kinds. Raises DamageError if the record is truncated, and DigestError after the last
+        block if the digest differs; a digest of an unknown algorithm is not checked.
         """
         transferred, joined = (DigestCheck(digest or "") for _ in range(2))
         raw = self._raw(transferred)
         for block in _without_chunks(raw) if self.description.chunked else raw:
             joined.see(block)
             yield block
-        for _ in raw:  # what follows the last chunk counts for the digest
+        for _ in raw:  # bytes after the last chunk are part of the digest
             pass
         if joined.known and not (joined.well() or transferred.well()):
             raise DigestError(f"the content does not have the digest {digest!r} of its capture")
@@ -161,7 +161,7 @@ def _described(opened: _Opened, end: int) -> Description:
 
 
 def _fields(head: bytes) -> dict[str, str]:
-    """The fields of a header, names in lower case; what no header may have in a value is left out."""
+    """Return the fields of a header, names in lower case; invalid characters in values are removed."""
     found = reversed(_FIELD.findall(_FOLDED.sub(b" ", head)))
     return {
         name.decode("ascii").lower(): _NOT_IN_VALUE.sub("", value.decode("iso-8859-1")).strip()
@@ -170,7 +170,7 @@ def _fields(head: bytes) -> dict[str, str]:
 
 
 def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:
-    """The content of chunks joined. What is in no chunks, whatever its header says, is given as it is."""
+    """Yield the joined content of chunks. Content that is not chunked, despite its header, is unchanged."""
     held = b""
     for block in raw:
         held += block
@@ -178,7 +178,7 @@ def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:
             line = _CHUNK_LINE.match(held)
             if line is None:
                 if len(held) < _LONGEST_CHUNK_LINE and b"\n" not in held.removeprefix(b"\r\n"):
-                    break  # the line may go on in the next block
+                    break  # the line may continue in the next block
                 yield held
                 yield from raw
                 return

@@ -1,8 +1,8 @@
-"""The title of an archived HTML page, found cheaply and within bounds.
+"""Finds the title of an archived HTML page, at bounded cost.
 
-Only the payload's beginning is looked at, as bytes, and nothing is decoded but the title itself. The
-character set is the first of these that exists and decodes it: byte order mark, HTTP header, `meta`, UTF-8;
-then windows-1250 for hosts of central Europe and windows-1252 for all others.
+Only the payload's beginning is searched, as bytes, and only the title itself is decoded. The character
+set is the first of these that exists and decodes it: byte order mark, HTTP header, `meta`, UTF-8; then
+windows-1250 for hosts of central Europe and windows-1252 for all others.
 """
 
 import codecs
@@ -12,7 +12,7 @@ import zlib
 from typing import Final
 
 TITLE_WINDOW: Final = 65_536
-"""So many bytes of the payload are looked at, before and after unpacking."""
+"""Number of bytes of the payload that are searched, before and after decompression."""
 
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _SUCCESS: Final = range(200, 300)
@@ -26,7 +26,7 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# What pages call Latin-1 or ASCII is windows-1252 (WHATWG, Encoding Standard, section 4.2).
+# Pages declared as Latin-1 or ASCII are windows-1252 (WHATWG, Encoding Standard, section 4.2).
 _LABELS: Final = {"iso8859-1": "cp1252", "ascii": "cp1252"}
 
 _TITLE = re.compile(rb"<title(?:\s[^>]*)?>([^<]*(?:<(?!/title)[^<]*)*)</title", re.IGNORECASE)
@@ -42,24 +42,24 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
 def may_have_title(mime_type: str | None, http_status: int | None) -> bool:
-    """Whether it is worth looking: HTML or XHTML that was answered with success, or without HTTP."""
+    """Return whether to search: HTML or XHTML with a successful status, or without HTTP."""
     if not mime_type or not (http_status is None or http_status in _SUCCESS):
         return False
     return mime_type[:21].lower().startswith(_HTML)
 
 
 def find_title(payload: bytes, head: bytes, host: str) -> str | None:
-    """The title in the beginning of a payload; None where there is none, or only blanks.
+    """Return the title in the beginning of a payload; None if there is none, or it is blank.
 
-    `head` is the HTTP header, from whose Content-Encoding (gzip, deflate), Transfer-Encoding and character
-    set it follows how to read the payload. Brotli is not unpacked: there is no library for it here. Entities
-    are resolved, blanks folded, and more than 300 characters cut off with an ellipsis.
+    `head` is the HTTP header, whose Content-Encoding (gzip, deflate), Transfer-Encoding and character set
+    determine how the payload is read. Brotli is not supported: there is no library for it here. Entities
+    are resolved, white space is collapsed, and titles of more than 300 characters end with an ellipsis.
     """
     page = _unpacked(payload, head)
     if page[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         page = page.decode("utf-16", "replace").encode()
         head = b""
-    # Most pages without a title are found out by this alone.
+    # This check alone settles most pages without a title.
     begin = page.find(b"<t")
     if begin < 0 and page.find(b"<T") < 0:
         return None
@@ -90,7 +90,7 @@ def _decoded(raw: bytes, page: bytes, head: bytes, host: str) -> str:
 
 
 def _stated(page: bytes, head: bytes) -> list[str]:
-    """The character sets that the page states, as Python calls them, the strongest first."""
+    """Return the character sets that the page declares, by Python's names, strongest first."""
     labels = [charset for mark, charset in _MARKS if page.startswith(mark)]
     for pattern, text in ((_HTTP_CHARSET, head), (_META, page[:8192])):
         found = pattern.search(text)
@@ -102,7 +102,8 @@ def _stated(page: bytes, head: bytes) -> list[str]:
             known = codecs.lookup(label)
         except LookupError:
             continue
-        # Others than text encodings (`hex`, `zip`) are no character sets, and UTF-7 is not for pages.
+        # Codecs other than text encodings (`hex`, `zip`) are not character sets, and UTF-7 is not for
+        # pages.
         if known._is_text_encoding and known.name != "utf-7":  # noqa: SLF001 there is no public name for it
             charsets.append(_LABELS.get(known.name, known.name))
     return charsets
@@ -131,7 +132,7 @@ def _inflated(payload: bytes, window: int) -> bytes:
 
 
 def _joined(payload: bytes) -> bytes:
-    """A payload that was sent in chunks (RFC 9112, section 7.1) as one piece; others as they are."""
+    """Return a chunked payload (RFC 9112, section 7.1) in one piece; any other unchanged."""
     pieces = []
     place = 0
     while (size := _CHUNK.match(payload, place)) and (length := int(size[1], 16)):

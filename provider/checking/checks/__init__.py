@@ -1,4 +1,4 @@
-"""All checks, in the order in which they are made."""
+"""All checks, in the order in which they run."""
 
 from typing import Final
 
@@ -28,4 +28,4 @@ CHECKS: Final[tuple[Check, ...]] = (
     *transport.LIST.checks,
     *answers.LIST.checks,
 )
-"""Those on all answers come last, when all requests have been made."""
+"""Checks of all answers run last, when all requests have been made."""

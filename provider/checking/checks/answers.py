@@ -1,4 +1,4 @@
-"""The form of every answer that came, whatever was asked (specification, section 3.2). Made last."""
+"""The form of every answer to any request (specification, section 3.2). Runs last."""
 
 import re
 from collections.abc import Callable
@@ -128,7 +128,7 @@ def _clock(survey: Survey) -> Verdict:
 
 
 def _each(survey: Survey, complain: Callable[[Reply], str | None], expected: str) -> Verdict:
-    """A verdict on all answers: that on the first faulty one, with how many there are."""
+    """Return a verdict on all answers: that on the first faulty one, with the number of faulty ones."""
     faulty = [(reply, complaint) for reply in survey.client.replies if (complaint := complain(reply))]
     total = len(survey.client.replies)
     if not faulty:

@@ -1,4 +1,4 @@
-"""Requests that are to be refused, and the codes that they are to be refused with (section 3.6)."""
+"""Requests that must be refused, and the error codes for each (section 3.6)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +10,7 @@ from provider.checking.survey import NotApplicableError, Survey
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """A request (a query template) and the codes of which one is right."""
+    """A request (a query template) and the acceptable error codes."""
 
     name: str
     title: str
@@ -19,10 +19,10 @@ class Refusal:
     section: str
     severity: Severity
     only: Granularity | None
-    """Asked only of repositories of this granularity."""
+    """Sent only to repositories with this granularity."""
 
     def check(self) -> Check:
-        """The check that makes the request."""
+        """Return the check that sends the request."""
         codes = " or ".join(sorted(self.codes))
         return Check(
             id=f"error.{self.name}",
@@ -53,7 +53,7 @@ def refusal(
     severity: Severity = Severity.MUST,
     only: Granularity | None = None,
 ) -> Refusal:
-    """A row of the table, with what most rows have in common left out."""
+    """Return a row of the table, with defaults for most rows."""
     return Refusal(
         name=name, title=title, query=query, codes=codes, section=section, severity=severity, only=only
     )

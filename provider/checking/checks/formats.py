@@ -1,4 +1,4 @@
-"""The metadata formats (specification, sections 3.4 and 4.4)."""
+"""Metadata formats (specification, sections 3.4 and 4.4)."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ LIST: Final = Checklist(subject="formats")
 _FORMATS: Final = "verb=ListMetadataFormats"
 _PREFIX: Final = re.compile(r"[A-Za-z0-9\-_.!~*'()]+")
 _MOST: Final = 8
-"""So many formats are tried."""
+"""Maximum number of formats that are tested."""
 
 
 @LIST.add(

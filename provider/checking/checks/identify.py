@@ -1,4 +1,4 @@
-"""What the provider says about itself (specification, section 4.2)."""
+"""The provider's description of itself (specification, section 4.2)."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""Selective harvesting: pages that join without gaps, windows, verbs that agree (section 2.7)."""
+"""Selective harvesting: pages without gaps, date ranges, consistent verbs (section 2.7)."""
 
 from collections import Counter
 from typing import Final

@@ -1,4 +1,4 @@
-"""Sets: their list, and what is in them (specification, sections 2.6, 2.7.2 and 4.6)."""
+"""Sets: the list of sets, and their records (specification, sections 2.6, 2.7.2 and 4.6)."""
 
 import re
 from typing import Final

@@ -195,7 +195,7 @@ def _safe(survey: Survey) -> Verdict:
 
 
 def _walks(survey: Survey) -> list[Walk]:
-    """The walks with a token in them."""
+    """Return the walks that contain a resumption token."""
     walks = [walk for walk in (*survey.item_walks, survey.set_walk) if _tokens(walk)]
     if not walks:
         raise NotApplicableError("every list fits on one page, so no token was issued")

@@ -19,7 +19,7 @@ _REQUESTS: Final = {
     Verb.LIST_RECORDS: "verb=ListRecords&metadataPrefix={prefix}",
     Verb.GET_RECORD: "verb=GetRecord&identifier={identifier}&metadataPrefix={prefix}",
 }
-"""A request of each verb that every provider with at least one record can fulfil."""
+"""A request of each verb that every provider with at least one record can answer."""
 
 
 def _fulfilled(verb: Verb, reply: Reply) -> Verdict:

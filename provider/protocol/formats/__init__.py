@@ -1,4 +1,4 @@
-"""The registry of metadata formats: a further one is a module here and an entry in this table."""
+"""The registry of metadata formats: to add one, add a module here and an entry to this table."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,9 +12,9 @@ _PREFIX = re.compile(r"[A-Za-z0-9\-_.!~*'()]+")
 
 
 def registry(*formats: Format) -> Mapping[str, Format]:
-    """Formats by metadataPrefix, in this order.
+    """Return formats by metadataPrefix, in this order.
 
-    Raises UsageError for a prefix that OAI-PMH does not allow (section 3.4) or that is there twice.
+    Raises UsageError for a prefix that OAI-PMH does not allow (section 3.4) or that is used twice.
     """
     found: dict[str, Format] = {}
     for format_ in formats:
@@ -31,19 +31,19 @@ def registry(*formats: Format) -> Mapping[str, Format]:
 
 
 FORMATS: Mapping[str, Format] = registry(oai_dc.FORMAT, marc21.FORMAT, mods.FORMAT, webarchive.FORMAT)
-"""By metadataPrefix. Every item can be had in each of them."""
+"""By metadataPrefix. Every item is available in each of them."""
 
 
 def offered_formats(chosen: Iterable[str]) -> Mapping[str, Format]:
-    """The chosen ones of the registry, all where none is chosen; oai_dc is always there (section 5).
+    """Return the chosen formats, or all if none is chosen; oai_dc is always included (section 5).
 
-    Raises SettingsError that names what is unknown and what there is.
+    Raises SettingsError that names the unknown format and the available ones.
     """
     wanted = {*chosen}
     unknown = sorted(wanted - FORMATS.keys())
     if unknown:
         raise SettingsError(
-            f"setting 'provider.protocol.formats': unknown format {unknown[0]!r}; choose from "
+            f"setting 'provider.formats': unknown format {unknown[0]!r}; choose from "
             f"{', '.join(FORMATS)}"
         )
     if not wanted:

@@ -1,4 +1,4 @@
-"""What a metadata format is to the provider, and what a format may know of the repository."""
+"""A metadata format's interface to the provider, and the facts about the repository that it may use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,22 +14,22 @@ from provider.models import Access
 from provider.protocol.items import Item
 
 _UNTOUCHED: Final = "!#$%&'()*+,/:;=?@[]~"
-"""What may stand in a URL; anything else in an archived one is percent-encoded for a link."""
+"""Characters that may occur in a URL; any other in an archived URL is percent-encoded for a link."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """The repository as formats name it."""
+    """The repository's facts for formats."""
 
     base_url: str
     settings: ProviderSettings
 
     def rights(self, item: Item) -> str:
-        """The statement on who may see the document."""
+        """Return the statement of who may see the document."""
         return self._statement(item.access, item.embargo_until)
 
     def replay_url(self, item: Item) -> str | None:
-        """Where the archived document itself can be had; None unless everybody may see it."""
+        """Return the URL of the archived document; None unless everybody may see it."""
         if item.access != Access.OPEN:
             return None
         template = self.settings.replay_url
@@ -52,25 +52,25 @@ class Site:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A metadata format: how it is called, and how an item is written in it."""
+    """A metadata format: its name, and the function that writes an item in it."""
 
     prefix: str
     namespace: str
     schema: str
     """URL of its XML Schema; one that begins with `/` is served by the provider, below its base URL."""
     write: Callable[[Item, Site], str]
-    """Gives one XML element in the format's namespace, with its own declarations, text escaped."""
+    """Returns one XML element in the format's namespace, with its own declarations and escaped text."""
 
     def schema_url(self, base_url: str) -> str:
-        """The schema's whole address in a repository with this base URL."""
+        """Return the schema's full URL in a repository with this base URL."""
         return schema_url(self.schema, base_url)
 
 
 def escaped_title(item: Item) -> str:
-    """The title as XML text: the URL where there is none, or nothing in it that XML allows."""
+    """Return the title as XML text; the URL if there is no title, or it has no character that XML allows."""
     return (escape(item.title) if item.title else "") or escape(item.url)
 
 
 def schema_url(schema: str, base_url: str) -> str:
-    """The whole address of a schema; see `Format.schema`."""
+    """Return the full URL of a schema; see `Format.schema`."""
     return base_url.rstrip("/") + schema if schema.startswith("/") else schema

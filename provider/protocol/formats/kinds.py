@@ -1,4 +1,4 @@
-"""What kind of thing a document is, by its MIME type, in the words of each vocabulary."""
+"""The kind of a document, derived from its MIME type, in the terms of each vocabulary."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _KINDS: Final[Mapping[str, DocumentKind]] = {
 
 
 def kind_of(media_type: str | None) -> DocumentKind | None:
-    """The kind of a full MIME type in lower case; None where it does not tell."""
+    """Return the kind for a full MIME type in lower case; None if the type does not determine it."""
     if media_type is None:
         return None
     return _KINDS.get(media_type) or _KINDS.get(media_type.partition("/")[0])

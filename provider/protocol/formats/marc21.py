@@ -1,4 +1,4 @@
-"""MARC 21 for bibliographic data, in MARCXML: a capture as a computer file that is found online."""
+"""MARC 21 for bibliographic data, in MARCXML: a capture as an online computer file."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -27,7 +27,7 @@ _NO_SIGNS: Final = str.maketrans("", "", "-:TZ")
 
 
 def write(item: Item, site: Site) -> str:
-    """The item as `record`."""
+    """Return the item as a `record` element."""
     controls = (
         ("001", item.key.hex),
         ("003", escape(site.settings.namespace)),
@@ -46,14 +46,14 @@ def write(item: Item, site: Site) -> str:
 
 
 def _fixed_data(item: Item) -> str:
-    """Field 008: dated to the day, place and language unknown, online."""
+    """Return field 008: dated to the day, place and language unknown, online."""
     kind = kind_of(item.media_type)
     entered, captured = _digits(item.datestamp)[2:8], _digits(item.archived)[:8]
     return f"{entered}e{captured}xx      o  {kind.marc if kind else _UNKNOWN_KIND}        und d"
 
 
 def _digits(moment: datetime) -> str:
-    """`YYYYMMDDhhmmss`, in a third of the time that strftime takes."""
+    """Return `YYYYMMDDhhmmss`, in a third of the time that strftime takes."""
     return format_datestamp(moment).translate(_NO_SIGNS)
 
 

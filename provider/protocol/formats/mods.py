@@ -21,7 +21,7 @@ _OPENING: Final = (
 
 
 def write(item: Item, site: Site) -> str:
-    """The item as `mods`."""
+    """Return the item as a `mods` element."""
     return f"{_OPENING}{''.join(_elements(item, site))}</mods>"
 
 

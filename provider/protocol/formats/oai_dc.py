@@ -1,4 +1,4 @@
-"""Unqualified Dublin Core, the format that every repository has (OAI-PMH 2.0, section 5)."""
+"""Unqualified Dublin Core, the format that every repository must offer (OAI-PMH 2.0, section 5)."""
 
 from functools import lru_cache
 from typing import Final
@@ -17,7 +17,7 @@ _OPENING: Final = (
 
 
 def write(item: Item, site: Site) -> str:
-    """The item as `oai_dc:dc`: the archived URL as identifier, and the replay address where there is one."""
+    """Return the item as `oai_dc:dc`: with the archived URL as identifier, and the replay URL if any."""
     url = escape(item.url)
     replay = site.replay_url(item)
     return (
@@ -34,7 +34,7 @@ def _element(name: str, text: str) -> str:
     return f"<dc:{name}>{escape(text)}</dc:{name}>"
 
 
-# Many records say the same here.
+# Many records have the same values.
 _shared_element = lru_cache(maxsize=16_384)(_element)
 
 
@@ -47,7 +47,7 @@ def _type_and_format(media_type: str | None) -> str:
 
 
 def description(text: str) -> str:
-    """An `oai_dc:dc` that describes something, as a set, in these words."""
+    """Return an `oai_dc:dc` element with this description, for example of a set."""
     return f"{_OPENING}<dc:description>{escape(text)}</dc:description></oai_dc:dc>"
 
 

@@ -1,4 +1,4 @@
-"""All that the archive knows of a capture, in an XML format of its own; `webarchive.xsd` describes it."""
+"""All stored facts about a capture, in an XML format specific to this project; see `webarchive.xsd`."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ SCHEMA: Final = "/schemas/webarchive.xsd"
 
 
 def write(item: Item, site: Site) -> str:
-    """The item as `capture`."""
+    """Return the item as a `capture` element."""
     optional = (
         ("title", item.title),
         ("mimeType", item.media_type),
@@ -40,7 +40,7 @@ def write(item: Item, site: Site) -> str:
 
 
 def _moment(item: Item) -> str:
-    """The time of capture with its fraction, if it has one, for the identifier depends on it."""
+    """Return the capture time with its fraction, if any, because the identifier depends on it."""
     return item.archived.replace(tzinfo=None).isoformat() + "Z"
 
 
