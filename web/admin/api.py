@@ -21,7 +21,7 @@ _TAG: Final = "people"
 
 
 class MeOut(Out):
-    """Who asks, and what that caller may do."""
+    """The caller and its rights."""
 
     user_id: int
     name: str
@@ -45,7 +45,7 @@ class UserOut(Out):
 
 
 class NewUser(In):
-    """A user that is to be."""
+    """A new user."""
 
     name: str = Field(min_length=1, max_length=100)
     role: Role = Role.VIEWER
@@ -53,14 +53,14 @@ class NewUser(In):
 
 
 class UserChange(In):
-    """Role and organisation as they are to be."""
+    """The new role and organisation."""
 
     role: Role
     organisation_id: int | None = Field(None, ge=1, le=999_999_999)
 
 
 class TokenOut(Out):
-    """An API token; the token itself is not kept."""
+    """An API token; the token itself is not stored."""
 
     token_id: int
     user_name: str
@@ -73,7 +73,7 @@ class TokenOut(Out):
 
 
 class NewToken(In):
-    """A token that is to be."""
+    """A new API token."""
 
     name: str = Field(min_length=1, max_length=100)
     scopes: list[Scope] = Field(min_length=1, max_length=10)
@@ -81,7 +81,7 @@ class NewToken(In):
 
 
 class MadeToken(Out):
-    """A new token, told this one time."""
+    """A new token, shown only once."""
 
     token_id: int
     token: str
@@ -242,14 +242,14 @@ class OrganisationOut(Out):
 
 
 class NewOrganisation(In):
-    """Names as they are to be."""
+    """The names of an organisation."""
 
     short_name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=50)
     name: str = Field("", max_length=200)
 
 
 class OwnerBody(In):
-    """Whose the repository is to be."""
+    """The owner of a repository."""
 
     organisation_id: int | None = Field(
         ge=1, le=999_999_999, description="Null: belongs to the administrators."

@@ -21,7 +21,7 @@ _TAG: Final = "alerts"
 
 
 class AlertRuleOut(Out):
-    """Who is told what."""
+    """A notification rule."""
 
     rule_id: int
     repository_id: int | None = Field(description="Null: all repositories.")
@@ -34,7 +34,7 @@ class AlertRuleOut(Out):
 
 
 class AlertRuleChange(AlertForm):
-    """The whole rule as it is to be; it stays with its repository."""
+    """The whole new rule; its repository does not change."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -51,20 +51,20 @@ class NewAlertRule(AlertRuleChange):
 
 
 class Tried(Out):
-    """A trial was written for so many recipients; the manager sends it."""
+    """The number of recipients of a test message; the manager sends it."""
 
     messages: int
 
 
 class DeliveryQuery(Paged):
-    """Which messages."""
+    """Filters for messages."""
 
     rule: int | None = Field(None, ge=1, le=999_999_999, description="Messages of this rule only.")
     state: NoticeState | None = Field(None, description="Messages in this state only.")
 
 
 class DeliveryOut(Out):
-    """A message, and what became of it."""
+    """A message and its delivery state."""
 
     notice_id: int
     rule_id: int | None = Field(description="Null: sent by a hook in the settings.")

@@ -41,7 +41,7 @@ class FieldFault(BaseModel):
 
 
 class Problem(BaseModel):
-    """A fault (RFC 9457)."""
+    """An error (RFC 9457)."""
 
     type: str = Field(description="URL of the description of this type of error.")
     title: str

@@ -49,11 +49,11 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
 
 
 class NoQuery(In):
-    """An operation without query parameters."""
+    """No query parameters."""
 
 
 class Paged(In):
-    """A list in pages."""
+    """Paging of a list."""
 
     limit: int = Field(50, ge=1, le=LARGEST_PAGE, description="Maximum number of items.")
     cursor: str | None = Field(
@@ -72,6 +72,6 @@ class Page(Out, Generic[_Item]):
 
 
 class Done(Out):
-    """How many things a change has changed."""
+    """The number of changed objects."""
 
     changed: int

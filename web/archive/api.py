@@ -19,7 +19,7 @@ _TAG: Final = "archive"
 
 
 class ArchiveOut(Out):
-    """The archive as a whole."""
+    """Totals of the archive."""
 
     base_url: str
     documents: int
@@ -36,7 +36,7 @@ class ArchiveOut(Out):
 
 
 class MonthOut(Out):
-    """How many documents of a major type were captured in a month."""
+    """The number of documents of a major type captured in a month."""
 
     month: str
     type: str
@@ -44,13 +44,13 @@ class MonthOut(Out):
 
 
 class Months(Out):
-    """The archive's growth, by month of capture."""
+    """The growth of the archive, by month of capture."""
 
     items: list[MonthOut]
 
 
 class NodeOut(Out):
-    """A set, and how much is in it."""
+    """A set and its number of documents."""
 
     set_spec: str
     name: str
@@ -59,7 +59,7 @@ class NodeOut(Out):
 
 
 class SetQuery(Paged):
-    """Which sets."""
+    """Filters for sets."""
 
     tree: Tree = Field(Tree.COLLECTION, description="Top-level sets of this tree, if `below` is not given.")
     below: str | None = Field(
@@ -120,7 +120,7 @@ OPERATIONS: Final = (
 
 
 class AggregateSourceOut(Out):
-    """A harvested repository that is given out again."""
+    """A harvested repository that the aggregate republishes."""
 
     repository_id: int
     set_spec: str
@@ -137,7 +137,7 @@ class AggregateSourceOut(Out):
 
 
 class AggregateOut(Out):
-    """The aggregate as a whole."""
+    """Totals of the aggregate."""
 
     base_url: str
     records: int

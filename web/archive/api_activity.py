@@ -24,7 +24,7 @@ _TAG: Final = "archive"
 
 
 class IndexRunOut(Out):
-    """How far files are that were queued together."""
+    """An indexing run and its progress."""
 
     run_id: int
     queued: datetime
@@ -42,7 +42,7 @@ class IndexRunOut(Out):
 
 
 class FileQuery(Paged):
-    """Which files."""
+    """Filters for files."""
 
     troubled: Told = Field(default=False, description="Only files that failed or have unreadable locations.")
 
@@ -65,7 +65,7 @@ class FileOut(Out):
 
 
 class TroubleOut(Out):
-    """A place in an archive file that could not be read or taken."""
+    """A place in an archive file that could not be read or indexed."""
 
     id: int
     file: str
@@ -74,7 +74,7 @@ class TroubleOut(Out):
 
 
 class HarvesterOut(Out):
-    """Who harvests us."""
+    """A harvester of the provider."""
 
     key: uuid.UUID
     address: str
@@ -92,7 +92,7 @@ class HarvesterOut(Out):
 
 
 class HarvestedListOut(Out):
-    """A list that a harvester reads, and how far it is."""
+    """A list that a harvester reads, and its progress."""
 
     verb: str
     metadata_prefix: str
@@ -108,7 +108,7 @@ class HarvestedListOut(Out):
 
 
 class SelfTestLine(Out):
-    """A check of our provider against the specification."""
+    """A self-test of the provider against the specification."""
 
     self_test_id: int
     base_url: str
@@ -120,7 +120,7 @@ class SelfTestLine(Out):
 
 
 class FindingOut(Out):
-    """What became of one check."""
+    """The result of one check."""
 
     id: str
     title: str

@@ -25,7 +25,7 @@ _SPEC: Final = r"^[A-Za-z0-9\-_.]+(:[A-Za-z0-9\-_.]+)*$"
 
 
 class CollectionOut(Out):
-    """A collection, with everything below it in its number of documents."""
+    """A collection; its number of documents includes the collections below it."""
 
     set_spec: str
     name: str
@@ -36,7 +36,7 @@ class CollectionOut(Out):
 
 
 class NewCollection(In):
-    """A collection that is to be; those above it are made where they are missing."""
+    """A new collection; missing collections above it are created."""
 
     set_spec: str = Field(
         pattern=_SPEC, max_length=900, description="With or without the prefix `collection:`."
@@ -46,14 +46,14 @@ class NewCollection(In):
 
 
 class CollectionChange(In):
-    """What is given is changed."""
+    """The values to change."""
 
     name: str | None = Field(None, min_length=1, max_length=500)
     description: str | None = Field(None, max_length=10_000)
 
 
 class RuleBody(In):
-    """Who may see the documents; an embargo has an end, and no other rule has one."""
+    """Who may see the documents; only an embargo has an end."""
 
     access: Access
     embargo_until: Moment | None = None
@@ -66,13 +66,13 @@ class RuleBody(In):
 
 
 class MoveBody(In):
-    """Where it is to be."""
+    """The new place."""
 
     set_spec: str = Field(pattern=_SPEC, max_length=900)
 
 
 class SelectionBody(In):
-    """Which documents; all that is given must hold, and something must be given."""
+    """Selection of documents; all given criteria must match, and at least one is required."""
 
     archive_file: str | None = Field(None, min_length=1, max_length=4000)
     url: str | None = Field(None, min_length=1, max_length=4000, description="The exact URL.")
@@ -102,7 +102,7 @@ class SelectionBody(In):
 
 
 class RemovalQuery(In):
-    """How much may go."""
+    """What may be removed."""
 
     force: Told = Field(default=False, description="Even if it contains documents or collections.")
 

@@ -27,7 +27,7 @@ _MOST_EXAMINED: Final = 20_000
 
 
 class FoundOut(Out):
-    """A capture that was looked for."""
+    """A capture that matches a look-up."""
 
     key: uuid.UUID
     identifier: str
@@ -41,7 +41,7 @@ class FoundOut(Out):
 
 
 class DocumentQuery(Paged):
-    """Which documents."""
+    """Filters for documents."""
 
     url: str = Field(min_length=1, max_length=4000, description="A URL, a URL prefix, or a host.")
     match: MatchType = Field(MatchType.EXACT, description="How the URL is matched.")
@@ -50,7 +50,7 @@ class DocumentQuery(Paged):
 
 
 class InCollectionOut(Out):
-    """A collection that a document is in."""
+    """A collection that contains the document."""
 
     set_spec: str
     name: str

@@ -39,7 +39,7 @@ class ErrorOut(Out):
 
 
 class ErrorQuery(Paged):
-    """Which errors."""
+    """Filters for errors."""
 
     resolved: Told = Field(default=False, description="Include errors that a later run has resolved.")
 

@@ -30,7 +30,7 @@ _IMPORTS: Final = "/repositories/{repository}/imports"
 
 
 class SourceSettingsOut(Out):
-    """How a repository is imported."""
+    """Import settings of a repository."""
 
     after_harvest: bool
     set_id: int | None
@@ -39,7 +39,7 @@ class SourceSettingsOut(Out):
 
 
 class ImportOut(Out):
-    """An import, under way or ended."""
+    """An import, running or ended."""
 
     import_id: int
     repository_id: int
@@ -63,7 +63,7 @@ class ImportOut(Out):
 
 
 class ImportSourceOut(Out):
-    """A repository as a source."""
+    """A repository as an import source."""
 
     repository_id: int
     name: str
@@ -75,19 +75,19 @@ class ImportSourceOut(Out):
 
 
 class SourceChange(SourceForm):
-    """The whole settings as they are to be."""
+    """All new import settings."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Begun(Out):
-    """Whether an import was begun; not where one waits or runs already."""
+    """Whether an import was started; false if one is already queued or running."""
 
     begun: bool
 
 
 class OmissionOut(Out):
-    """A record that has no bibliographic one, and why."""
+    """A harvested record without a bibliographic record, and the reason."""
 
     identifier: str
     metadata_prefix: str
@@ -96,13 +96,13 @@ class OmissionOut(Out):
 
 
 class Omissions(Out):
-    """Those that are asked for."""
+    """Records that were not imported."""
 
     items: list[OmissionOut]
 
 
 class OmissionQuery(In):
-    """Which of the records that were left out."""
+    """Filters for records that were not imported."""
 
     filtered: Told = Field(
         default=False, description="List records skipped by a filtering set instead of refused records."

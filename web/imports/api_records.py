@@ -27,11 +27,11 @@ class RecordsQuery(RecordSearch):
 
 
 class RecordsPage(RecordSearch, Paged):
-    """Which records, page by page."""
+    """Search criteria and paging."""
 
 
 class HitOut(Out):
-    """A record as lists show it."""
+    """A record in a list."""
 
     bibliographic_id: int
     repository_id: int
@@ -49,14 +49,14 @@ class HitOut(Out):
 
 
 class CountOut(Out):
-    """How many of the records have a value."""
+    """A value and the number of records that have it."""
 
     value: str
     count: int
 
 
 class FacetsOut(Out):
-    """How the records that are searched for spread."""
+    """The distribution of the found records."""
 
     total: int
     whole: bool = Field(
@@ -69,7 +69,7 @@ class FacetsOut(Out):
 
 
 class ContributorOut(Out):
-    """Somebody with a part in it."""
+    """A person or body that contributed."""
 
     name: str
     kind: str
@@ -83,7 +83,7 @@ class ContributorOut(Out):
 
 
 class IdentifierOut(Out):
-    """A number or name by which it is known."""
+    """A standard number or other identifier."""
 
     scheme: str
     value: str
@@ -93,7 +93,7 @@ class IdentifierOut(Out):
 
 
 class BibliographicRecordOut(Out):
-    """A record with all that it says."""
+    """A whole bibliographic record."""
 
     bibliographic_id: int
     repository_id: int

@@ -34,7 +34,7 @@ Line = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_read
 
 
 class RulesIn(In):
-    """Conditions that are joined."""
+    """Conditions and how they are combined."""
 
     match: Match = Field(Match.ALL, description="Whether any or all conditions must be met.")
     conditions: list[Line] = Field(
@@ -85,20 +85,20 @@ class FilteringSetOut(Out):
 
 
 class Sets(Out):
-    """All of them, by name."""
+    """All filtering sets, by name."""
 
     items: list[FilteringSetOut]
 
 
 class TriedOut(Out):
-    """A record that conditions were tried on."""
+    """A record on which conditions were tried."""
 
     identifier: str
     title: str
 
 
 class FilteringSetTrialOut(Out):
-    """What the conditions would do."""
+    """The effect of the conditions."""
 
     looked_at: int
     chosen: int

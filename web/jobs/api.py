@@ -21,7 +21,7 @@ _TAG: Final = "jobs"
 
 
 class ProgressOut(Out):
-    """How far a harvest is."""
+    """Progress of a harvest."""
 
     pages: int
     records: int
@@ -35,7 +35,7 @@ class ProgressOut(Out):
 
 
 class EstimateOut(Out):
-    """What is to be expected; null where nothing tells."""
+    """Expected times; null if they cannot be estimated."""
 
     position: int | None = Field(description="Position in the queue; 1 is the next job.")
     start: datetime | None
@@ -43,7 +43,7 @@ class EstimateOut(Out):
 
 
 class JobOut(Out):
-    """A harvest that is to come, or runs."""
+    """A scheduled or running harvest."""
 
     job_id: int
     repository_id: int
@@ -67,7 +67,7 @@ class JobOut(Out):
 
 
 class JobQuery(Paged):
-    """Which jobs."""
+    """Filters for jobs."""
 
     repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
     limit: int = Field(
@@ -76,7 +76,7 @@ class JobQuery(Paged):
 
 
 class JobState(Out):
-    """What a job has become."""
+    """The new state of a job."""
 
     job_id: int
     state: str

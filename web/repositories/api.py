@@ -42,7 +42,7 @@ _TAG: Final = "repositories"
 
 
 class RepositoryOut(Out):
-    """A repository that is harvested, with what it says of itself."""
+    """A repository with the information it provides about itself."""
 
     repository_id: int
     repository_name: str | None
@@ -84,13 +84,13 @@ class SetOut(Out):
 
 
 class RepositoryQuery(Paged):
-    """Which repositories."""
+    """Filters for repositories."""
 
     search: str | None = Field(None, max_length=200, description="Words in the name or the base URL.")
 
 
 class NewRepository(PlacedForm):
-    """Base URL and folder are enough."""
+    """A new repository; base URL and folder are sufficient."""
 
     model_config = In.model_config
     protocol: AccessProtocol | None = Field(
@@ -102,7 +102,7 @@ class NewRepository(PlacedForm):
 
 
 class RepositoryChange(In):
-    """What is given is changed."""
+    """The values to change."""
 
     repository_name: RepositoryName | None = Field(
         None,
@@ -291,7 +291,7 @@ OPERATIONS: Final = (
 
 
 class ProbeBody(In):
-    """What is to be looked at."""
+    """The address to probe."""
 
     base_url: str = Field(min_length=1, max_length=2000, pattern=r"^(https?|z3950)://[^\s/?#@]+([/?]\S*)?$")
     protocol: AccessProtocol | None = Field(None, description="Null: detected from the URL.")
@@ -301,7 +301,7 @@ class ProbeBody(In):
 
 
 class ProbeOut(Out):
-    """What a repository answers to a few questions."""
+    """The answers of a repository to a few requests."""
 
     base_url: str
     repository_name: str | None

@@ -30,7 +30,7 @@ _MOST: Final = 200_000
 
 
 class QuestionBody(In):
-    """A question to a repository; to one that speaks OAI-PMH, its arguments are sent as they are."""
+    """A request to a repository; OAI-PMH arguments are sent unchanged."""
 
     verb: Verb = Field(description="For SRU and Z39.50, only Identify and ListRecords, whose set is a query.")
     arguments: dict[str, str] = Field(
@@ -41,7 +41,7 @@ class QuestionBody(In):
 
 
 class AnswerOut(Out):
-    """What came."""
+    """The answer of the repository."""
 
     url: str
     seconds: float
@@ -58,7 +58,7 @@ class AnswerOut(Out):
 
 
 class AgainOut(Out):
-    """What came of a record that was fetched again."""
+    """The result of fetching a record again."""
 
     fate: str = Field(description="broken, readable, stored, unchanged, deleted or filtered.")
     reason: str = Field(description="Reason why the record is broken.")
@@ -156,7 +156,7 @@ _TAG: Final = "repositories"
 
 
 class DiagnosticsOut(Out):
-    """How a repository answers harvesters."""
+    """Diagnostics of a repository."""
 
     running: bool = Field(description="Whether diagnostics are under way; ask again later.")
     problem: str | None = Field(description="Why the last diagnostics did not finish.")
@@ -165,7 +165,7 @@ class DiagnosticsOut(Out):
 
 
 class SampleBody(In):
-    """How much of what."""
+    """Format, set and size of a sample."""
 
     metadata_prefix: str = Field(pattern=PREFIX, max_length=60)
     set_spec: str | None = Field(

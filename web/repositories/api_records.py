@@ -26,7 +26,7 @@ _TAG: Final = "records"
 
 
 class RecordLine(Out):
-    """A harvested record as lists show it."""
+    """A harvested record in a list."""
 
     record_id: int
     repository_id: int
@@ -52,7 +52,7 @@ class RecordOut(RecordLine):
 
 
 class RecordQuery(Paged):
-    """Which records."""
+    """Filters for records."""
 
     metadata_prefix: str | None = Field(
         None, min_length=1, max_length=200, description="Limit to this metadata format."

@@ -26,13 +26,13 @@ _LONGEST: Final = 1024**2
 
 
 class RuleQuery(Paged):
-    """Which rules."""
+    """Filters for rules."""
 
     kind: RuleKind | None = Field(None, description="Limit to this kind of rule.")
 
 
 class RuleOut(Out):
-    """A rule, with its last version."""
+    """A rule with its latest version."""
 
     rule_id: int
     kind: str = Field(description="filter or normalise.")
@@ -60,13 +60,13 @@ class VersionOut(Out):
 
 
 class Versions(Out):
-    """The versions, the newest first; 200 at most."""
+    """The versions, newest first; at most 200."""
 
     items: list[VersionOut]
 
 
 class _WithContent(In):
-    """The base of bodies with a rule file, which has lines; what else XML forbids is told with its place."""
+    """The base of bodies with a rule file; forbidden characters are reported with their position."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -120,7 +120,7 @@ class TrialBody(_WithContent):
 
 
 class RuleTrialOut(Out):
-    """What the rule would do with the samples."""
+    """The effect of the rule on the samples."""
 
     samples: int
     tried: int

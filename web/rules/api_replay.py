@@ -20,7 +20,7 @@ _TAG: Final = "rules"
 
 
 class KeptRunOut(Out):
-    """A run whose answers were kept."""
+    """A run with stored answers."""
 
     history_id: int
     repository_id: int
@@ -32,19 +32,19 @@ class KeptRunOut(Out):
 
 
 class KeptRuns(Out):
-    """Runs that can be replayed with a rule, the newest first; 50 at most."""
+    """Runs that can be replayed with a rule, newest first; at most 50."""
 
     items: list[KeptRunOut]
 
 
 class ReplayBody(In):
-    """The run whose answers are gone through again."""
+    """The run whose stored answers are replayed."""
 
     run: int = Field(ge=1, le=999_999_999_999_999_999, description="A run with stored answers.")
 
 
 class SampleOut(Out):
-    """A record that would fare so."""
+    """An example record for an effect."""
 
     identifier: str
     why: str
@@ -52,7 +52,7 @@ class SampleOut(Out):
 
 
 class RehearsalOut(Out):
-    """What a replay would change."""
+    """The changes that a replay would make."""
 
     run: int
     repository_id: int
@@ -67,7 +67,7 @@ class RehearsalOut(Out):
 
 
 class ReplayState(Out):
-    """A replay that has begun."""
+    """A replay that was started."""
 
     run: int
     repository_id: int

@@ -29,7 +29,7 @@ _TAG: Final = "runs"
 
 
 class RunLine(Out):
-    """A run as lists show it."""
+    """A run in a list."""
 
     run_id: int
     repository_id: int
@@ -69,7 +69,7 @@ class RunOut(RunLine):
 
 
 class RunQuery(Paged):
-    """Which runs."""
+    """Filters for runs."""
 
     repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
     status: RunStatus | None = Field(None, description="Limit to this outcome.")
@@ -91,7 +91,7 @@ class ChangeOut(Out):
 
 
 class Released(Out):
-    """What a yes to a held run did."""
+    """The effect of approving a held run."""
 
     run_id: int
     kind: str = Field(description="deletions or updates.")

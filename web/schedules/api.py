@@ -71,13 +71,13 @@ class ScheduleOut(_Parameters):
 
 
 class ScheduleQuery(Paged):
-    """Which schedules."""
+    """Filters for schedules."""
 
     repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
 
 
 class NewSchedule(ScheduleForm):
-    """A schedule that is to be; what the form's page asks for."""
+    """A new schedule, with the fields of the form."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -89,13 +89,13 @@ class ScheduleChange(NewSchedule):
 
 
 class SampleOfSchedule(In):
-    """How many records."""
+    """The size of a sample."""
 
     records: int = Field(100, ge=1, le=MOST_RECORDS)
 
 
 class Started(Out):
-    """A job was made."""
+    """The created job."""
 
     job_id: int
 
