@@ -1,4 +1,4 @@
-"""Database work off the event loop: a function, a session and a transaction, in a thread of a small pool."""
+"""Run database work outside the event loop: a function with a session, in a thread of a small pool."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,9 +25,10 @@ class Transactions:
     async def run(
         self, function: Callable[Concatenate[Session, _P], _T], /, *args: _P.args, **kwargs: _P.kwargs
     ) -> _T:
-        """Call the function with a session and these arguments; give what it returns."""
+        """Call the function with a session and these arguments, and return its result."""
 
         def unit_of_work() -> _T:
+            # The session is created and used within one pool thread, so no session is shared between threads.
             with self._database.session() as session, session.begin():
                 return function(session, *args, **kwargs)
 
@@ -42,5 +43,5 @@ class Transactions:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait for the work under way; later calls are refused."""
+        """Wait for running functions; later calls are refused."""
         self._threads.shutdown()
