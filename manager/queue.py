@@ -181,7 +181,7 @@ def stalled(session: Session, *, lost_seconds: float) -> dict[int, int]:
 
 
 async def stalled_files(app: procrastinate.App, *, lost_seconds: float) -> dict[int, int]:
-    """The archive files whose worker has given no sign of life: the queue's number to our file's id."""
+    """Return the archive files whose worker has sent no heartbeat for so long: task id to file id."""
     tasks = await app.job_manager.get_stalled_jobs(queue=INDEX_QUEUE, seconds_since_heartbeat=lost_seconds)
     return {task.id: int(str(task.task_kwargs["file_id"])) for task in tasks if task.id is not None}
 

@@ -1,4 +1,4 @@
-"""The metadata in a stored record's file, read safely."""
+"""Read the metadata in a stored record's file safely."""
 
 import hashlib
 from pathlib import Path
@@ -14,22 +14,22 @@ _METADATA = f"{{{OAI_NAMESPACE}}}metadata"
 
 
 class UnreadableFileError(ZatvaError):
-    """A record's file that is not there, not as it was written, or not XML; another time it may be."""
+    """A record's file that is missing, was altered, or is not XML; the error may be temporary."""
 
 
 class NoMetadataError(ZatvaError):
-    """A record's file in which there is no metadata."""
+    """A record's file without metadata."""
 
 
 def read_metadata(folder: Path, candidate: Candidate) -> etree._Element:
-    """The root element of the record's metadata.
+    """Return the root element of the record's metadata.
 
-    Raises UnreadableFileError and NoMetadataError; both say which file, and what is the matter.
+    Raises UnreadableFileError and NoMetadataError; both name the file and the problem.
     """
     if candidate.filename is None:
         raise UnreadableFileError("the record has no file; harvest it again")
     try:
-        # In one piece and unbuffered, for there are many of them.
+        # Read in one piece and unbuffered, because there are many files.
         with open(f"{folder}/{candidate.filename}", "rb", buffering=0) as file:  # noqa: PTH123
             data = file.read()
     except OSError as error:

@@ -172,7 +172,7 @@ def _in_words(url: str, settings: WebhookSettings) -> Iterator[None]:
 
 
 def signature_headers(body: bytes, secret: str, timestamp: int) -> dict[str, str]:
-    """`Zatva-Timestamp`, seconds since 1970, and `Zatva-Signature`: `sha256=` and hexadecimal digits."""
+    """Return `Zatva-Timestamp`, seconds since 1970, and `Zatva-Signature`, `sha256=` and hex digits."""
     code = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
     return {"Zatva-Timestamp": str(timestamp), "Zatva-Signature": f"sha256={code}"}
 
