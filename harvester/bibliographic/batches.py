@@ -343,7 +343,7 @@ def as_text(rows: Values | Sequence[Values]) -> str:
 
 @contextlib.contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """Look for no circles of garbage meanwhile: a batch makes none, and looking took a tenth of its time."""
+    """Disable garbage collection: a batch creates no cycles, and collecting took a tenth of its time."""
     if not gc.isenabled():
         yield
         return

@@ -107,6 +107,7 @@ class _Process:
 
 def _begin(converting: Converting) -> None:
     _Process.converting = converting
+    # Joins the parent in a thread, so that this process ends even if the parent is killed.
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
 
 

@@ -133,5 +133,5 @@ class PageLinks:
 
 
 def relative(path: str, folder: str) -> str:
-    """The link from a page in the folder to the file at the path, both below the copy's folder."""
+    """Return the link from a page in the folder to the file; both paths are relative to the copy's folder."""
     return quote(posixpath.relpath(path, folder or "."), safe=_IN_LINKS)

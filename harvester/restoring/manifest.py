@@ -129,6 +129,7 @@ def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
         file.writelines(_line(line).encode() for line in lines)
         file.flush()
         os.fsync(file.fileno())
+    # Synced before the rename: after a power failure, the name leads to the old or to the complete new file.
     unfinished.replace(path)
     sync_folder(path.parent)
 
@@ -178,6 +179,7 @@ def _check_same(folder: Path, head: Mapping[str, Any], request: Request) -> None
 
 
 def _locked(folder: Path) -> BinaryIO:
+    # The kernel releases the lock when this process ends, however it ends.
     file = (folder / _LOCK).open("wb")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -60,6 +60,8 @@ class WarcKeeper:
             packed = file.tell() - offset
             name = f"{FOLDER}/{self._path.name}"
             entries.append(entry_of(document, name, offset=offset, packed=packed))
+        # Synced before the caller writes the manifest's lines: these never name a record that could still be
+        # lost.
         if self._file is not None:
             self._sync(self._file)
         return entries

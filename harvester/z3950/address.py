@@ -1,4 +1,4 @@
-"""Where a Z39.50 server is: `z3950://host:port/database`."""
+"""The address of a Z39.50 server: `z3950://host:port/database`."""
 
 import re
 from dataclasses import dataclass
@@ -16,29 +16,29 @@ _DATABASE: Final = re.compile(r"[A-Za-z0-9._+-]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Address:
-    """A database at a server."""
+    """A database on a server."""
 
     host: str
     port: int
     database: str
 
     def target(self, host: str | None = None) -> str:
-        """As `yaz-client` takes it; `host` may be an address that the name was found to have."""
+        """Return the address for `yaz-client`; `host` may be a resolved address of the host name."""
         name = host or self.host
         return f"tcp:{f'[{name}]' if ':' in name else name}:{self.port}/{self.database}"
 
 
 def read_address(url: str) -> Address:
-    """The address that a URL names. Raises UsageError where it is none."""
+    """Parse the address from a URL. Raises UsageError if it is invalid."""
     if re.search(r"[\s\x00-\x1f\x7f]", url):
-        raise _no_address(url)  # what follows would leave some of these out
+        raise _no_address(url)  # the parsing below would silently drop some of these
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
         host, port, parts = "", None, urlsplit("")
     database = unquote(parts.path.removeprefix("/")) or _USUAL_DATABASE
-    # What is let through stands in a line of commands, so it is told letter by letter.
+    # The parts become a line of commands, so every permitted character is listed.
     fits = parts.scheme == SCHEME and _HOST.fullmatch(host) and _DATABASE.fullmatch(database)
     if not fits or port == 0 or parts.username or parts.query or parts.fragment:
         raise _no_address(url)
