@@ -59,7 +59,7 @@ class DrainingJobManager(JobManager):
         """Return the next task for the worker; None if there is none, or if the queue is closed."""
         return None if self._closed.is_set() else await super().fetch_job(queues, worker_id)
 
-    async def finish_job(self, job: Task, status: Status, delete_job: bool) -> None:  # noqa: FBT001 as its parent
+    async def finish_job(self, job: Task, status: Status, delete_job: bool) -> None:  # noqa: FBT001 inherited
         """Remove an ended task from the queue, retrying while the database is unavailable.
 
         procrastinate's own method tries once. A task left assigned to a live worker would keep its

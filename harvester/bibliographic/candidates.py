@@ -81,14 +81,14 @@ _DEPARTED = text(
     f"""
     SELECT bibliographic_id FROM bibliographic_record AS row
     WHERE repository_id = :repository_id AND (metadata_prefix <> :prefix OR NOT {_HARVESTED})
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants
 )
 _FORGET = text("DELETE FROM bibliographic_record WHERE bibliographic_id = ANY(CAST(:ids AS bigint[]))")
 _FORGET_OMISSIONS = text(
     f"""
     DELETE FROM bibliographic_omission AS row
     WHERE repository_id = :repository_id AND (metadata_prefix <> :prefix OR NOT {_HARVESTED})
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants
 )
 
 FIRST = uuid.UUID(int=0)

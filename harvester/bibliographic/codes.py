@@ -90,7 +90,7 @@ def find_isbn(text: str) -> tuple[str, bool] | None:
     if found is None:
         return None
     digits = _NO_DIGIT.sub("", found[0]).upper()
-    if len(digits) == 10:  # noqa: PLR2004 an ISBN of before 2007
+    if len(digits) == 10:  # noqa: PLR2004 an ISBN before 2007
         return (_thirteen("978" + digits[:9]), True) if _good_ten(digits) else (digits, False)
     good = "X" not in digits and digits == _thirteen(digits[:12])
     return digits, good

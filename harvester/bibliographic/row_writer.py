@@ -50,7 +50,7 @@ _WRITE = text(
     FROM json_to_recordset(CAST(:rows AS json))
          AS row(number integer, identifier_key uuid, {_TYPED})
     ON CONFLICT (repository_id, metadata_prefix, identifier_key) DO UPDATE SET {_SET}
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants
 )
 _NEW_IDS = text(
     """
@@ -83,7 +83,7 @@ _NAMES = text(
         AS (name text, kind text, dates text, titles text, roles text[], authority_ids text[], work text,
             main boolean, linked text))
         WITH ORDINALITY AS part(name, kind, dates, titles, roles, authority_ids, work, main, linked, position)
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants
 )
 _NUMBERS = text(
     f"""
@@ -92,7 +92,7 @@ _NUMBERS = text(
     FROM {_PARTS}, ROWS FROM (json_to_recordset(parts)
         AS (scheme text, value text, found text, state text, qualifier text))
         WITH ORDINALITY AS part(scheme, value, found, state, qualifier, position)
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants
 )
 _OMIT = text(
     """

@@ -268,7 +268,7 @@ def search(
                {keys[0]} AS key_one, {keys[1]} AS key_two
         FROM bibliographic_record AS row WHERE {" AND ".join(conditions)}
         ORDER BY {", ".join(f"{key} {sorting.direction}" for key in keys)} LIMIT :limit
-        """  # noqa: S608 made of our own words
+        """  # noqa: S608 built from constants
     rows = session.execute(text(statement), {**values, "limit": limit + 1}).mappings().all()
     last = rows[limit - 1] if len(rows) > limit else None
     return HitPage(

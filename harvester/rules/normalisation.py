@@ -102,7 +102,7 @@ class _Addition:
     evaluation: Evaluation
     note: Note | None = None
     standing: dict[etree._Element, set[tuple[str, str]]] = field(default_factory=dict)
-    """The tags and values under each parent that was examined."""
+    """The tags and values under each parent visited so far."""
 
     def run(self, mapping: NodeMapping) -> int:
         return sum(self._add(mapping, found) for found in mapping.path.find(self.evaluation))

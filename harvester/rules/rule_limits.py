@@ -125,7 +125,7 @@ class Evaluation:
         self._watch(sum(len(each.value) for each in found))
         return found
 
-    def _ask(self, **request: Any) -> dict[str, Any]:  # noqa: ANN401 whatever JSON can say
+    def _ask(self, **request: Any) -> dict[str, Any]:  # noqa: ANN401 any JSON value
         seconds = self._deadline - self._evaluator.clock()
         answer = self._evaluator.worker.ask({**request, "seconds": max(seconds, 0)}, seconds=max(seconds, 0))
         if "late" in answer:
@@ -208,8 +208,8 @@ class _Worker:
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
     """Send a request and return the answer; incomplete if the process ends meanwhile."""
-    assert process.stdin is not None  # noqa: S101 it was asked for
-    assert process.stdout is not None  # noqa: S101 it was asked for
+    assert process.stdin is not None  # noqa: S101 opened as a pipe
+    assert process.stdout is not None  # noqa: S101 opened as a pipe
     try:
         process.stdin.write(request)
         process.stdin.flush()

@@ -79,7 +79,7 @@ class SruClient:
         Both share the traffic counters.
         """
         other = copy.copy(self)
-        other._retrying = replace(self._retrying, retries=retries)  # noqa: SLF001 our own
+        other._retrying = replace(self._retrying, retries=retries)  # noqa: SLF001 same class
         return other
 
     async def identify(self, *, loose: bool = False) -> Identity:  # noqa: ARG002 explain is not a list of records
@@ -127,7 +127,7 @@ class SruClient:
             prefix=self._prefix,
             as_dc=question.as_oai_dc,
             search=partial(self._search, question),
-            brisk=partial(self.with_retries(_RETRIES_WHILE_SEARCHING)._search, question),  # noqa: SLF001 our own
+            brisk=partial(self.with_retries(_RETRIES_WHILE_SEARCHING)._search, question),  # noqa: SLF001 same class
             place=read_place(resumption_token),
             loose=loose,
         )

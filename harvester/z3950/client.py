@@ -142,7 +142,7 @@ class Z3950Client:
     def with_retries(self, retries: int) -> Self:
         """Return a client of the same database with another number of retries; both share the counters."""
         other = copy.copy(self)
-        other._retries = retries  # noqa: SLF001 our own
+        other._retries = retries  # noqa: SLF001 same class
         return other
 
     async def identify(self, *, loose: bool = False) -> Identity:  # noqa: ARG002 no answer is parsed that could be invalid
